@@ -537,6 +537,9 @@ def test_picture_shows_a_panel_for_every_word(captioner: Captioner, photos: list
     picture = caption.picture()
     assert picture.mode == "RGB" and picture.width > 300 and picture.height > 300
     assert picture.tobytes() != caption.picture(per_word_scale=True).tobytes()
+    evident = captioner(photos[0], evidence=True)
+    assert picture.tobytes() != evident.picture().tobytes()
+    assert len({each.picture(shown="attention").tobytes() for each in (evident, caption)}) == 1
     framed = captioner(photos[0], attention_mode="argmax").picture()
     assert framed.tobytes() != picture.tobytes()
     with pytest.raises(SatError, match="no photo or no attention"):

@@ -20,7 +20,7 @@ from show_attend_tell.files import as_path, atomic_write
 from show_attend_tell.messages import shorten
 from show_attend_tell.rerank.doubt import UNSURE
 from show_attend_tell.show import page, pictures
-from show_attend_tell.show.pictures import Colormap, Style
+from show_attend_tell.show.pictures import Colormap, Shown, Style
 from show_attend_tell.show.pictures.figure import FigureData
 
 
@@ -114,25 +114,28 @@ class Caption:
         self,
         *,
         compare: Iterable["Caption"] = (),
+        shown: Shown = "evidence",
         colormap: Colormap = "light",
         dark: bool = False,
         per_word_scale: bool = False,
     ) -> Image.Image:
-        """The photo once for every word, light where the word looked (paper sec. 5.4).
+        """The photo once for every word, light where its evidence is, or its attention (paper sec. 5.4).
 
-        ``compare`` are captions to stand beside it, of the same photo by another model, say. ``colormap`` "heat" shows
-        attention as colors over a gray photo, for color-blind eyes and print; ``dark`` draws on a dark page. All words
-        of a caption share one scale, unless ``per_word_scale`` gives each its own peak. Raises `SatError` for a caption
-        without its photo or of a model without attention.
+        ``compare`` are captions to stand beside it, of the same photo by another model, say. ``shown`` "attention"
+        shows α, and so does a caption without evidence. ``colormap`` "heat" shows colors over a gray photo, for
+        color-blind eyes and print; ``dark`` draws on a dark page. All words of a caption share one scale, unless
+        ``per_word_scale`` gives each its own peak. Raises `SatError` for a caption without its photo or of a model
+        without attention.
         """
-        style = Style(colormap=colormap, dark=dark, per_word_scale=per_word_scale)
-        return pictures.strip([caption._figure_data() for caption in self._with(compare)], style)
+        style = Style(shown=shown, colormap=colormap, dark=dark, per_word_scale=per_word_scale)
+        return pictures.strip([caption._figure_data(shown) for caption in self._with(compare)], style)
 
     def save(
         self,
         file: str | os.PathLike[str],
         *,
         compare: Iterable["Caption"] = (),
+        shown: Shown = "evidence",
         colormap: Colormap = "light",
         dark: bool = False,
         per_word_scale: bool = False,
@@ -151,8 +154,8 @@ class Caption:
             text = self.html(compare=compare)
             atomic_write(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
         else:
-            figures = [caption._figure_data() for caption in self._with(compare)]
-            style = Style(colormap=colormap, dark=dark, per_word_scale=per_word_scale)
+            figures = [caption._figure_data(shown) for caption in self._with(compare)]
+            style = Style(shown=shown, colormap=colormap, dark=dark, per_word_scale=per_word_scale)
             atomic_write(file, lambda scratch: pictures.save(scratch, figures, style, form=form))
 
     def _with(self, compare: Iterable["Caption"]) -> list["Caption"]:
@@ -162,7 +165,7 @@ class Caption:
             raise SatError(f"compare is {shorten(compare)}: give a list of captions")
         return [self, *others]
 
-    def _figure_data(self) -> FigureData:
+    def _figure_data(self, shown: Shown) -> FigureData:
         photo = self.photo
         if photo is None or self.visible_box is None or self.attention is None:
             raise SatError("this caption has no photo or no attention to draw: caption a photo with an attention model")
@@ -170,15 +173,18 @@ class Caption:
         x, y = photo.width / width, photo.height / height
         left, top, right, bottom = self.visible_box
         log_probability, settings = f"{self.log_probability:.2f}".replace("-", "−"), self.settings
+        note = [settings["model"], f"attention mode: {settings['attention_mode']}", f"log p {log_probability}"]
+        note += ["no evidence: attention is shown"] if shown == "evidence" and self.evidence is None else []
         return FigureData(
             photo=photo,
             words=self.words,
             between="" if self.settings.get("tokenizer") == Unigram.name else " ",
             attention=self.attention,
+            evidence=self.evidence,
             gate=self.gate,
             visible_box=(left * x, top * y, right * x, bottom * y),
             offset=self.offset,
             locations=self.locations,
             title=f"{self}{'' if self.complete else ' …'}",
-            note=f"{settings['model']} · attention mode: {settings['attention_mode']} · log p {log_probability}",
+            note=" · ".join(note),
         )

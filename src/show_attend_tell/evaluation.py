@@ -38,7 +38,7 @@ def evaluate(
 
     Returns the metrics ×100, how they were made, and the captions under `results`. A caption's entry has the
     ``photo``'s name, its ``file``, the sentence, its words, log p, whether it is complete, its references and its own
-    scores. With ``attention`` it has all of `Caption.to_dict`, some 30 kB a photo.
+    scores. With ``attention`` it has all of `Caption.to_dict`, evidence too, some 60 kB a photo.
 
     ``config`` and the overrides are those of `Captioner`. ``cache`` is the folder of encoded photos. ``tokens`` names
     the convention (`metrics`): "split" for the data set's own tokens joined by spaces, "ptb" for PTB tokenization of
@@ -57,7 +57,7 @@ def evaluate(
             batch = examples[start : start + BATCH_SIZE]
             names = [example.name for example in batch]
             seeds = [photo_seed(config.seed, name.encode()) for name in names]
-            found = captioner.generate(backend.features(annotations[names]), config, seeds=seeds)
+            found = captioner.generate(backend.features(annotations[names]), config, seeds=seeds, evidence=attention)
             for example, hypotheses in zip(batch, found, strict=True):
                 size = open_photo(example.photo).size if attention else None
                 file = str(example.photo.resolve())

@@ -55,7 +55,7 @@ def test_json_to_standard_output_is_nothing_but_json(photos: Path, model: Path, 
     for caption in json.loads(result.stdout):
         words = caption["words"]
         assert caption["caption"] == " ".join(words) and caption["settings"]["attention_mode"] == "argmax"
-        assert np.shape(caption["attention"]) == (len(words), ROWS, COLUMNS)
+        assert np.shape(caption["attention"]) == np.shape(caption["evidence"]) == (len(words), ROWS, COLUMNS)
         assert np.shape(caption["locations"]) == (len(words), 2) and np.shape(caption["gate"]) == (len(words),)
     assert "3 pictures" in result.stderr
 
@@ -232,7 +232,7 @@ def test_a_photo_s_name_may_be_no_utf8(photos: Path, model: Path, tmp_path: Path
         assert json.loads(text)[0]["source"] == str(odd)
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/f\xff"))
     output = sat("caption", photos / "photo1.png", "--model", model, "--save-maps", folder).stdout
-    assert f"1 picture of where each word looked: {tmp_path}/f\\udcff/" in output
+    assert f"1 picture of what spoke for each word: {tmp_path}/f\\udcff/" in output
 
 
 def test_links_are_written_through(photos: Path, model: Path, tmp_path: Path) -> None:

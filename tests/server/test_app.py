@@ -66,6 +66,7 @@ def test_a_caption_is_what_the_captioner_says(web: httpx.Client, captioners: lis
             assert np.allclose(answer.pop(name), expected.pop(name), atol=1e-5)
         for other, wanted in zip(answer.pop("alternatives"), expected.pop("alternatives"), strict=True):
             assert other["caption"] == wanted["caption"]
+        assert answer["evidence"] is None
         assert {**answer, "log_probability": None} == {**expected, "log_probability": None}
     assert len({answer["caption"] for answer in answers}) > 1
 
@@ -89,13 +90,15 @@ def test_every_setting_of_generation_can_be_asked_for(web: httpx.Client, caption
 
 
 def test_several_models_answer_photo_by_photo(web: httpx.Client, captioners: list[Captioner]) -> None:
-    asked = {"model": ["small-hard", "small-soft"], "attention": "false"}
+    asked = {"model": ["small-hard", "small-soft"], "attention": "false", "evidence": "true"}
     answers = web.post("/v1/captions", files=form(*PHOTOS[:2]), data=asked).json()
     assert [answer["settings"]["model"] for answer in answers] == ["small-hard", "small-soft"] * 2
     assert [answer["source"] for answer in answers] == ["photo0.png"] * 2 + ["photo1.png"] * 2
     for answer, captioner in zip(answers, [captioners[1], captioners[0]] * 2, strict=True):
         scene = SCENES[int(answer["source"][5])]
-        assert answer["words"] == captioner(shape_photo(*scene)).words
+        expected = captioner(shape_photo(*scene), evidence=True)
+        assert answer["words"] == expected.words
+        np.testing.assert_allclose(answer["evidence"], expected.evidence, atol=1e-5)
         assert answer["attention"] is None and answer["gate"] is not None
 
 

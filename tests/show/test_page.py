@@ -20,6 +20,7 @@ from show_attend_tell.cli import main
 from show_attend_tell.errors import SatError
 from show_attend_tell.show import page as pages
 from show_attend_tell.show.pictures import attention_map
+from show_attend_tell.show.pictures.maps import place
 
 ROWS, COLUMNS = 3, 5
 WIDTH, HEIGHT = 350, 210  # a location is 70 × 70
@@ -347,6 +348,37 @@ def test_the_maps_are_those_of_the_pictures(visit: Any) -> None:
     np.testing.assert_allclose(np.reshape(found, (112, 112)), expected, atol=2e-6)
 
 
+def test_a_place_is_told_as_in_the_pictures(visit: Any) -> None:
+    chance = np.random.default_rng(5)
+    maps = [attention_map(chance.random((ROWS, COLUMNS)) ** 8, (112, 112), (0, 0, 112, 112)) for _ in range(20)]
+    found = visit(caption().html()).evaluate(
+        "(maps) => maps.map((one) => SatCaptions.place(Float32Array.from(one)))", [one.ravel().tolist() for one in maps]
+    )
+    np.testing.assert_allclose(found, [place(one) for one in maps], atol=1e-4)
+
+
+def test_evidence_is_shown_first_and_attention_is_one_click_away(visit: Any) -> None:
+    evidence = attention((2, 4), (0, 0), (1, 1)) * np.array([0.01, 1, 0.2])[:, None, None] - 0.001
+    page = visit(caption(evidence=evidence).html())
+    heard = [one.text_content() for one in page.locator(".sat-word").all()]
+    assert heard == [
+        "a: hardly any evidence in the photo, 0.01 nats",
+        "small: evidence at the upper left, 0.98 nats",
+        "dog: evidence at the left, 0.18 nats",
+    ]
+    word(page, "a").click()
+    assert dark(overlay(page, *UPPER_LEFT)) and dark(overlay(page, *LOWER_RIGHT))
+    word(page, "small").click()
+    assert bright(overlay(page, *UPPER_LEFT)) and dark(overlay(page, *LOWER_RIGHT))
+    assert "nats at a location" in page.locator(".sat-scale").inner_text()
+    page.get_by_label("Attention", exact=True).check()
+    assert bright(overlay(page, *LOWER_RIGHT)) and "peak α 0.900" in page.locator(".sat-readout").inner_text()
+    word(page, "a").click()
+    assert bright(overlay(page, *UPPER_LEFT))
+    assert visit(caption().html()).get_by_label("Evidence", exact=True).count() == 0
+    assert "no evidence, so attention is shown" in visit(caption().html()).locator(".sat-readout").inner_text()
+
+
 def test_pointing_at_a_word_shows_its_attention(visit: Any) -> None:
     page = visit(caption().html())
     assert overlay(page, *UPPER_LEFT) == BARE
@@ -422,7 +454,7 @@ def test_a_screen_reader_hears_the_attention_of_each_word(visit: Any) -> None:
     assert heard == [
         "a: most attention at the upper left, peak α 0.900, β 0.25",
         "small: most attention at the lower right, peak α 0.900, β 0.75",
-        "dog: attention nearly uniform, largest at the upper left, peak α 0.067, β 0.50",
+        "dog: attention nearly uniform, peak α 0.067, β 0.50",
     ]
     assert page.get_by_role("article", name="a small dog").count() == 1
     assert page.get_by_role("img", name="a small dog").count() == 1

@@ -30,6 +30,7 @@ from show_attend_tell.show.pictures import layout as layout_module
 from show_attend_tell.show.pictures.figure import Panels
 from show_attend_tell.show.pictures.layout import Layout, lay_out
 from show_attend_tell.show.pictures.letters import Face
+from show_attend_tell.show.pictures.maps import place, region
 from show_attend_tell.show.pictures.style import MARK
 from show_attend_tell.show.pictures.vector import svg
 
@@ -119,6 +120,7 @@ FLAT = np.full((ROWS, COLUMNS), 1 / 35)
 
 def figure(words: list[str], attention: Any, **changes: Any) -> FigureData:
     given = {"photo": GRAY, "visible_box": SQUARE, "gate": None, **changes}
+    given["evidence"] = None if given.get("evidence") is None else np.asarray(given["evidence"])
     return FigureData(words=words, attention=np.asarray(attention), **given)
 
 
@@ -179,6 +181,33 @@ def test_the_numbers_are_those_of_the_caption() -> None:
         *("dog", "β 0.88 · peak α 1.000", "a", "β 0.20 · peak α 0.029"),
     ]
     assert "peak α 1.000" in texts_of(lay_out([figure(["dog"], [one_location(1, 2)])], Style()))  # without a gate, no β
+
+
+def test_evidence_is_shown_on_one_scale_and_a_word_without_it_stays_dark() -> None:
+    evidence = np.stack([one_location(1, 2), 0.02 * one_location(3, 5), -one_location(2, 3)])
+    shown = figure(["dog", "a", "in"], [one_location(3, 0)] * 3, evidence=evidence, gate=np.array([0.9, 0.9, 0.9]))
+    _, dog, article, preposition = panels(strip([shown]), 4)
+    assert peak(dog) == (1, 2) and dog.max() > 200 and article.max() < 60 and preposition.max() < 40
+    texts = " · ".join(texts_of(lay_out([shown], Style())))
+    assert "evidence 1.00 · upper middle · a · evidence 0.02 · in · evidence 0.00" in texts
+    assert "dark: least evidence" in texts and "α" not in texts
+    _, alpha, *_ = panels(strip([shown], Style(shown="attention")), 4)
+    assert peak(alpha) == (3, 0)
+    noise = figure(["dog"], [FLAT], evidence=[1e-5 * one_location(1, 2)])
+    assert Panels(noise, Style(), area=90_000, widest=600, room=600).strength(0).max() < 0.1
+
+
+def test_a_place_is_the_middle_of_the_largest_connected_bright_part() -> None:
+    laid = np.zeros((12, 12))
+    laid[1:4, 1:5], laid[10, 11], laid[8:10, 8:10] = 0.8, 1, 0.3
+    assert place(laid) == pytest.approx((3 / 12, 2.5 / 12))  # neither the mean of all nor the brightest cell
+    laid[1:4, 1:5], laid[8:10, 8:10], laid[10, 9:] = 0.4, 0.9, 1
+    assert place(laid) == pytest.approx(((3.6 * 9 + 3 * 10.5) / 6.6 / 12, (3.6 * 9 + 3 * 10.5) / 6.6 / 12))
+    assert place(np.zeros((3, 4))) == (0.5, 0.5)
+    assert [region(x, y) for y in (0.2, 0.5, 0.8) for x in (0.2, 0.5, 0.8)] == [
+        *("upper left", "upper middle", "upper right", "left", "centre", "right"),
+        *("lower left", "lower middle", "lower right"),
+    ]
 
 
 def test_a_word_that_hardly_relied_on_the_photo_does_not_set_the_scale() -> None:

@@ -123,7 +123,7 @@ def _caption(
     """What the report keeps of a caption; ``references`` are what people said of the photo."""
     tokenizer = settings.get("tokenizer", "")
     words = _words(where, entry) if tokenizer == "unigram" else entry["caption"].split()
-    attention = packed(where, entry.get("attention"), len(words))
+    maps = {name: packed(where, entry.get(name), len(words), name) for name in ("attention", "evidence")}
     others = entry.get("alternatives") or []
     if not isinstance(others, list) or not all(isinstance(other, dict) for other in others):
         raise SatError(f"{where}: 'alternatives' must be a list of captions, and is {shown(others)}")
@@ -135,11 +135,12 @@ def _caption(
         "complete": entry.get("complete"),
         "log_probability": _rounded(where, entry, "log_probability", 3),
         **{key: _rounded(where, entry, key, 1) for key in PER_PHOTO},
-        **({} if attention is None else {"attention": attention}),
+        **{name: each for name, each in maps.items() if each is not None},
         "gate": _numbers(where, entry, "gate", (len(words),), 3),
         "locations": _numbers(where, entry, "locations", (len(words), 2)),
         "size": _numbers(where, entry, "size", (2,)),
         "visible_box": _numbers(where, entry, "visible_box", (4,), 3),
+        "offset": _numbers(where, entry, "offset", (2,), 3),
         "alternatives": [
             {
                 "caption": str(other.get("caption", "")),

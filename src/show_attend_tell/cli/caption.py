@@ -36,8 +36,9 @@ Examples:
   sat caption dog.jpg
   sat caption photos/ --recursive
   cat dog.jpg | sat caption -
-  sat caption photos/ --save-maps maps/              pictures of where each word looked
+  sat caption photos/ --save-maps maps/              pictures of what in the photo spoke for each word
   sat caption dog.jpg --save-maps maps/ --style format=svg --style dark=true
+  sat caption dog.jpg --save-maps maps/ --style shown=attention    where the model looked before it chose the word
   sat caption dog.jpg --save-maps maps/ --compare everyday-hard --attention-mode argmax
   sat caption dog.jpg --html dog.html                a page to explore it in
   sat caption 'photos/*.jpg' --json captions.json    everything, for a program
@@ -66,19 +67,19 @@ class PictureFile:
     "--json",
     "json_file",
     metavar="FILE",
-    help="File for words, attention, gate and settings as JSON; - is standard output.",
+    help="File for words, evidence, attention, gate and settings as JSON; - is standard output.",
 )
 @click.option(
     "--html",
     "html_file",
     metavar="FILE",
-    help="Page of all captions to write: point at a word and see where the model looked.",
+    help="Page of all captions to write: point at a word and see what in the photo spoke for it.",
 )
 @click.option(
     "--save-maps",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Folder for pictures of where each word looked. Earlier ones are replaced, other files never.",
+    help="Folder for pictures of what spoke for each word. Earlier ones are replaced, other files never.",
 )
 @options_from(f"{__name__}:PictureFile show_attend_tell.show.pictures.style:Style", into="style", rest="--style")
 @model_option()
@@ -144,7 +145,8 @@ def caption(
             else:
                 mode = generation["attention_mode"]
                 click.echo(f"note: {model} was trained with the mean of attention; with {mode} it is poor", err=True)
-        streams.append(captioner.stream(inputs, captioner.generation(**overrides)))
+        kept = bool(json_file or html_file or save_maps is not None)
+        streams.append(captioner.stream(inputs, captioner.generation(**overrides), evidence=kept))
         cards[captioner.name] = captioner.checkpoint.card(captioner.name)
     if found.note:
         click.echo(found.note, err=True)
@@ -173,7 +175,7 @@ def caption(
     finally:
         results.write()
     if pictures:
-        results.log(f"{plural(pictures, 'picture')} of where each word looked: {save_maps}{os.sep}")
+        results.log(f"{plural(pictures, 'picture')} of what spoke for each word: {save_maps}{os.sep}")
     if html_file and results.captioned:
         results.log(f"a page to explore the captions in: {html_file}")
     if interrupted:

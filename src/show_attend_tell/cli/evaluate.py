@@ -66,7 +66,7 @@ def tokens_option(default: str) -> Callable[[F], F]:
 @tokens_option("those of the model's tokenizer")
 @seed_option("sampled locations")
 @json_option("the scores and the captions")
-@click.option("--attention", is_flag=True, help="With --json: attention maps too, about 30 kB a photo.")
+@click.option("--attention", is_flag=True, help="With --json: evidence and attention maps too, about 60 kB a photo.")
 @click.option("--card", is_flag=True, help="Scores are also written on the model's card; --model must be a folder.")
 @cache_option
 @compute_options

@@ -33,8 +33,8 @@ from show_attend_tell.show import page
 FORM = Form(media_type="multipart/form-data")
 PAGE = Path(__file__).parent / "page"
 
-ABOUT = """Captions of photos. For each word, the answer has the attention (α) over the photo and how much the word
-relied on the photo (β).
+ABOUT = """Captions of photos. For each word, the answer has the attention (α) over the photo, how much the word relied
+on the photo (β) and, with `evidence=true`, which places of the photo spoke for the word.
 
 Send photos as files of a form (`multipart/form-data`), under the name `photos`. A body in JSON is not accepted.
 
@@ -95,7 +95,7 @@ async def on_error(request: Request, error: Any) -> Response:
         return error.answer()
     if isinstance(error, RequestValidationError):
         return Problem(422, "; ".join(map(invalid, error.errors()[:3])) + ".").answer()
-    if isinstance(error, SatError):  # such as a picture of attention by a model without attention
+    if isinstance(error, SatError):  # such as a picture by a model without attention
         return Problem(422, f"{error}.").answer()
     if isinstance(error, HTTPException):
         headers = dict(error.headers or {})
@@ -138,8 +138,9 @@ def api(service: Service, token: str | None) -> APIRouter:
         models = service.named(form.model)
         if form.format == "png" and len(form.photos) > 1:
             raise Problem(422, "format: a png shows one photo. Send one photo, or ask for html.")
-        tasks = [service.task(model, **form.settings()) for model in models]
-        answers = await service.answers(request, form.photos, tasks, show=form.format != "json")
+        shown = form.format != "json"
+        tasks = [service.task(model, evidence=form.evidence or shown, **form.settings()) for model in models]
+        answers = await service.answers(request, form.photos, tasks, show=shown)
         if form.format == "png":
             return await service.aside(partial(picture, *answers[0].results))
         if form.format == "html":

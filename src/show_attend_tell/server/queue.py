@@ -44,6 +44,7 @@ class Task(NamedTuple):
     encoder: str  # by which `Photo.pixels` and `Photo.features` are found
     config: GenerationConfig
     captions: tuple[str, ...] | None = None  # to be scored; None: the photo is captioned
+    evidence: bool = False  # whether a caption has it
 
     @property
     def most_together(self) -> int:
@@ -157,7 +158,7 @@ class Queue:
                 job.future.set_result(result)
 
     def _results(self, jobs: Sequence[Job]) -> list[Any]:
-        captioner, encoder, config, captions = jobs[0].task
+        captioner, encoder, config, captions, evidence = jobs[0].task
         for photo in (job.photo for job in jobs):
             if encoder not in photo.features:
                 photo.features[encoder] = captioner.backend.encode(photo.pixels[encoder][None])
@@ -165,7 +166,7 @@ class Queue:
         seeds = [photo_seed(config.seed, job.photo.pixels[encoder].tobytes()) for job in jobs]
         if captions is not None:
             return [[captioner.explain_features(features, text, config, seeds[0]).log_probability for text in captions]]
-        found = captioner.generate(features, config, seeds=seeds)
+        found = captioner.generate(features, config, seeds=seeds, evidence=evidence)
         results = []
         for photo, hypotheses in zip((job.photo for job in jobs), found, strict=True):
             caption = captioner.assemble(hypotheses, config, size=photo.size, source=photo.source)

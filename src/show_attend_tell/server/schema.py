@@ -55,6 +55,7 @@ class CaptionForm(form_of(*SETTINGS)):  # type: ignore[misc]  # all of them
     """How to caption the photos."""
 
     model: Annotated[tuple[str, ...], Field(max_length=8)] = ()  # names of models, see /v1/models; by default the first
+    evidence: bool = False  # whether the answer holds the evidence of each word; png and html show it in any case
     attention: bool = True  # whether the answer holds α, the attention map of each word
     format: Literal["json", "png", "html"] = "json"  # JSON, a picture (of one photo), or a page to explore captions in
 
@@ -104,6 +105,9 @@ class CaptionAnswer(Described):
     word_log_probabilities: list[float]  # log p of each word given those before, T numbers
     complete: bool  # false if the caption was truncated at the maximum length
     attention: list[list[list[float]]] | None  # α: T × rows × columns; each word's map sums to one
+    evidence: (
+        list[list[list[float]]] | None
+    )  # T × rows × columns: how log p of a word grows with the attention, in nats
     gate: list[float] | None  # β, how much each word relied on the photo: T numbers from 0 to 1
     locations: list[tuple[int, int]] | None  # row and column chosen for each word; null for the attention mode `mean`
     rerank_score: float | None  # from 0: how well the caption has the words that are expected; null without reranker

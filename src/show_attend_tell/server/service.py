@@ -59,7 +59,9 @@ class Service:
                 raise Problem(422, f"model: there is no {name!r} here. Choose from {', '.join(self.captioners)}.")
         return [self.captioners[name] for name in dict.fromkeys(names)] or list(self.captioners.values())[:1]
 
-    def task(self, captioner: Captioner, captions: Sequence[str] | None = None, **settings: Any) -> Task:
+    def task(
+        self, captioner: Captioner, captions: Sequence[str] | None = None, *, evidence: bool = False, **settings: Any
+    ) -> Task:
         """What to ask of a model, with its own settings for those that are None.
 
         Raises `Problem` for more work than is done for one request, and `SatError` for settings that do not fit.
@@ -69,7 +71,7 @@ class Service:
         self.limits.check("search_paths", config.paths, 422, f"{paths} is {config.paths}")
         self.limits.check("caption_words", config.max_length, 422, f"max_length is {config.max_length}")
         encoder = self.encoders[captioner.name]
-        return Task(captioner, encoder, config, None if captions is None else tuple(captions))
+        return Task(captioner, encoder, config, None if captions is None else tuple(captions), evidence)
 
     def route_class(self) -> type[APIRoute]:
         """A class of routes whose requests have a `FormRequest`, and the time that is allowed for one."""

@@ -94,6 +94,7 @@
     const form = new FormData();
     form.append("photos", photo.file, photo.name);
     form.append("format", format);
+    form.append("evidence", true);
     for (const name of JSON.parse(model.value || "[]")) form.append("model", name);
     if (beamSize.value) form.append("beam_size", beamSize.value);
     return form;

@@ -1,4 +1,4 @@
-"""Pages of captions with the attention of each word: of a few photos, of many, or of an evaluation.
+"""Pages of captions with the evidence and the attention of each word: of a few photos, of many, or of an evaluation.
 
 - `captions.js` draws the captions of a photo; the web app uses it too.
 - `page.js` makes the page around them: an index to search and to sort, or the report of an evaluation.
@@ -45,10 +45,10 @@ def with_image(caption: Mapping[str, Any], photo: Image.Image | None, *, side: i
     """
     if photo is None:
         raise SatError("this caption has no photo to show: caption a photo, not annotations")
-    attention = packed(f"the caption {caption['caption']!r}", caption["attention"], len(caption["words"]))
+    where, words = f"the caption {caption['caption']!r}", len(caption["words"])
     return {
         **caption,
-        "attention": attention,
+        **{name: packed(where, caption.get(name), words, name) for name in ("attention", "evidence")},
         "image": data_uri(photo, side),
         "size": caption.get("size") or list(photo.size),
     }
@@ -82,7 +82,7 @@ def captions_page(
 def frame(text: str) -> str:
     """A page inside another, as Jupyter shows it: an iframe that may run scripts and reach nothing around it."""
     return (
-        f'<iframe srcdoc="{html.escape(text)}" sandbox="allow-scripts" title="Attention of each word" '
+        f'<iframe srcdoc="{html.escape(text)}" sandbox="allow-scripts" title="Evidence of each word" '
         'width="100%" height="560" style="border: 0"></iframe>'
     )
 
@@ -142,26 +142,26 @@ def data_uri(photo: Image.Image, longest: int, *, most: int | None = None) -> st
     return data_uri(small, max(1, longest * 3 // 4), most=most)
 
 
-def packed(where: str, attention: Any, words: int) -> dict[str, Any] | None:
-    """α (T, R, C) in 8 bits a location, in 255ths of each word's own peak; None for a caption that has none.
+def packed(where: str, maps: Any, words: int, name: str = "attention") -> dict[str, Any] | None:
+    """Maps (T, R, C) in 8 bits a location, in 255ths of each word's own peak; None for a caption that has none.
 
-    Raises `SatError`, saying ``where``, for what is not one map for each word.
+    Of evidence the positive part is kept, and its sum. Raises `SatError`, saying ``where``, for what is not one map for
+    each word.
     """
-    if not attention:
+    if not maps:
         return None
     try:
-        alpha = np.asarray(attention, dtype=np.float64)
+        values = np.asarray(maps, dtype=np.float64)
     except (TypeError, ValueError):
-        alpha = np.empty(0)
-    if alpha.ndim != 3 or len(alpha) != words or not alpha.size or not np.isfinite(alpha).all():
-        raise SatError(
-            f"{where}: 'attention' must be a map for each of {plural(words, 'word')}, and is {shown(attention)}"
-        )
-    peaks = alpha.max(axis=(1, 2))
-    levels = (255 * alpha / np.maximum(peaks, 1e-12)[:, None, None]).round().clip(0, 255).astype(np.uint8)
+        values = np.empty(0)
+    if values.ndim != 3 or len(values) != words or not values.size or not np.isfinite(values).all():
+        raise SatError(f"{where}: {name!r} must be a map for each of {plural(words, 'word')}, and is {shown(maps)}")
+    peaks = values.max(axis=(1, 2)).clip(0)
+    levels = (255 * values / np.maximum(peaks, 1e-12)[:, None, None]).round().clip(0, 255).astype(np.uint8)
     return {
-        "rows": alpha.shape[1],
-        "columns": alpha.shape[2],
+        "rows": values.shape[1],
+        "columns": values.shape[2],
         "peaks": [round(float(peak), 5) for peak in peaks],
+        "sums": values.clip(0).sum((1, 2)).round(4).tolist(),
         "data": base64.b64encode(levels.tobytes()).decode(),
     }

@@ -1,4 +1,4 @@
-/* Captions, each with its photo: for every word, its attention (α) and how much it relied on the photo (β).
+/* Captions, each with its photo: for every word, its evidence, its attention (α) and how much it relied on the photo (β).
 
    SatCaptions.mount(element, captions, {cards}) draws captions and returns {destroy()}. A caption is what
    Caption.to_dict() gives, with two more entries: image (a data: or blob: URL, or null), and size ([width, height] of
@@ -15,8 +15,12 @@
   "use strict";
 
   const SIGMA = 20 / 224; // of the Gaussian, in sides of what the encoder sees; the authors' 20 pixels of 224
-  const FLAT = 4; // the brightest is at least this many times the average, so that a flat map looks flat
-  const RELIED = 0.5; // the brightest is the peak among words whose β is at least this share of the largest
+  const DIMMEST = 1e-3; // the brightest evidence is at least this, in nats at a location, so that noise is not white
+  const POWER = 2 / 3; // of a value's share of the largest: a few places have most of the evidence, and others show too
+  const DARK = 0.1; // of the caption's largest evidence: a word that has less everywhere has no place in the photo
+  const PLACE = 0.5; // of the map's largest value: a word's place is the largest connected part that is brighter
+  const FLAT = 4; // the brightest attention is at least this many times the average, so that a flat map looks flat
+  const RELIED = 0.5; // and it is the peak among words whose β is at least this share of the largest
   const CELLS = 112; // side of a smoothed map, which the browser then stretches over the photo
   const FADE = 180; // milliseconds from one word's map to the next's
   const PACE = 900; // milliseconds that a word stays when a mosaic is played
@@ -88,18 +92,78 @@
     return laid;
   }
 
-  /** α of every word, from nested lists or packed: {rows, columns, peaks, data}, a byte a location in 255ths of the peak. */
+  /** The maps of all words, from nested lists or packed: {rows, columns, peaks, sums, data}, a byte a location in 255ths of the peak. */
   function unpack(attention) {
     if (!attention || !(attention.data ? attention.peaks : attention).length) return null;
     if (!attention.data) {
       const words = attention.map((map) => Float32Array.from(map.flat()));
       return { rows: attention[0].length, columns: attention[0][0].length, words };
     }
-    const { rows, columns, peaks } = attention;
+    const { rows, columns, peaks, sums } = attention;
     const bytes = Uint8Array.from(atob(attention.data), (letter) => letter.charCodeAt(0));
     const words = peaks.map((peak, word) =>
       Float32Array.from(bytes.subarray(word * rows * columns, (word + 1) * rows * columns), (b) => (b / 255) * peak));
-    return { rows, columns, words };
+    return { rows, columns, sums, words };
+  }
+
+  /** The middle [x, y], from 0 to 1, of the largest connected bright part of a smoothed map, as maps.py has it. */
+  function place(laid) {
+    const bright = PLACE * peakOf(laid), open = laid.map((value) => (value > bright ? 1 : 0));
+    let best = 0, middle = [0.5, 0.5];
+    for (let start = 0; start < open.length; start++) {
+      if (!open[start]) continue;
+      open[start] = 0;
+      let [light, across, down] = [0, 0, 0];
+      for (const cells = [start]; cells.length;) {
+        const cell = cells.pop(), x = cell % CELLS, y = Math.floor(cell / CELLS);
+        light += laid[cell];
+        across += laid[cell] * (x + 0.5);
+        down += laid[cell] * (y + 0.5);
+        for (const [next, inside] of [[cell - 1, x > 0], [cell + 1, x < CELLS - 1], [cell - CELLS, y > 0], [cell + CELLS, y < CELLS - 1]])
+          if (inside && open[next]) {
+            open[next] = 0;
+            cells.push(next);
+          }
+      }
+      if (light > best) [best, middle] = [light, [across / light / CELLS, down / light / CELLS]];
+    }
+    return middle;
+  }
+
+  /** What is drawn of a caption: its evidence where that is to be shown and there is some, else its α; null for neither. */
+  function drawing(caption, shown) {
+    const evidence = shown === "evidence" ? unpack(caption.evidence) : null, maps = evidence || unpack(caption.attention);
+    if (!maps) return null;
+    const { rows, columns } = maps, { gate, locations } = caption, uniform = 1 / (rows * columns), [down, right] = caption.offset || [0, 0];
+    const values = evidence ? maps.words.map((word) => word.map((value) => Math.max(0, value))) : maps.words;
+    const laid = values.map((word) => smooth(word, rows, columns, [down, right])), peaks = laid.map(peakOf);
+    const least = gate && !evidence ? RELIED * Math.max(...gate) : 0;
+    const relied = peaks.filter((_, word) => !least || gate[word] >= least);
+    const white = Math.max(evidence ? DIMMEST : FLAT * uniform, ...relied);
+    const [left, top, across, high] = visibleBox(caption);
+    return {
+      evident: Boolean(evidence), rows, columns, peaks, white, uniform,
+      /** The strength, 0 to 1, of every cell for a word, on the caption's scale or stretched to the word's own. */
+      strength(word, stretch = false) {
+        const full = stretch ? Math.max(peaks[word], 1e-12) : white;
+        return laid[word].map((value) => Math.min(1, value / full) ** (evidence ? POWER : 1));
+      },
+      sum: (word) => (maps.sums ? maps.sums[word] : values[word].reduce((sum, value) => sum + value, 0)),
+      peak: (word) => peakOf(values[word]),
+      /** Where in the photo a word's map is, in words; null for hardly any evidence. */
+      where(word) {
+        if (evidence && peaks[word] < DARK * white) return null;
+        const at = evidence || !locations ? null : locations[word];
+        const [x, y] = at ? [(at[1] + 0.5 + right) / columns, (at[0] + 0.5 + down) / rows] : place(laid[word]);
+        return region(left + x * (across - left), top + y * (high - top));
+      },
+    };
+  }
+
+  /** What the encoder saw of a caption's photo: left, top, right and bottom, in sides of the photo. */
+  function visibleBox({ size, visible_box: box }) {
+    const [width, height] = size || [1, 1];
+    return box ? [box[0] / width, box[1] / height, box[2] / width, box[3] / height] : [0, 0, 1, 1];
   }
 
   /** Where in the photo a point is, in words; x and y from 0 to 1. */
@@ -112,8 +176,8 @@
 
   /** Color and opacity [red, green, blue, alpha 0 to 255] laid over the photo where the strength is 0 to 1. */
   function light(strength) {
-    // dark for no attention, the photo itself half way, whitened for the most
-    return strength < 0.5 ? [10, 10, 14, 204 * (1 - 2 * strength)] : [255, 255, 255, 150 * (2 * strength - 1)];
+    // dark for none, the photo itself half way, whitened for the most
+    return strength < 0.5 ? [10, 10, 14, 204 * (1 - 2 * strength)] : [255, 255, 255, 153 * (2 * strength - 1)];
   }
 
   function heat(strength) {
@@ -131,15 +195,14 @@
       Panels that take turns on one photo share `drawn`, so that one caption's map fades into the next's. */
   function panel(caption, view, cards, drawn = noOverlay()) {
     const [width, height] = caption.size || [1, 1];
-    const visible = caption.visible_box || [0, 0, width, height];
-    const box = [visible[0] / width, visible[1] / height, visible[2] / width, visible[3] / height]; // of the photo, 0 to 1
+    const box = visibleBox(caption);
     const cropped = box[0] > 0.002 || box[1] > 0.002 || box[2] < 0.998 || box[3] < 0.998;
-    const maps = unpack(caption.attention), offset = caption.offset || [0, 0];
-    const uniform = maps && 1 / (maps.rows * maps.columns);
+    const made = {}; // what is drawn of evidence and of attention, each once it is needed
+    const maps = () => (made[view.shown] ??= drawing(caption, view.shown));
+    const offset = caption.offset || [0, 0];
     const words = caption.words, gate = caption.gate, locations = caption.locations;
     const pieces = (caption.settings && caption.settings.tokenizer) === "unigram"; // parts of words, without spaces between
     const model = (caption.settings && caption.settings.model) || "";
-    let smoothed = null, white = 0; // made when the first word is chosen
     const quarters = caption.quarters, divided = quarters && division(quarters);
     let pinned = null, current = null, frame = 0;
 
@@ -147,10 +210,9 @@
     const image = caption.image && make("img", { src: caption.image, alt: caption.caption, draggable: "false" });
     const photo = make("div", { class: "sat-photo", onclick: () => pin(null) }, image, canvas, divided && divided.over);
     const readout = make("p", { class: "sat-readout" });
-    const scale = maps && make("p", { class: "sat-scale" }, make("span", { class: "sat-ramp" }), make("span"));
+    const scale = maps() && make("p", { class: "sat-scale" }, make("span", { class: "sat-ramp" }), make("span"));
     const buttons = words.map((word, index) => {
-      const bar = gate && make("span", { class: "sat-beta", "aria-hidden": "true" }, make("span"));
-      if (bar) bar.firstChild.style.height = `${Math.max(4, 100 * gate[index])}%`;
+      const bar = make("span", { class: "sat-beta", "aria-hidden": "true" }, make("span"));
       return make(
         "button",
         {
@@ -158,7 +220,7 @@
           onpointerenter: (event) => event.pointerType === "mouse" && show(index),
           onfocus: () => pin(index), onclick: () => pin(index),
         },
-        make("span", {}, word), bar, quarters && mark(index), make("span", { class: "sat-hidden" }, `: ${story(index)}`),
+        make("span", {}, word), bar, quarters && mark(index), make("span", { class: "sat-hidden" }),
       );
     });
     const sentence = make(
@@ -179,23 +241,32 @@
     element.style.setProperty("--ratio", Math.min(4, Math.max(0.25, width / height)));
     if (!words.length) sentence.append(make("span", { class: "sat-truncated" }, "no word"));
 
-    /** What a word's attention says, in words. */
+    /** What a word's evidence or attention says, in words. */
     function story(index) {
-      const parts = [];
-      if (maps) {
-        const alpha = maps.words[index], peak = Math.max(...alpha);
-        const at = locations ? locations[index] : null;
-        const location = at ? at[0] * maps.columns + at[1] : alpha.indexOf(peak);
-        const x = box[0] + ((location % maps.columns) + 0.5 + offset[1]) / maps.columns * (box[2] - box[0]);
-        const y = box[1] + (Math.floor(location / maps.columns) + 0.5 + offset[0]) / maps.rows * (box[3] - box[1]);
-        const where = `the ${region(x, y)}`;
-        if (at) parts.push(`attention at one location, ${where}`);
-        else parts.push(peak < 2 * uniform ? `attention nearly uniform, largest at ${where}` : `most attention at ${where}`);
+      const parts = [], all = maps(), where = all && all.where(index);
+      if (all && all.evident) {
+        parts.push(where ? `evidence at the ${where}` : "hardly any evidence in the photo", `${all.sum(index).toFixed(2)} nats`);
+      } else if (all) {
+        const peak = all.peak(index);
+        if (locations) parts.push(`attention at one location, the ${where}`);
+        else parts.push(peak < 2 * all.uniform ? "attention nearly uniform" : `most attention at the ${where}`);
         parts.push(`peak α ${peak.toFixed(3)}`);
       }
-      if (gate) parts.push(`β ${gate[index].toFixed(2)}`);
+      if (gate && !(all && all.evident)) parts.push(`β ${gate[index].toFixed(2)}`);
       if (quarters) parts.push(`${percent(quarters.shares[index][quarters.own])} of α on its own photo`);
       return parts.join(", ") || "this model has no attention";
+    }
+
+    /** Tell the words, and draw their bars, by what is chosen to be shown. */
+    function retell() {
+      buttons.forEach((button, index) => {
+        const all = maps(), bar = button.querySelector(".sat-beta");
+        const full = all && all.evident ? (all.peaks[index] / all.white) ** POWER : gate && gate[index];
+        bar.hidden = full == null;
+        bar.firstChild.style.height = `${Math.min(100, Math.max(4, 100 * full))}%`;
+        button.querySelector(".sat-hidden").textContent = `: ${story(index)}`;
+      });
+      readout.replaceChildren(...reading());
     }
 
     /** Below a noun of this photo alone: the share of α on its photo. */
@@ -217,7 +288,7 @@
       if (caption.rerank_score != null) found.push(`rerank score ${caption.rerank_score.toFixed(2)}`);
       if (settings.do_sample) found.push("sampled words");
       else if (settings.beam_size) found.push(settings.beam_size === 1 ? "greedy search" : `beam size ${settings.beam_size}`);
-      if (settings.attention_mode && maps) found.push(`attention mode: ${settings.attention_mode}`);
+      if (settings.attention_mode && maps()) found.push(`attention mode: ${settings.attention_mode}`);
       if (cropped) found.push("striped: not seen by the model");
       return make("p", { class: "sat-facts" }, found.join(" · "));
     }
@@ -280,28 +351,20 @@
 
     function reading() {
       if (current !== null) return [make("b", {}, make("bdi", {}, words[current])), ` ${story(current)}`];
-      if (!maps) return [caption.attention === undefined ? "No attention was kept for this caption." : "This model has no attention to show."];
+      const all = maps();
+      if (!all) return [caption.attention === undefined ? "No attention was kept for this caption." : "This model has no attention to show."];
+      const how = "Point at a word, tap it, or use the arrow keys.";
+      if (all.evident) return [`${how} Bright places spoke for the word; the bar below a word is its strongest evidence.`];
       const bar = gate ? " The bar below a word is its β: how much the word relied on the photo." : "";
-      return [`Point at a word, tap it, or use the arrow keys. α is a location’s share of the attention.${bar}`];
-    }
-
-    /** The strength, 0 to 1, of every cell for the current word. */
-    function strengths() {
-      if (!smoothed) {
-        smoothed = maps.words.map((alpha) => smooth(alpha, maps.rows, maps.columns, offset));
-        const least = gate ? RELIED * Math.max(...gate) : 0;
-        const relied = smoothed.filter((_, index) => !gate || gate[index] >= least);
-        white = relied.reduce((most, laid) => Math.max(most, peakOf(laid)), FLAT * uniform);
-      }
-      const full = view.stretch ? Math.max(peakOf(smoothed[current]), 1e-12) : white;
-      return smoothed[current].map((value) => Math.min(1, value / full));
+      const lacks = view.shown === "evidence" && !quarters ? " This caption has no evidence, so attention is shown." : "";
+      return [`${how}${lacks} α is a location’s share of the attention before the word was chosen.${bar}`];
     }
 
     function redraw(fading = false) {
       cancelAnimationFrame(frame);
-      if (!maps) return;
+      if (!maps()) return;
       const on = current !== null, from = drawn.strength.slice(), level = drawn.level, began = performance.now();
-      const to = on ? strengths() : from;
+      const to = on ? maps().strength(current, view.stretch) : from;
       photo.classList.toggle("sat-lit", on);
       element.classList.toggle("sat-heat", view.heat);
       explainScale();
@@ -318,10 +381,10 @@
     }
 
     function explainScale() {
-      if (!smoothed) return;
-      const [least, most] = view.heat ? ["violet", "yellow"] : ["dark", "white"];
-      const full = view.stretch ? "on this word’s own scale" : `${times(white / uniform)} the average`;
-      scale.lastChild.textContent = `${least}: least attention · ${most}: most attention, ${full}`;
+      const [least, most] = view.heat ? ["violet", "yellow"] : ["dark", "white"], { evident, white, uniform } = maps();
+      const kind = evident ? "evidence" : "attention", nats = `${Number(white.toPrecision(2))} nats at a location`;
+      const full = view.stretch ? "on this word’s own scale" : evident ? nats : `${times(white / uniform)} the average`;
+      scale.lastChild.textContent = current === null ? "" : `${least}: least ${kind} · ${most}: most ${kind}, ${full}`;
     }
 
     const colors = new OffscreenCanvas(CELLS, CELLS);
@@ -342,7 +405,7 @@
       context.imageSmoothingQuality = "high";
       context.drawImage(colors, left, top, right - left, bottom - top);
       if (locations && current !== null) {
-        const [row, column] = locations[current], w = (right - left) / maps.columns, h = (bottom - top) / maps.rows;
+        const [row, column] = locations[current], w = (right - left) / maps().columns, h = (bottom - top) / maps().rows;
         for (const [color, thick] of [["#1c1e22", 5], ["#ff8a1f", 2.5]]) {
           context.strokeStyle = color;
           context.lineWidth = thick * ratio;
@@ -354,9 +417,14 @@
 
     const resizing = new ResizeObserver(() => paint());
     resizing.observe(photo);
+    retell();
     show(null);
     return {
-      element, redraw, pin, release,
+      element, pin, release,
+      restyle() {
+        retell();
+        redraw();
+      },
       words: words.length,
       pinned: () => pinned,
       destroy() {
@@ -474,7 +542,7 @@
     choose(0);
     return {
       element: make("div", { class: "sat-mosaic" }, choices, steps, panels.map((one) => one.element)),
-      redraw: () => panels[current].redraw(),
+      restyle: () => panels[current].restyle(),
       destroy() {
         stop();
         panels.forEach((one) => one.destroy());
@@ -490,20 +558,25 @@
   // All together
 
   function mount(element, captions, { cards = {} } = {}) {
-    const view = { heat: false, stretch: false }, panels = [], photos = new Map();
+    const view = { shown: "evidence", heat: false, stretch: false }, panels = [], photos = new Map();
     for (const caption of captions) {
       const key = caption.image ?? caption.source ?? caption;
       if (!photos.has(key)) photos.set(key, []);
       photos.get(key).push(caption);
     }
-    const redraw = () => panels.forEach((one) => one.redraw());
-    const name = `sat-colormap-${mounts++}`;
-    const choice = (label, hot) => make("label", {},
-      make("input", { type: "radio", name, checked: !hot, onchange: () => { view.heat = hot; redraw(); } }), make("span", {}, label));
-    const stretch = (event) => { view.stretch = event.target.checked; redraw(); };
+    const change = (name, value) => {
+      view[name] = value;
+      panels.forEach((one) => one.restyle());
+    };
+    const choice = (name, label, ...options) => {
+      const group = `sat-${name}-${mounts++}`;
+      return make("div", { class: "sat-choice", role: "radiogroup", "aria-label": label }, options.map(([text, value]) => make("label", {},
+        make("input", { type: "radio", name: group, checked: view[name] === value, onchange: () => change(name, value) }), make("span", {}, text))));
+    };
+    const stretch = (event) => change("stretch", event.target.checked);
     const tools = captions.some((caption) => caption.attention) && make("div", { class: "sat-tools" },
-      make("div", { class: "sat-choice", role: "radiogroup", "aria-label": "Colormap" },
-        choice("Light", false), choice("Heat", true)),
+      captions.some((caption) => caption.evidence) ? choice("shown", "What is shown", ["Evidence", "evidence"], ["Attention", "attention"]) : null,
+      choice("heat", "Colormap", ["Light", false], ["Heat", true]),
       make("label", { class: "sat-check", title: "Each word’s own peak is brightest: weak maps show, but words cannot be compared" },
         make("input", { type: "checkbox", onchange: stretch }), make("span", {}, "Scale per word")));
     const root = make("div", { class: "sat-captions" }, tools || null);
@@ -536,5 +609,5 @@
     }, "◐");
   }
 
-  globalThis.SatCaptions = { mount, make, smooth, themeButton };
+  globalThis.SatCaptions = { mount, make, smooth, place, drawing, light, themeButton };
 })();

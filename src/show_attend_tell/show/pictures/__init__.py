@@ -1,9 +1,9 @@
-"""Pictures of the attention of each word of a caption.
+"""Pictures of the evidence of each word of a caption, or of its attention.
 
 `strip` draws a caption, or several side by side, as one picture. `save` writes a file: pixels (png), a drawing whose
 text stays text (svg), or an animation (gif, webp).
 
-- `figure`: what is shown; `maps`: attention laid on a photo
+- `figure`: what is shown; `maps`: a map laid on a photo
 - `style`: colors; `letters`: fonts
 - `layout`: what stands where; `raster` and `vector` draw it
 - `animation`: one word after the other
@@ -24,10 +24,21 @@ from show_attend_tell.show.pictures.letters import lacking, unshaped
 from show_attend_tell.show.pictures.maps import Rectangle, attention_map
 from show_attend_tell.show.pictures.raster import draw_layout
 from show_attend_tell.show.pictures.signature import exif, is_signed
-from show_attend_tell.show.pictures.style import Colormap, Style
+from show_attend_tell.show.pictures.style import Colormap, Shown, Style
 from show_attend_tell.show.pictures.vector import svg
 
-__all__ = ["FORMATS", "Colormap", "FigureData", "Rectangle", "Style", "attention_map", "is_signed", "save", "strip"]
+__all__ = [
+    "FORMATS",
+    "Colormap",
+    "FigureData",
+    "Rectangle",
+    "Shown",
+    "Style",
+    "attention_map",
+    "is_signed",
+    "save",
+    "strip",
+]
 
 FORMATS = ("png", "svg", "gif", "webp")  # the last two are animations
 
@@ -35,10 +46,12 @@ FORMATS = ("png", "svg", "gif", "webp")  # the last two are animations
 def strip(figures: Sequence[FigureData], style: Style | None = None) -> Image.Image:
     """Draw captions side by side, each as a grid of panels: the photo, then the photo once for each word.
 
-    The photo is bright where a word's attention is. All words of a caption share one scale, so that a flat map looks
-    flat; the foot of the picture explains it. Below each word are its β and the peak of its α before smoothing. Where
-    attention chose one location, a frame shows it. What the encoder did not see is faded and striped. Letters that no
-    font on this machine has become boxes, and the caption's note names them.
+    The photo is bright where a word's evidence is, or its attention where the style asks for that or there is no
+    evidence. All words of a caption share one scale, which the foot of the picture explains: a word without evidence is
+    dark, and flat attention looks flat. Below each word are the sum of its positive evidence and its place, or its β
+    and the peak of its α before smoothing. Where attention chose one location, a frame shows it. What the encoder did
+    not see is faded and striped. Letters that no font on this machine has become boxes, and the caption's note names
+    them.
     """
     return draw_layout(lay_out(noted(figures), style or Style()))
 

@@ -95,6 +95,12 @@ class _Scene:
         self.note = wrapped(panels.figure.note.split(), " ", NOTE, self.width)
         self.height = panels.size[1] + 12 + len(self.lines) * LINE + (1 + len(self.note)) * (NOTE + 9) + SENTENCE - NOTE
 
+    def weight(self, step: int) -> float:
+        """How thick the line under a word is, 0 to 1: by its evidence, or by β."""
+        if self.panels.evident:
+            return float(self.panels.strength(step).max())
+        return 1.0 if self.panels.figure.gate is None else float(self.panels.figure.gate[step])
+
     def at(self, step: int) -> Image.Image:
         """The scene at a word; at -1 the photo alone, and after the last word the full sentence."""
         figure, theme = self.panels.figure, self.panels.style.theme
@@ -109,12 +115,13 @@ class _Scene:
                 x -= length(word, SENTENCE) if self.rtl else 0.0
                 draw_text(draw, x, y, word, SENTENCE, theme.ink if number <= step else theme.faint)
                 if number == step:
-                    beta = 1.0 if figure.gate is None else float(figure.gate[step])
-                    draw.rectangle((x, y + 7, x + length(word, SENTENCE), y + 8 + round(3 * beta)), fill=MARK)
+                    draw.rectangle(
+                        (x, y + 7, x + length(word, SENTENCE), y + 8 + round(3 * self.weight(step))), fill=MARK
+                    )
                 x += -length(self.between, SENTENCE) if self.rtl else length(f"{word}{self.between}", SENTENCE)
                 number += 1
             y += LINE
-        for text in [figure.numbers(step) if now else "", *self.note]:
+        for text in [self.panels.numbers(step) if now else "", *self.note]:
             draw_text(draw, 0, y, text, NOTE, theme.pale_ink)
             y += NOTE + 9
         return scene

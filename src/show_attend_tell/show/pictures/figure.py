@@ -12,16 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from show_attend_tell.show.pictures.maps import Rectangle, attention_map
+from show_attend_tell.show.pictures.maps import CELLS, Rectangle, attention_map, place, region
 from show_attend_tell.show.pictures.style import Style
 
-# The brightest color stands for at least this many times the average attention, so that a caption whose maps are all
-# flat is gray and not white.
-FLAT = 4.0
+# The brightest color stands for the largest value of the caption. For evidence that is this much at least, in nats at a
+# location, so that noise is not white.
+DIMMEST = 1e-3
 
-# It stands for the peak among the words whose β is at least this share of the caption's largest. A word with a sharp
-# map and a small β would make all others dark.
-RELIED = 0.5
+# For attention it is this many times the average at least, so that a caption whose maps are all flat is not white, and
+# only words count whose β is at least this share of the largest: a word with a sharp map and a small β would make all
+# others dark.
+FLAT, RELIED = 4.0, 0.5
+
+POWER = 2 / 3  # of a value's share of the largest, for evidence: a few places have most of it, and others show too
+
+DARK = 0.1  # of the caption's largest value: a word that has less evidence everywhere has no place in the photo
 
 FRAME = 1.5  # pixels between a location and the middle of the line that frames it
 THINNEST = 60  # pixels of a panel's shorter side, where the room allows it: else a panorama is a line
@@ -35,6 +40,7 @@ class FigureData:
     words: Sequence[str]  # T
     attention: NDArray[Any]  # α (T, rows, columns)
     gate: NDArray[Any] | None  # β (T,); None for a model without it
+    evidence: NDArray[Any] | None = None  # (T, rows, columns) in nats; None: attention is shown
     visible_box: Rectangle  # the part of the photo, in its pixels, that the encoder saw
     offset: tuple[float, float] = (0.0, 0.0)  # where a location looks, down and right of its cell's middle, in cells
     locations: NDArray[Any] | None = None  # (T, 2) row and column of the chosen locations; None for the mean
@@ -51,11 +57,6 @@ class FigureData:
     def uniform(self) -> float:
         """α of each location when attention is uniform."""
         return 1 / int(np.prod(self.attention.shape[1:]))
-
-    def numbers(self, step: int) -> str:
-        """The numbers below a word: its β, and the peak of its α before smoothing."""
-        beta = "" if self.gate is None else f"β {float(self.gate[step]):.2f} · "
-        return f"{beta}peak α {float(self.attention[step].max()):.3f}"
 
 
 class Panels:
@@ -75,10 +76,17 @@ class Panels:
         x, y = self.size[0] / width, self.size[1] / height
         left, top, right, bottom = figure.visible_box
         self.visible_box: Rectangle = left * x, top * y, right * x, bottom * y
-        peaks = [float(self.laid(step, self.size, self.visible_box).max()) for step in range(len(figure.words))]
-        relied = [True] * len(peaks) if figure.gate is None else figure.gate >= RELIED * max(figure.gate, default=0)
+        self.evident = style.shown == "evidence" and figure.evidence is not None  # else attention is shown
+        self.maps = figure.attention if figure.evidence is None or not self.evident else figure.evidence.clip(0)
+        self.peaks = peaks = [
+            float(self.laid(step, self.size, self.visible_box).max()) for step in range(len(self.maps))
+        ]
+        relied, least = [True] * len(peaks), DIMMEST
+        if not self.evident:
+            least = FLAT * figure.uniform
+            relied = relied if figure.gate is None else list(figure.gate >= RELIED * max(figure.gate, default=0))
         strongest = [peak for peak, counts in zip(peaks, relied, strict=True) if counts]
-        self.white = max([FLAT * figure.uniform, *strongest])  # the smoothed α that is brightest on the shared scale
+        self.white = max([least, *strongest])  # the smoothed map that is brightest on the shared scale
         self.scales = [max(peak, 1e-12) if style.per_word_scale else self.white for peak in peaks]
 
     def photo_at(self, size: tuple[int, int]) -> Image.Image:
@@ -92,13 +100,32 @@ class Panels:
         return left > 0.5 or top > 0.5 or right < self.size[0] - 0.5 or bottom < self.size[1] - 0.5
 
     def strength(self, step: int, visible: tuple[int, int] | None = None) -> NDArray[np.float64]:
-        """How brightly a word lights each pixel of the panel (H, W), 0 to 1; or of its visible box alone at a size."""
+        """How brightly a word lights each pixel of the panel (H, W), 0 to 1; or of its visible box alone at a size.
+
+        For evidence it is a power of its share of the largest.
+        """
         size, box = (visible, (0, 0, *visible)) if visible else (self.size, self.visible_box)
-        return np.minimum(self.laid(step, size, box) / self.scales[step], 1)
+        share: NDArray[np.float64] = np.minimum(self.laid(step, size, box) / self.scales[step], 1)
+        return share**POWER if self.evident else share
 
     def laid(self, step: int, size: tuple[int, int], box: Rectangle) -> NDArray[np.float64]:
         """A word's map on a picture of that size, of which the encoder saw the box."""
-        return attention_map(self.figure.attention[step], size, box, self.figure.offset)
+        return attention_map(self.maps[step], size, box, self.figure.offset)
+
+    def numbers(self, step: int) -> str:
+        """What stands below a word: where its evidence is, and how much; or its β, and the peak of its unsmoothed α."""
+        if self.evident:
+            return " · ".join([f"evidence {float(self.maps[step].sum()):.2f}", *self.where(step)])
+        beta = "" if self.figure.gate is None else f"β {float(self.figure.gate[step]):.2f} · "
+        return f"{beta}peak α {float(self.maps[step].max()):.3f}"
+
+    def where(self, step: int) -> list[str]:
+        """Where in the photo a word's map is, in words; nothing for a word of hardly any evidence."""
+        if self.evident and self.peaks[step] < DARK * self.white:
+            return []
+        x, y = place(self.laid(step, (CELLS, CELLS), (0, 0, CELLS, CELLS)))
+        left, top, right, bottom = self.visible_box
+        return [region((left + x * (right - left)) / self.size[0], (top + y * (bottom - top)) / self.size[1])]
 
     def frame(self, step: int) -> Rectangle | None:
         """The frame around the location chosen for a word, in pixels of the panel and within it."""

@@ -32,7 +32,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Panel:
-    """A photo at its upper left corner: as it is, or with the attention of the word ``step``."""
+    """A photo at its upper left corner: as it is, or with the map of the word ``step``."""
 
     x: int
     y: int
@@ -42,7 +42,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Scale:
-    """The bar from least attention to most, with a tick at the average, in shares of its width."""
+    """The bar from least to most, with a tick at the average attention, in shares of its width."""
 
     x: int
     y: int
@@ -86,7 +86,7 @@ class _Column:
         figure = panels.figure
         self.panels = panels
         self.rtl = right_to_left(figure.text)
-        self.notes = [("photo", "")] + [(word.strip(), figure.numbers(step)) for step, word in enumerate(figure.words)]
+        self.notes = [("photo", "")] + [(word.strip(), panels.numbers(step)) for step, word in enumerate(figure.words)]
         needed = [max(room_for(word, WORD), room_for(note, NOTE)) for word, note in self.notes]
         self.cell = max(panels.size[0], math.ceil(max(needed)))
         fitting = max(1, int((room + GAP) // (self.cell + GAP)))
@@ -124,7 +124,8 @@ class _Column:
                 layout.texts.append(Text(left, baseline + NOTE + 8, note, NOTE, pale=True))
 
         y = top + self.body - len(self.legend) * (NOTE + 8) + 8
-        average = None if layout.style.per_word_scale else self.panels.figure.uniform / self.panels.white
+        even = not layout.style.per_word_scale and not self.panels.evident
+        average = self.panels.figure.uniform / self.panels.white if even else None
         layout.scales.append(Scale(x, y + 3, average))
         for line, text in enumerate(self.legend):
             layout.texts.append(
@@ -134,10 +135,12 @@ class _Column:
 
 def _legend(panels: Panels) -> list[str]:
     """What the scale, the marks and the symbols mean, in words for anybody."""
-    figure, (least, most) = panels.figure, panels.style.ends
-    legend = [f"{least}: least attention"]
+    figure, (least, most), kind = panels.figure, panels.style.ends, "evidence" if panels.evident else "attention"
+    legend = [f"{least}: least {kind}"]
     if panels.style.per_word_scale:
-        legend.append(f"{most}: most attention, on each word’s own scale")
+        legend.append(f"{most}: most {kind}, on each word’s own scale")
+    elif panels.evident:
+        legend.append(f"{most}: most evidence, {panels.white:.2g} nats at a location")
     else:
         legend.append(f"{most}: most attention, {panels.white / figure.uniform:.0f} times the average")
         legend.append("tick: the average location")
@@ -145,7 +148,9 @@ def _legend(panels: Panels) -> list[str]:
         legend.append("frame: the chosen location")
     if panels.cropped:
         legend.append("striped: not seen by the model")
-    if figure.words:
+    if panels.evident:
+        legend.append("evidence: how fast a word’s log p grows with the attention to the places that speak for it")
+    elif figure.words:
         legend.append("α: a location’s share of the attention")
         if figure.gate is not None:
             legend.append("β: how much a word relied on the photo, 0 to 1")

@@ -1,4 +1,4 @@
-"""Attention over a photo, upsampled and smoothed as the paper does.
+"""Attention or evidence over a photo, upsampled and smoothed as the paper does, and where in the photo it is.
 
 Letters in shapes: H height and W width in pixels.
 """
@@ -14,6 +14,8 @@ from show_attend_tell.errors import SatError
 
 Rectangle = tuple[float, float, float, float]  # left, top, right, bottom, in pixels
 
+CELLS = 112  # side of the map by which a place is told
+PLACE = 0.5  # of the map's largest value: a word's place is the largest connected part that is brighter
 SIGMA = 20 / 224  # of the Gaussian, in sides of the visible part: the authors' 20 pixels of 224
 
 
@@ -39,6 +41,40 @@ def attention_map(
     rows = _spread(alpha.shape[0], size[1], top, bottom, offset[0])  # (H, rows)
     columns = _spread(alpha.shape[1], size[0], left, right, offset[1])  # (W, columns)
     return rows @ alpha.astype(np.float64) @ columns.T
+
+
+def place(laid: NDArray[np.float64]) -> tuple[float, float]:
+    """The middle of the largest connected bright part of a map (H, W): x and y in sides of the map, 0 to 1.
+
+    Bright is what has more than half of the map's largest value, and the largest part is that of the most light.
+    """
+    open_cells = laid > PLACE * laid.max()
+    best, middle = 0.0, (0.5, 0.5)
+    for start in np.argwhere(open_cells).tolist():
+        if not open_cells[tuple(start)]:
+            continue
+        open_cells[tuple(start)], part = False, [start]
+        for y, x in part:  # which grows meanwhile
+            for row, column in ((y - 1, x), (y + 1, x), (y, x - 1), (y, x + 1)):
+                if 0 <= row < laid.shape[0] and 0 <= column < laid.shape[1] and open_cells[row, column]:
+                    open_cells[row, column] = False
+                    part.append([row, column])
+        rows, columns = np.array(part).T
+        light = laid[rows, columns]
+        if light.sum() > best:
+            best = float(light.sum())
+            down, across = (light @ (at + 0.5) / best for at in (rows, columns))
+            middle = float(across) / laid.shape[1], float(down) / laid.shape[0]
+    return middle
+
+
+def region(x: float, y: float) -> str:
+    """Where in a photo a point is, in words; x and y are in sides of the photo."""
+    vertical = "upper" if y < 1 / 3 else "lower" if y > 2 / 3 else ""
+    horizontal = "left" if x < 1 / 3 else "right" if x > 2 / 3 else ""
+    if vertical:
+        return f"{vertical} {horizontal or 'middle'}"
+    return horizontal or "centre"
 
 
 def cell_edges(locations: int, offset: float) -> NDArray[np.float64]:

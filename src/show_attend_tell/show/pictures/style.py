@@ -1,4 +1,4 @@
-"""How pictures look: the page, its text, and the colormaps of attention."""
+"""How pictures look: the page, its text, and the colormaps."""
 
 from typing import Literal, NamedTuple
 
@@ -10,6 +10,7 @@ from show_attend_tell.settings import settings
 
 Color = tuple[int, int, int]
 Colormap = Literal["light", "heat"]
+Shown = Literal["evidence", "attention"]
 
 MARK = (230, 97, 0)  # the frame of the chosen location; color-blind eyes tell it from white, gray and blue too
 EDGE = (24, 26, 30)  # the line around MARK, so that it shows on a light photo
@@ -36,7 +37,8 @@ DARK = Theme(page=(18, 19, 22), ink=(238, 238, 234), pale_ink=(156, 160, 168), f
 class Style:
     """What the user of a picture may choose. Raises `SatError` for another value."""
 
-    colormap: Colormap = "light"  # attention as light, or as colors (viridis) over a gray photo
+    colormap: Colormap = "light"  # maps as light, or as colors (viridis) over a gray photo
+    shown: Shown = "evidence"  # which places spoke for a word, or where the model looked before it chose the word (α)
     dark: bool = False  # a dark page
     per_word_scale: bool = False  # each word has its own scale, up to its own peak; else all words share one
 
@@ -56,10 +58,10 @@ class Style:
         return photo.convert("L").point(lambda gray: 24 + 0.5 * gray).convert("RGB")
 
     def overlay(self, strength: NDArray[np.float64]) -> Image.Image:
-        """The image that lies over the photo and shows attention of ``strength`` (H, W), 0 to 1.
+        """The image that lies over the photo and shows a map of ``strength`` (H, W), 0 to 1.
 
-        It has 8 bits and an RGBA palette. "light" leaves 32 % of the photo at strength 0, and a quarter of it under
-        white at 1. "heat" is viridis, the denser the stronger.
+        It has 8 bits and an RGBA palette. "light" leaves a fifth of the photo at strength 0 and all of it half way, and
+        whitens it from there. "heat" is viridis, the denser the stronger.
         """
         levels = (strength.clip(0, 1) * 255).round().astype(np.uint8)
         overlay = Image.frombytes("P", strength.shape[::-1], levels.tobytes())
@@ -73,9 +75,10 @@ class Style:
             at, channels = np.linspace(0, 1, len(VIRIDIS)), np.array(list(map(ImageColor.getrgb, VIRIDIS))).T
             colors = np.stack([np.interp(strength, at, channel) for channel in channels], 1)
             opacity = 0.5 + 0.3 * strength
-        else:  # this gray and opacity make (1 - s) 0.32 c + s (0.25 c + 0.75 white) of each color c
-            opacity = 0.68 + 0.07 * strength
-            colors = np.repeat((255 * 0.75 * strength / opacity)[:, None], 3, 1)
+        else:
+            whiter = strength[:, None] >= 0.5
+            colors = np.where(whiter, 255, (10, 10, 14))
+            opacity = np.where(whiter[:, 0], 0.6 * (2 * strength - 1), 0.8 * (1 - 2 * strength))
         return np.column_stack([colors, 255 * opacity]).round().astype(np.uint8)
 
     def scale(self, steps: int) -> NDArray[np.uint8]:
