@@ -50,9 +50,9 @@ def options(command: click.Command) -> int:
 def main() -> None:
     """Print what is counted with its limit."""
     counted = {
-        "lines of src": (lines("src"), 23_640),
-        "lines of tests": (lines("tests"), 22_960),
-        "lines of src and experiments": (lines("src", "experiments"), 27_790),
+        "lines of src": (lines("src"), 23_815),
+        "lines of tests": (lines("tests"), 23_020),
+        "lines of src and experiments": (lines("src", "experiments"), 27_985),
         "lines of README": (len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()), 130),
         "lines of docs": (documentation(*(ROOT / "docs").rglob("*.md")), 1_900),
         "patches in tests": (patches(), 60),

@@ -4,6 +4,7 @@
     python experiments/shipped.py flickr8k/ runs/ --list        # say what is done and what is left
     python experiments/shipped.py flickr8k/ runs/ --install     # also put models and evaluations into this checkout
     python experiments/shipped.py --describe                    # write the shipped models' cards anew, from results/
+    python experiments/shipped.py flickr8k/ --coco coco/ --confidence everyday-soft  # fit its confidence to val anew
 
 Each seed has three trainings on Flickr8k (`TRAININGS`), each from the one before, and with COCO's photos three more.
 `everyday-soft` also learns from COCO's captions of other photos, a file of its folder (`TEXTS`).
@@ -35,12 +36,17 @@ import tables
 from safetensors.numpy import save_file
 from stages import SQUASHED, Stage, alone, evaluation, is_trained, list_stages, reporting, run, trained, training
 
-from show_attend_tell.checkpoint.arrays import DOUBT, NGRAMS, read_arrays
+from show_attend_tell.captioner import Captioner
+from show_attend_tell.checkpoint.arrays import CONFIDENCE, NGRAMS, read_arrays
 from show_attend_tell.checkpoint.card import figures
 from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
 from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.checkpoint.packing import Arrays, arrays_digest
+from show_attend_tell.data.datasets import read_dataset
+from show_attend_tell.evaluation import searched
 from show_attend_tell.files import atomic_write, read_object, write_text
+from show_attend_tell.rerank import confidence
+from show_attend_tell.vision.feature_cache import default_cache
 
 SEEDS = (1, 2, 3)
 SPLITS = ("val", "test")
@@ -285,7 +291,7 @@ def make(name: str, chosen: Callable[[], int], output: Path) -> None:
     evaluated = {ending: read(ships, ending, output) for ending in model.evaluations()}
     checkpoint = Checkpoint.load(source)
     target.mkdir(parents=True, exist_ok=True)
-    for file in ("model.safetensors", "vocabulary.json", DOUBT):
+    for file in ("model.safetensors", "vocabulary.json", CONFIDENCE):
         if (source / file).exists():
             shutil.copyfile(source / file, target / file)
     if checkpoint.ngrams is not None:
@@ -397,6 +403,22 @@ def describe() -> None:
         describe_ngrams(read_arrays(folder / NGRAMS), folder)
 
 
+def fit_confidence(name: str, folders: Mapping[str, Path]) -> None:
+    """Fit how far the words of a shipped model in this checkout can be trusted, to val of its data."""
+    captioner = Captioner.from_pretrained(name)
+    vocabulary, generation = captioner.checkpoint.vocabulary, captioner.generation()
+    datasets = [read_dataset(folders[data]).retokenize(vocabulary.tokenizer) for data in SHIPS[name].data]
+    weights = confidence.balanced([len(dataset.split("val")) for dataset in datasets])
+    batches = (
+        (features, found, [example.captions for example in examples], [weight] * len(examples))
+        for dataset, weight in zip(datasets, weights, strict=True)
+        for examples, features, found in searched(captioner, dataset, "val", generation, cache=default_cache())
+    )
+    fitted = confidence.fit(captioner.backend, vocabulary, captioner.reranker, batches)
+    assert fitted is not None
+    atomic_write(SHIPPED / name / CONFIDENCE, lambda file: save_file(fitted, file))
+
+
 @reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Make what is missing, then keep the evaluations and print the table of scores."""
@@ -409,14 +431,19 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--list", action="store_true", help="list the stages, and make nothing")
     parser.add_argument("--install", action="store_true", help="put models and evaluations into this checkout too")
     parser.add_argument("--describe", action="store_true", help="write the shipped models' cards anew, and no more")
+    parser.add_argument("--confidence", nargs="+", default=[], help="shipped models whose confidence is fitted anew")
     options = parser.parse_args(given)
     if options.describe:
         describe()
         return
-    if options.data is None or options.output is None:
+    if options.data is None or (options.output is None and not options.confidence):
         parser.error("give the folder of Flickr8k and a folder for models and evaluations")
     extra = [part for change in options.set for part in ("--set", change)]
     folders = {"flickr8k": options.data} | ({} if options.coco is None else {"coco": options.coco})
+    if options.confidence:
+        for name in options.confidence:
+            fit_confidence(name, folders)
+        return
     stages = model_stages(folders, options.output, options.seeds, extra)
     stages += shipping_stages(folders, options.output, options.seeds)
     if options.list:

@@ -29,7 +29,6 @@ from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.metrics.scores import repeats
-from show_attend_tell.rerank import doubt
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.settings import ATTENTION_MODES
 from show_attend_tell.vision.encoder import load_encoder
@@ -483,7 +482,7 @@ def test_to_dict_is_complete_and_plain(
     caption = captioner(tmp_path / "photo.png", seed=4, **options)
     values = json.loads(json.dumps(caption.to_dict(), allow_nan=False))
     fields = {field.name for field in dataclasses.fields(Caption)} - {"kept"}
-    assert values.keys() == fields | {"caption", "unsure"}
+    assert values.keys() == fields | {"caption", "confidence", "reaches_min_confidence"}
     assert values["caption"] == str(caption) and values["words"] == caption.words
     assert values["source"] == str(tmp_path / "photo.png") and values["visible_box"] == [0, 0, 50, 30]
     assert values["log_probability"] == caption.log_probability and values["complete"] is caption.complete
@@ -507,29 +506,42 @@ def test_to_dict_is_complete_and_plain(
         assert scores == sorted(scores, reverse=True)
 
 
-def test_a_model_with_a_scale_of_doubt_says_when_it_is_unsure(
+def test_a_caption_says_how_far_its_words_can_be_trusted(
     captioner: Captioner, photos: list[Image.Image], tmp_path: Path
 ) -> None:
-    assert captioner(photos[0]).doubt is None and not captioner(photos[0]).unsure
-    backend = captioner.backend
-    features = backend.encode(np.stack([backend.preprocessing.pixels(each) for each in photos]))
-    means = backend.mean_annotations(features)
-    model = captioner.checkpoint
-    model.doubt = doubt.fit(means, np.tile(means, (60, 1))[:120], np.linspace(-9, -1, 120, dtype=np.float32))
-    model.save(tmp_path / "model")
+    plain = captioner(photos[0])
+    assert plain.word_confidence is plain.confidence is plain.reaches_min_confidence is None and not plain.to_check
+    with pytest.raises(SatError, match=r"min_confidence is 0\.5, and small cannot tell"):
+        captioner(photos[0], min_confidence=0.5)
+    judged = np.arange(2, 14, dtype=np.int32)  # about half of the words
+    offsets = np.linspace(-3, 3, len(judged)).astype(np.float32)
+    captioner.checkpoint.confidence = {"words": judged, "offsets": offsets, "weights": np.zeros(3, np.float32)}
+    captioner.checkpoint.save(tmp_path / "model")
     again = captioner_of(Checkpoint.load(tmp_path / "model"), small_encoder(), name="small")
-    noise = np.random.default_rng(0).integers(0, 256, (30, 50, 3), np.uint8)
-    strange = again([*photos, noise])[-1]
-    assert strange.doubt == again(noise).doubt == strange.to_dict()["doubt"]
-    assert strange.doubt is not None and strange.doubt > 0.95 and strange.unsure and strange.to_dict()["unsure"]
-    assert "unsure" in strange.html()
-    assert again(noise, do_sample=True).doubt is None  # the scale is of captions that were searched
-    assert model.doubt is not None
-    damaged = dataclasses.replace(model, doubt={**model.doubt, "mean": np.zeros((2, 2), np.float32)})
-    with pytest.raises(SatError, match="model is damaged: these arrays are not a scale of doubt"):
-        captioner_of(damaged, small_encoder())
-    dataclasses.replace(model, doubt=None).save(tmp_path / "model")
-    assert Checkpoint.load(tmp_path / "model").doubt is None
+    values = dict(zip(judged.tolist(), 1 / (1 + np.exp(-offsets.astype(float))), strict=True))
+    checked = 0
+    for caption in again(photos, beam_size=8):
+        ids = again.checkpoint.vocabulary.encode(caption.words)[:-1]
+        expected = np.array([values.get(word, np.nan) for word in ids])
+        assert caption.word_confidence is not None
+        np.testing.assert_allclose(caption.word_confidence, expected, atol=1e-6)
+        assert caption.to_check == [word for word, each in zip(caption.words, expected, strict=True) if each < 0.5]
+        told = caption.to_dict()
+        assert [None if each != each else pytest.approx(each, abs=1e-5) for each in expected] == told["word_confidence"]
+        known = expected[~np.isnan(expected)]
+        assert told["confidence"] == (pytest.approx(known.mean(), abs=1e-5) if len(known) else None)
+        checked += len(known)
+    assert checked
+    for caption in again(photos, beam_size=8, min_confidence=0.6):
+        reached = np.nanmin(caption.word_confidence) >= 0.6
+        assert caption.reaches_min_confidence == caption.to_dict()["reaches_min_confidence"] == reached
+        assert caption.settings["min_confidence"] == 0.6
+    assert again(photos[0], do_sample=True).word_confidence is None  # it is of captions that were searched
+    damaged = {"confidence": {"words": judged, "offsets": offsets, "weights": np.zeros(5)}}
+    with pytest.raises(SatError, match="model is damaged: these arrays do not tell how far words can be trusted"):
+        captioner_of(dataclasses.replace(captioner.checkpoint, **damaged), small_encoder())
+    dataclasses.replace(captioner.checkpoint, confidence=None).save(tmp_path / "model")
+    assert Checkpoint.load(tmp_path / "model").confidence is None
 
 
 def test_picture_shows_a_panel_for_every_word(captioner: Captioner, photos: list[Image.Image]) -> None:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from builders import (
@@ -44,7 +45,6 @@ from show_attend_tell.data.tokenizers import Unigram
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.caption_files import read_evaluation
-from show_attend_tell.rerank.doubt import Doubt
 from show_attend_tell.vision.feature_cache import FeatureCache
 
 pytestmark = pytest.mark.proof
@@ -154,9 +154,8 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     checkpoint = small_checkpoint(small_encoder())
     words = list(checkpoint.vocabulary.words[2:])
     checkpoint.vocabulary = Vocabulary(words, Unigram(dict.fromkeys(words, -2.0)))
-    generator = torch.Generator().manual_seed(1)
-    summaries = [torch.randn(number, D, generator=generator) for number in (200, 120)]
-    checkpoint.doubt = Doubt.fit(*summaries, torch.randn(120, generator=generator))
+    judged = np.arange(2, 9, dtype=np.int32)
+    checkpoint.confidence = {"words": judged, "offsets": judged / np.float32(9), "weights": np.ones(3, np.float32)}
     checkpoint.tuned_encoder = dict(small_encoder().body.state_dict())
     checkpoint.save(tmp_path / "model")
     assert len(list((tmp_path / "model").iterdir())) >= 6
@@ -165,7 +164,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(
     "name",
-    ["config.json", "vocabulary.json", "model.safetensors", "encoder.safetensors", "doubt.safetensors"],
+    ["config.json", "vocabulary.json", "model.safetensors", "encoder.safetensors", "confidence.safetensors"],
 )
 def test_changed_models_do_no_harm(name: str, model: Path) -> None:
     chance, file = random.Random(name), model / name

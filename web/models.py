@@ -27,7 +27,6 @@ from show_attend_tell.backends.onnx.encoder import OnnxEncoder
 from show_attend_tell.backends.onnx.graph import Graph, PackedWeights
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, find_model, model_name
-from show_attend_tell.checkpoint.packing import unpack
 from show_attend_tell.data.tokenizers import joined
 from show_attend_tell.errors import SatError
 from show_attend_tell.vision import efficientnet
@@ -86,8 +85,8 @@ def exported(name: str, files: Files) -> dict[str, Any]:
     if generation.attention_mode == "sample":
         raise SatError(f"{name} has attention mode 'sample', which the web page lacks: give another model")
     arrays = stored(backend.decoder.graphs(generation.attention_mode))
-    if checkpoint.doubt is not None:
-        arrays |= {f"doubt.{part}": array for part, array in unpack(checkpoint.doubt).items()}
+    if checkpoint.confidence is not None:
+        arrays |= {f"confidence.{part}": array for part, array in checkpoint.confidence.items()}
     return {
         "name": name,
         "attention": checkpoint.config.attention,

@@ -18,10 +18,11 @@ from show_attend_tell.data.tokenizers import KARPATHY, Unigram, joined
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import as_path, atomic_write
 from show_attend_tell.messages import shorten
-from show_attend_tell.rerank.doubt import UNSURE
 from show_attend_tell.show import page, pictures
 from show_attend_tell.show.pictures import Colormap, Shown, Style
 from show_attend_tell.show.pictures.figure import FigureData
+
+CHECK = 0.5  # confidence below which a word is marked, to be checked
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -39,7 +40,7 @@ class Caption:
     settings: dict[str, Any]  # model and generation settings; the tokenizer if it is not the English one
     evidence: NDArray[np.float32] | None = None  # (T, rows, columns) in nats, see `Backend.evidence`; None unless asked
     rerank_score: float | None = None  # agreement with the photo's visual n-grams, from 0; None without reranker
-    doubt: float | None = None  # 0 to 1: the share of known photos whose captions deserve less doubt; None if not known
+    word_confidence: NDArray[np.float64] | None = None  # (T,) 0 to 1: probability that a word is right; NaN: not judged
     source: str | None = None  # the photo's path, when it came from one
     size: tuple[int, int] | None = None  # the photo's width and height in pixels
     visible_box: tuple[float, float, float, float] | None = None  # what the encoder saw of it, in its pixels
@@ -54,9 +55,25 @@ class Caption:
         return f"Caption({str(self)!r}, log_probability={self.log_probability:.2f}{source})"
 
     @property
-    def unsure(self) -> bool:
-        """Whether the caption should not be trusted: its doubt is above 0.95, that of one known photo in twenty."""
-        return self.doubt is not None and self.doubt > UNSURE
+    def confidence(self) -> float | None:
+        """The share of the caption's judged words that is expected to be right; None where none is judged."""
+        if self.word_confidence is None or np.isnan(self.word_confidence).all():
+            return None
+        return float(np.nanmean(self.word_confidence))
+
+    @property
+    def to_check(self) -> list[str]:
+        """The words that are more probably wrong than right: their confidence is below 0.5."""
+        known = [np.nan] * len(self.words) if self.word_confidence is None else self.word_confidence
+        return [word for word, each in zip(self.words, known, strict=True) if each < CHECK]
+
+    @property
+    def reaches_min_confidence(self) -> bool | None:
+        """Whether all judged words have the ``min_confidence`` that was asked for; None where none was."""
+        if "min_confidence" not in self.settings or self.word_confidence is None:
+            return None
+        judged = self.word_confidence[~np.isnan(self.word_confidence)]
+        return bool(len(judged) and judged.min() >= self.settings["min_confidence"])
 
     @property
     def photo(self) -> Image.Image | None:
@@ -73,6 +90,7 @@ class Caption:
         def rounded(array: NDArray[Any] | None) -> Any:
             return None if array is None else np.round(array.astype(float), 6).tolist()
 
+        confidence = rounded(self.word_confidence)
         return {
             "source": self.source,
             "caption": str(self),
@@ -85,8 +103,9 @@ class Caption:
             "gate": rounded(self.gate),
             "locations": None if self.locations is None else self.locations.tolist(),
             "rerank_score": self.rerank_score,
-            "doubt": self.doubt,
-            "unsure": self.unsure,
+            "confidence": None if self.confidence is None else round(self.confidence, 6),
+            "word_confidence": None if confidence is None else [None if each != each else each for each in confidence],
+            "reaches_min_confidence": self.reaches_min_confidence,
             "alternatives": [{"caption": text, "log_probability": score} for text, score in self.alternatives],
             "size": None if self.size is None else list(self.size),
             "visible_box": None if self.visible_box is None else list(self.visible_box),

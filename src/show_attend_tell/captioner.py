@@ -25,7 +25,7 @@ from show_attend_tell.files import as_path
 from show_attend_tell.generation import GenerationConfig, photo_seed
 from show_attend_tell.messages import shorten
 from show_attend_tell.progress import Progress
-from show_attend_tell.rerank.doubt import Doubt
+from show_attend_tell.rerank.confidence import Confidence
 from show_attend_tell.rerank.ngrams import VisualNgrams
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.vision import efficientnet
@@ -54,15 +54,15 @@ class Captioner:
     def __init__(self, checkpoint: Checkpoint, backend: Backend, *, name: str = "model") -> None:
         """Put a checkpoint and its back end together; ``name`` is the model's, for captions and messages.
 
-        Raises `SatError` when the encoder is not the one that the model was trained on, and for a reranker or a scale
-        of doubt that is damaged.
+        Raises `SatError` when the encoder is not the one that the model was trained on, and for a reranker or a
+        confidence that is damaged.
         """
         checkpoint.encoder.check(backend.encoder, name)
         self.checkpoint, self.backend, self.name = checkpoint, backend, name
         self.members: Sequence[str] = [name]  # of an ensemble, the names of its models
         try:
             fitted = None if checkpoint.ngrams is None else VisualNgrams(checkpoint.ngrams)
-            self.doubt = None if checkpoint.doubt is None else Doubt(checkpoint.doubt)
+            self.confidence = None if checkpoint.confidence is None else Confidence(checkpoint.confidence, fitted)
         except SatError as error:
             raise SatError(f"{name} is damaged: {error}: copy the model again") from error
         self.reranker = fitted or backend.own_reranker()
@@ -120,7 +120,7 @@ class Captioner:
             encoder_weights=None if encoder_weights is None else os.fspath(encoder_weights),
         )
         ngrams = next((each.ngrams for each in checkpoints if each.ngrams is not None), None)
-        first = dataclasses.replace(checkpoints[0], ngrams=ngrams, doubt=None)
+        first = dataclasses.replace(checkpoints[0], ngrams=ngrams, confidence=None)
         made = cls(first, running, name=" + ".join(titles))
         made.members = titles
         return made
@@ -236,6 +236,11 @@ class Captioner:
             )
         if config.rerank_weight and self.reranker is None:
             raise InvalidValue(f"rerank_weight is {config.rerank_weight:g}, and {self.name} has no reranker: give 0")
+        if config.min_confidence and self.confidence is None:
+            raise InvalidValue(
+                f"min_confidence is {config.min_confidence:g}, and {self.name} cannot tell how far its words can be "
+                "trusted: give 0"
+            )
         return config
 
     @property
@@ -259,7 +264,13 @@ class Captioner:
         """The captions of features (B, L, D) of the back end, best first for each photo, see `generation.generate`."""
         config = self.generation(config)
         return generation.generate(
-            self.backend, features, config, seeds=seeds, reranker=self.reranker, doubt=self.doubt, evidence=evidence
+            self.backend,
+            features,
+            config,
+            seeds=seeds,
+            reranker=self.reranker,
+            confidence=self.confidence,
+            evidence=evidence,
         )
 
     def explain(
@@ -328,7 +339,7 @@ class Captioner:
             gate=as_array(best.beta),
             locations=None if locations is None else np.stack([locations // columns, locations % columns], axis=1),
             rerank_score=best.rerank_score,
-            doubt=best.doubt,
+            word_confidence=None if best.word_confidence is None else np.array(best.word_confidence, dtype=np.float64),
             complete=best.ended,
             alternatives=[(vocabulary.text(each.words), each.log_probability) for each in hypotheses[1:]],
             settings=self._settings(config) | ({} if best.evidence is None else {"evidence": EVIDENCE}),
@@ -354,6 +365,7 @@ class Captioner:
         else:
             names = ["beam_size", "length_penalty"]
             names += ["rerank_weight", "rare_word_exponent"] if self.reranker is not None else []
+        names += ["min_confidence"] if config.min_confidence else []
         names += ["num_captions"] if config.num_captions is not None else []
         names += ["seed"] if config.do_sample or config.attention_mode == "sample" else []
         return made | {name: getattr(config, name) for name in names}

@@ -2,24 +2,25 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.card import figures
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.data.datasets import Dataset
+from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.tokenizers import KARPATHY, Tokens, in_form
 from show_attend_tell.generation import GenerationConfig, photo_seed
 from show_attend_tell.metrics.scores import Evaluation, check_scorers, score_entries
 from show_attend_tell.progress import Progress
+from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.vision.sources import cached
 
 BATCH_SIZE = 64  # photos whose annotations are in memory at once
 # of a caption in an evaluation without attention
-CAPTION_FIELDS = ("caption", "words", "log_probability", "complete", "doubt")
+CAPTION_FIELDS = ("caption", "words", "log_probability", "complete", "word_confidence")
 
 
 def evaluate(
@@ -47,24 +48,15 @@ def evaluate(
     """
     check_scorers()
     dataset = dataset.retokenize(captioner.checkpoint.vocabulary.tokenizer)
-    examples = dataset.split(split)
     config = captioner.generation(config, **overrides)
-    backend = captioner.backend
-    annotations = cached(dataset, backend.encoder, cache, splits=(split,), encode=backend.encode, show=show)
     entries = []
-    with Progress(total=len(examples), desc="captions", unit="photo", disable=not show) as bar:
-        for start in range(0, len(examples), BATCH_SIZE):
-            batch = examples[start : start + BATCH_SIZE]
-            names = [example.name for example in batch]
-            seeds = [photo_seed(config.seed, name.encode()) for name in names]
-            found = captioner.generate(backend.features(annotations[names]), config, seeds=seeds, evidence=attention)
-            for example, hypotheses in zip(batch, found, strict=True):
-                size = open_photo(example.photo).size if attention else None
-                file = str(example.photo.resolve())
-                caption = captioner.assemble(hypotheses, config, size=size, source=file).to_dict()
-                kept = caption if attention else {name: caption[name] for name in CAPTION_FIELDS}
-                entries.append({"photo": example.name, "file": file, **kept})
-            bar.update(len(batch))
+    for batch, _, found in searched(captioner, dataset, split, config, cache=cache, evidence=attention, show=show):
+        for example, hypotheses in zip(batch, found, strict=True):
+            size = open_photo(example.photo).size if attention else None
+            file = str(example.photo.resolve())
+            caption = captioner.assemble(hypotheses, config, size=size, source=file).to_dict()
+            kept = caption if attention else {name: caption[name] for name in CAPTION_FIELDS}
+            entries.append({"photo": example.name, "file": file, **kept})
     settings = {
         "model": captioner.name,
         **({} if dataset.tokenizer == KARPATHY else {"tokenizer": dataset.tokenizer.name}),
@@ -76,6 +68,32 @@ def evaluate(
         "seed": config.seed,
     }
     return score_split(dataset, split, entries, tokens=tokens, settings=settings)
+
+
+def searched(
+    captioner: Captioner,
+    dataset: Dataset,
+    split: str,
+    config: GenerationConfig,
+    *,
+    cache: Path,
+    evidence: bool = False,
+    show: bool = True,
+) -> Iterator[tuple[Sequence[Example], Any, list[list[Hypothesis]]]]:
+    """The photos of a split in batches: examples, features (B, L, D) of the back end, and the captions of each photo.
+
+    Raises `SatError` as `evaluate` does.
+    """
+    examples, backend = dataset.split(split), captioner.backend
+    annotations = cached(dataset, backend.encoder, cache, splits=(split,), encode=backend.encode, show=show)
+    with Progress(total=len(examples), desc="captions", unit="photo", disable=not show) as bar:
+        for start in range(0, len(examples), BATCH_SIZE):
+            batch = examples[start : start + BATCH_SIZE]
+            names = [example.name for example in batch]
+            seeds = [photo_seed(config.seed, name.encode()) for name in names]
+            features = backend.features(annotations[names])
+            yield batch, features, captioner.generate(features, config, seeds=seeds, evidence=evidence)
+            bar.update(len(batch))
 
 
 def score_split(

@@ -11,7 +11,7 @@ from typing import Any
 from show_attend_tell.backends.base import Backend
 from show_attend_tell.errors import InvalidValue
 from show_attend_tell.rerank import Reranker
-from show_attend_tell.rerank.doubt import Doubt
+from show_attend_tell.rerank.confidence import Confidence
 from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis, diverse, force, rank
@@ -27,22 +27,23 @@ def generate(
     *,
     seeds: Sequence[int],
     reranker: Reranker | None = None,
-    doubt: Doubt | None = None,
+    confidence: Confidence | None = None,
     evidence: bool = False,
 ) -> list[list[Hypothesis]]:
     """The captions of photos, best first for each, of features (B, L, D).
 
     ``seeds`` has one for each photo. With ``num_captions``, the first is the best one and the others differ from it in
-    content. Captions drawn at random are in the order of their drawing. With ``evidence``, the first has it. Raises
-    `SatError` for features of another shape and for a damaged decoder.
+    content. Captions drawn at random are in the order of their drawing. With ``confidence``, the first has that of its
+    words, and ``min_confidence`` may choose it. With ``evidence``, the first has it. Raises `SatError` for features of
+    another shape and for a damaged decoder.
     """
     found = search_candidates(backend, features, config, seeds=seeds, reranker=reranker)
     if not config.do_sample:
         found = [rank(each, config.length_penalty, config.rerank_weight) for each in found]
+        if confidence is not None:
+            found = confidence.add(backend, features, found, config.min_confidence)
         if config.num_captions is not None:
             found = [diverse(each, config.num_captions, config.length_penalty, config.rerank_weight) for each in found]
-        if doubt is not None:
-            found = doubt.add(backend.mean_annotations(features), found)
     if evidence:
         best = with_evidence(backend, features, [each[0] for each in found], config)
         found = [[first, *each[1:]] for first, each in zip(best, found, strict=True)]

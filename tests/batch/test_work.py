@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "many-photos.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 GREEDY: dict[str, Any] = {"beam_size": 1, "rerank_weight": 0.0}
-COLUMNS = ("caption", "log_probability", "complete", "doubt", "error")
+COLUMNS = ("caption", "log_probability", "complete", "confidence", "to_check", "error")
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +56,10 @@ def test_a_batch_gets_the_captions_of_the_captioner(captioner: Captioner, photos
         expected = captioner(file, **GREEDY)
         assert found["caption"][row] == str(expected) and found["error"][row] is None
         assert found["log_probability"][row] == pytest.approx(expected.log_probability, abs=1e-4)
-        assert (found["complete"][row], found["doubt"][row]) == (expected.complete, expected.doubt)
-    assert [found[name][0] for name in COLUMNS[:-1]] == [None] * 4 and found["error"][0].startswith("damaged")
+        assert found["complete"][row] == expected.complete
+        assert found["confidence"][row] == pytest.approx(expected.confidence, abs=1e-4)
+        assert found["to_check"][row] == ", ".join(expected.to_check)
+    assert [found[name][0] for name in COLUMNS[:-1]] == [None] * 5 and found["error"][0].startswith("damaged")
     assert found["error"][5] == "nothing where a photo should be"
 
 
@@ -84,8 +86,9 @@ def test_columns_of_a_table_have_types_where_all_is_null(captioner: Captioner) -
     import pyarrow
 
     found = caption_batch(captioner)(pyarrow.table({"name": ["a"], "bytes": [b"no photo"]}))
-    types = {"name": "string", "caption": "string", "log_probability": "double", "complete": "bool", "doubt": "double"}
-    assert {field.name: str(field.type) for field in found.schema} == {**types, "error": "string"}
+    numbers = {"log_probability": "double", "complete": "bool", "confidence": "double"}
+    types = {**dict.fromkeys(("name", "caption", "to_check", "error"), "string"), **numbers}
+    assert {field.name: str(field.type) for field in found.schema} == types
 
 
 def test_features_are_those_of_the_encoder(photos: Path) -> None:

@@ -183,7 +183,7 @@ def test_a_save_that_is_killed_leaves_the_old_model(
     """As in a training of the encoder too, whose tuned weights change with each better epoch."""
     before, after = small_checkpoint(encoder), small_checkpoint(encoder)
     before.tuned_encoder, after.tuned_encoder = ({"block": np.full((2, 3), value, np.float32)} for value in (1.0, 2.0))
-    before.doubt = {"mean": np.zeros(D, np.float32)}
+    before.confidence = {"weights": np.zeros(3, np.float32)}
     before.save(tmp_path)
 
     def killed(*arguments: Any, **options: Any) -> None:
@@ -195,7 +195,7 @@ def test_a_save_that_is_killed_leaves_the_old_model(
     monkeypatch.undo()
     found = Checkpoint.load(tmp_path)
     assert found.tuned_encoder is not None and same(found.tuned_encoder, before.tuned_encoder)
-    assert found.doubt is not None
+    assert found.confidence is not None
 
 
 def test_nothing_is_pickled(encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

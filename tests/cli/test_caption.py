@@ -48,7 +48,16 @@ def test_caption_takes_files_folders_and_globs(photos: Path, model: Path) -> Non
 
 
 def test_json_to_standard_output_is_nothing_but_json(photos: Path, model: Path, tmp_path: Path) -> None:
-    options = ("--model", model, "--json", "-", "--save-maps", tmp_path / "pictures", "--attention-mode", "argmax")
+    options = (
+        "--model",
+        model,
+        "--json",
+        "-",
+        "--save-maps",
+        tmp_path / "pictures",
+        "--generation",
+        "attention_mode=argmax",
+    )
     result = sat("caption", photos, *options)
     assert sources(result.stdout) == NAMES
     assert [line[0] for line in result.stdout.splitlines()] == ["[", *"{{{", "]"]  # one caption a line
@@ -72,6 +81,20 @@ def test_several_captions_of_a_photo_are_printed_and_kept(
     assert printed.splitlines() == [
         f"{photo}: {caption['caption']}  (log p {caption['log_probability']:.2f})" for caption in captions
     ]
+
+
+def test_words_to_check_are_printed_behind_the_caption(photos: Path, tmp_path: Path) -> None:
+    checkpoint = small_checkpoint(small_encoder())
+    words = np.arange(2, 23, dtype=np.int32)
+    offsets = np.where(words % 2, -1, 1).astype(np.float32)
+    checkpoint.confidence = {"words": words, "offsets": offsets, "weights": np.zeros(3, np.float32)}
+    checkpoint.save(tmp_path / "judging")
+    command = ("caption", photos / "photo0.png", "--model", tmp_path / "judging", "--json", tmp_path / "all.json")
+    printed = sat(*command, "--min-confidence", 0.9).stdout.rstrip()
+    (entry,) = json.loads((tmp_path / "all.json").read_text())
+    wrong = [word for word in entry["words"] if checkpoint.vocabulary.encode([word])[0] % 2]
+    assert wrong and printed.endswith(f")  check: {', '.join(wrong)}  no caption reaches 0.9")
+    assert entry["reaches_min_confidence"] is False and sat(*command).stdout.rstrip().endswith(f"{wrong[-1]}")
 
 
 @pytest.mark.parametrize("form", ["png", "svg", "gif", "webp"])
@@ -111,7 +134,7 @@ def test_pictures_of_two_models_side_by_side(photos: Path, model: Path, tmp_path
     hard = tmp_path / "hard"
     small_checkpoint(small_encoder(), seed=7, attention="hard", gate=False).save(hard)
     folder, photo = tmp_path / "pictures", photos / "photo1.png"
-    options = ("--model", model, "--compare", hard, "--attention-mode", "argmax", "--style", "format=svg")
+    options = ("--model", model, "--compare", hard, "--generation", "attention_mode=argmax", "--style", "format=svg")
     options += ("--style", "colormap=heat", "--style", "dark=true", "--save-maps", folder)
     result = sat("caption", photo, *options, "--json", tmp_path / "both.json")
     first, second, last = result.stdout.splitlines()
@@ -124,9 +147,9 @@ def test_pictures_of_two_models_side_by_side(photos: Path, model: Path, tmp_path
     text = picture.read_text(encoding="utf-8")
     assert picture.name == "photo1.svg" and all(caption["caption"] in text for caption in captions)
     assert 'fill="#121316"' in text
-    alone = sat("caption", photo, "--model", hard, "--attention-mode", "argmax").stdout.splitlines()[0]
+    alone = sat("caption", photo, "--model", hard, "--generation", "attention_mode=argmax").stdout.splitlines()[0]
     assert alone.split(": ", 1)[1] == second.split(": ", 1)[1]
-    assert "argmax" in sat("caption", photo, "--model", model, "--attention-mode", "argmax").stderr
+    assert "argmax" in sat("caption", photo, "--model", model, "--generation", "attention_mode=argmax").stderr
 
 
 def test_generation_is_set_as_in_python(photos: Path, model: Path, tmp_path: Path) -> None:

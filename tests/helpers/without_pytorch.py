@@ -10,7 +10,7 @@ from typing import Any
 from show_attend_tell import Captioner
 
 WAYS: dict[str, list[dict[str, Any]]] = {
-    "everyday-soft": [{}, {"beam_size": 100}, {"beam_size": 3, "rerank_weight": 0.0}],  # with doubt and the reranker
+    "everyday-soft": [{}, {"beam_size": 100}, {"beam_size": 3, "rerank_weight": 0.0}],  # with everything
     "everyday-hard": [{"beam_size": 3}, {"beam_size": 2, "rerank_weight": 0.0}],  # in 8 bits
     "flickr8k-soft": [
         {},

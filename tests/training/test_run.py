@@ -36,8 +36,10 @@ from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.packing import as_tensors
 from show_attend_tell.data.datasets import Dataset, join, read_dataset
 from show_attend_tell.data.photos import open_photo
+from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import file_lock
+from show_attend_tell.rerank import confidence
 from show_attend_tell.rerank.ngrams import VisualNgrams
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
@@ -46,7 +48,14 @@ from show_attend_tell.training.losses import HardObjective
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.reports import write_log
 from show_attend_tell.training.run import Prepared, prepare, train
-from show_attend_tell.training.selection import RARE_WORD_EXPONENT, Chosen, Grid, best_of, choose_generation, fit_doubt
+from show_attend_tell.training.selection import (
+    RARE_WORD_EXPONENT,
+    Chosen,
+    Grid,
+    best_of,
+    choose_generation,
+    fit_confidence,
+)
 from show_attend_tell.vision.encoder import Encoder, load_encoder
 
 CPU = torch.device("cpu")
@@ -675,11 +684,13 @@ def test_a_training_reads_the_views_that_its_settings_ask_for(dataset: Dataset, 
     assert torch.equal(found, encoder.annotate(expected).half())
 
 
-# Doubt and the reranker
+# Confidence and the reranker
 
 
-def test_the_scale_of_doubt_is_of_captions_that_are_made_as_the_model_makes_them() -> None:
-    data = random_data(photos=120)
+def test_confidence_is_of_captions_that_are_made_as_the_model_makes_them() -> None:
+    data = random_data(photos=confidence.LEAST)
+    words = "dog cat man woman tree ball car street a in on with of red blue two runs sits near the is"
+    data = dataclasses.replace(data, vocabulary=Vocabulary(words.split()))
     decoder = Float32Trainer(sized(small_config(), data), data, device=CPU).average
     seen: list[tuple[int, int, float]] = []
 
@@ -690,12 +701,12 @@ def test_the_scale_of_doubt_is_of_captions_that_are_made_as_the_model_makes_them
             return [[0.0] * len(hypotheses) for hypotheses in found]
 
     generation = GenerationConfig(beam_size=4, max_length=6, rare_word_exponent=0.5, allow_repetitions=True)
-    assert fit_doubt(decoder, data, generation, reranker=Reranker()) is None  # val has too few photos
+    assert fit_confidence(decoder, data, generation, reranker=Reranker()) is None  # val has too few photos
     assert not seen
     references = {name: [data.vocabulary.decode(words)] for name, words in data.captions}
     many = dataclasses.replace(data, validation=list(references.items()))
-    doubt = fit_doubt(decoder, many, generation, reranker=Reranker())
-    assert doubt is not None and {(beam, weight) for beam, _, weight in seen} == {(4, 0.5)}
+    fitted = fit_confidence(decoder, many, generation, reranker=Reranker())
+    assert fitted is not None and {(beam, weight) for beam, _, weight in seen} == {(4, 0.5)}
     assert all(longest <= 6 for _, longest, _ in seen)
 
 

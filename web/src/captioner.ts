@@ -5,7 +5,8 @@ T words, end token excluded · L locations in a grid of rows and columns. */
 import { fetching, type Fetch, type Progress, type Stored } from "./download.ts";
 import { OnnxEncoder } from "./encoder.ts";
 import { pixels, visibleBox, type Preprocessing } from "./pixels.ts";
-import { Doubt, UNSURE, VisualNgrams } from "./rerank/visual-ngrams.ts";
+import { Confidence } from "./rerank/confidence.ts";
+import { VisualNgrams } from "./rerank/visual-ngrams.ts";
 import { Runtime, pickBuild } from "./runtime.ts";
 import { readArrays, type Arrays } from "./safetensors.ts";
 import { search, type GenerationConfig } from "./search/beam.ts";
@@ -44,8 +45,9 @@ export interface Caption {
   gate: number[] | null;
   locations: [number, number][] | null;
   rerank_score: number | null;
-  doubt: number | null;
-  unsure: boolean;
+  confidence: number | null;
+  word_confidence: (number | null)[] | null;
+  reaches_min_confidence: null;
   alternatives: { caption: string; log_probability: number }[];
   size: [number, number];
   visible_box: number[];
@@ -77,7 +79,7 @@ interface Loaded {
   encoder: OnnxEncoder;
   decoder: OnnxDecoder;
   reranker: VisualNgrams | null;
-  doubt: Doubt | null;
+  confidence: Confidence | null;
 }
 
 /** The models of a page; each is loaded when it is first used, and an encoder once for all models that share it. */
@@ -127,14 +129,15 @@ export class Captioners {
     const graphs = ["start", "words", "step", "best"] as const;
     const sessions = [];
     for (const name of graphs) sessions.push([name, await runtime.session(arrays, name)]);
+    const ngrams = reranker === null ? null : new VisualNgrams(await read(reranker));
     return {
       model,
       encoder: await encoding,
       decoder: new OnnxDecoder(runtime, Object.fromEntries(sessions), {
         vocabularySize: model.words.length, attends: model.attention !== "uniform",
       }),
-      reranker: reranker === null ? null : new VisualNgrams(await read(reranker)),
-      doubt: arrays.has("doubt.mean") ? new Doubt(arrays) : null,
+      reranker: ngrams,
+      confidence: arrays.has("confidence.words") ? new Confidence(arrays, ngrams) : null,
     };
   }
 
@@ -163,7 +166,7 @@ export class Captioners {
   }
 
   private async searched(
-    { model, decoder, reranker, doubt }: Loaded,
+    { model, decoder, reranker, confidence }: Loaded,
     annotations: Parameters<typeof OnnxSession.start>[1],
     source: string,
     size: [number, number],
@@ -178,7 +181,9 @@ export class Captioners {
       found = ranked(scored, generation.length_penalty, generation.rerank_weight);
     }
     const best = found[0];
-    const doubtOfBest = doubt?.of(features, best) ?? null;
+    const blind = confidence && await OnnxSession.blind(decoder, annotations);
+    const confident = confidence && await confidence.of(best, found, features, blind!);
+    const judged = (confident ?? []).filter((value) => value !== null);
     const words = (ids: number[]) => ids.map((id) => model.words[id]);
     const text = (ids: number[]) => words(ids).join(model.between).trim();
     const along = <Part>(part: (step: Backpointers, row: number) => Part): Part[] =>
@@ -199,8 +204,9 @@ export class Captioners {
         return [Math.floor(location / columns), location % columns];
       }),
       rerank_score: best.rerankScore ?? null,
-      doubt: doubtOfBest,
-      unsure: doubtOfBest !== null && doubtOfBest > UNSURE,
+      confidence: judged.length ? rounded(judged.reduce((sum, value) => sum + value, 0) / judged.length) : null,
+      word_confidence: confident && confident.map((value) => value === null ? null : rounded(value)),
+      reaches_min_confidence: null,
       alternatives: found.slice(1).map((other) => ({ caption: text(other.words), log_probability: other.logProbability })),
       size,
       visible_box: visibleBox(model.preprocessing, ...size),

@@ -57,6 +57,10 @@ class Backend(Protocol):
         """The decoder before the first word of each photo; ``seeds`` has one a photo, for sampled locations."""
         ...
 
+    def blind_session(self, features: Features, config: GenerationConfig) -> DecoderSession:
+        """The decoder before the first word of one photo whose annotations are zeros, in the size of ``features``."""
+        ...
+
     def evidence(
         self, features: Features, captions: Sequence[Hypothesis], config: GenerationConfig
     ) -> list[NDArray[Any]] | None:
@@ -73,10 +77,6 @@ class Backend(Protocol):
 
     def second_moments(self, features: Features, channels: NDArray[Any]) -> NDArray[Any]:
         """What the reranker reads of each photo (B, C (C + 1) / 2), see `rerank.ngrams`."""
-        ...
-
-    def mean_annotations(self, features: Features) -> NDArray[Any]:
-        """The mean over locations of each photo's normalized annotations (B, D)."""
         ...
 
     def own_reranker(self) -> Any:

@@ -27,6 +27,7 @@ from show_attend_tell.model.attention import (
     Attended,
     AttentionMode,
     GivenLocations,
+    MeanAttention,
     attention_mode_by_name,
 )
 from show_attend_tell.model.config import misfit
@@ -136,6 +137,11 @@ class TorchBackend:
         )
         return TorchSession(self.decoder, features, paths=config.paths, mode=mode)
 
+    def blind_session(self, features: Tensor, config: GenerationConfig) -> DecoderSession:
+        if (optimized := self.optimized(features.shape[1])) is not None:
+            return OnnxSession.blind(optimized, config)
+        return TorchSession(self.decoder, torch.zeros_like(features[:1]), paths=1, mode=MeanAttention())
+
     def optimized(self, locations: int) -> OnnxDecoder | None:
         """The decoder for ONNX Runtime, where that is faster: of the paper's decoder, on a processor.
 
@@ -160,10 +166,6 @@ class TorchBackend:
     def second_moments(self, features: Tensor, channels: NDArray[Any]) -> NDArray[Any]:
         with torch.inference_mode():
             return array(second_moments(features, torch.from_numpy(channels).to(features.device)))
-
-    def mean_annotations(self, features: Tensor) -> NDArray[Any]:
-        with torch.inference_mode():
-            return array(nn.functional.layer_norm(features.float(), features.shape[-1:]).mean(1))
 
     def own_reranker(self) -> Any:
         return self.decoder.own_reranker()

@@ -21,6 +21,7 @@ from show_attend_tell.model import registry
 from show_attend_tell.vision.reading import read_ahead
 
 if TYPE_CHECKING:
+    from show_attend_tell.caption import Caption
     from show_attend_tell.captioner import Captioner
     from show_attend_tell.vision.encoder import Encode, Encoder
 
@@ -90,8 +91,8 @@ class CaptionBatch(PhotoBatch):
     """Captions of batches of photos by a model; ``overrides`` are settings of `GenerationConfig`."""
 
     columns: ClassVar[Mapping[str, str]] = {
-        **{"caption": "string", "log_probability": "double", "complete": "bool", "doubt": "double"},
-        **{"error": "string"},
+        **{"caption": "string", "log_probability": "double", "complete": "bool", "confidence": "double"},
+        **{"to_check": "string", "error": "string"},
     }
 
     def __init__(
@@ -137,7 +138,12 @@ class CaptionBatch(PhotoBatch):
                 yield caption
             else:
                 known = {name: getattr(caption, name) for name in self.columns if hasattr(caption, name)}
-                yield {"caption": str(caption), **known}
+                yield {"caption": str(caption), **known, "to_check": words_to_check(caption)}
+
+
+def words_to_check(caption: "Caption") -> str | None:
+    """The words of a caption that are more probably wrong than right, with commas; None without confidence."""
+    return None if caption.word_confidence is None else ", ".join(caption.to_check)
 
 
 @dataclass

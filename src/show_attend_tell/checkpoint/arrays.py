@@ -16,7 +16,7 @@ from show_attend_tell.model.config import misfit
 
 NGRAMS = "ngrams.safetensors"
 TUNED = "encoder.safetensors"
-DOUBT = "doubt.safetensors"
+CONFIDENCE = "confidence.safetensors"
 
 
 def read_arrays(file: Path, *, unpacked: bool = False, remedy: str = "copy the model again") -> dict[str, NDArray[Any]]:

@@ -8,7 +8,7 @@
 | README.md | the card: what the model is, what it was trained on, what it scores |
 | encoder.safetensors | weights of the encoder that were fine-tuned: blocks of it in 8 bits, or all of it |
 | ngrams.safetensors | the reranker's visual n-grams, in 4 and 8 bits a weight; only when there is a reranker |
-| doubt.safetensors | the scale of doubt; only when val had photos enough to make one |
+| confidence.safetensors | how far each noun can be trusted; only when val had photos enough, and English captions |
 
 Models may share their visual n-grams and their encoder's tuned weights: config.json names these by their SHA-256, and
 they may lie in a folder of their own beside the models, NAME-ngrams or NAME-encoder. The shipped models share their
@@ -31,7 +31,7 @@ from safetensors.numpy import save_file
 
 from show_attend_tell.checkpoint import card
 from show_attend_tell.checkpoint.arrays import (
-    DOUBT,
+    CONFIDENCE,
     NGRAMS,
     TUNED,
     check_fit,
@@ -59,7 +59,7 @@ class Checkpoint(Description):
     vocabulary: Vocabulary
     tuned_encoder: dict[str, NDArray[Any]] | None = None  # weights of the encoder that were tuned with the decoder
     ngrams: dict[str, NDArray[Any]] | None = None  # of the reranker, packed, see `rerank.ngrams.VisualNgrams`
-    doubt: dict[str, NDArray[Any]] | None = None  # the scale of doubt, packed, see `rerank.doubt.Doubt`
+    confidence: dict[str, NDArray[Any]] | None = None  # how far nouns can be trusted, see `rerank.confidence.fit`
 
     def save(self, folder: str | os.PathLike[str], *, bits: Bits = 32) -> None:
         """Write the folder; make it if it is not there.
@@ -87,7 +87,7 @@ class Checkpoint(Description):
         arrays: dict[str, dict[str, NDArray[Any]] | None] = {
             TUNED: None if self.tuned_encoder is None else smallest(self.tuned_encoder),
             NGRAMS: self.ngrams,
-            DOUBT: self.doubt,
+            CONFIDENCE: self.confidence,
             "model.safetensors": weights,
         }
         files: dict[Path, Callable[[Path], object]] = {
@@ -146,7 +146,7 @@ class Checkpoint(Description):
             vocabulary=vocabulary,
             tuned_encoder=shared_arrays(folder, TUNED, tuned_digest, unpacked=True),
             ngrams=ngrams,
-            doubt=read_arrays(folder / DOUBT) if (folder / DOUBT).exists() else None,
+            confidence=read_arrays(folder / CONFIDENCE) if (folder / CONFIDENCE).exists() else None,
         )
 
 
@@ -176,6 +176,6 @@ def check_vacant(folder: Path) -> None:
     """Raise `SatError` when saving would overwrite a file of a folder that holds neither a model nor a training."""
     if (folder / "config.json").exists() or (folder / "training" / "state.safetensors").exists():
         return
-    for name in ("README.md", "vocabulary.json", "model.safetensors", TUNED, NGRAMS, DOUBT):
+    for name in ("README.md", "vocabulary.json", "model.safetensors", TUNED, NGRAMS, CONFIDENCE):
         if (folder / name).exists():
             raise SatError(f"{folder} is not a model, and its {name} would be overwritten: name another folder")

@@ -39,9 +39,10 @@ Examples:
   sat caption photos/ --save-maps maps/              pictures of what in the photo spoke for each word
   sat caption dog.jpg --save-maps maps/ --style format=svg --style dark=true
   sat caption dog.jpg --save-maps maps/ --style shown=attention    where the model looked before it chose the word
-  sat caption dog.jpg --save-maps maps/ --compare everyday-hard --attention-mode argmax
+  sat caption dog.jpg --save-maps maps/ --compare everyday-hard --generation attention_mode=argmax
   sat caption dog.jpg --html dog.html                a page to explore it in
   sat caption 'photos/*.jpg' --json captions.json    everything, for a program
+  sat caption dog.jpg --min-confidence 0.6           a caption whose nouns are probably right
   sat caption dog.jpg --num-captions 3               three captions that differ in content
   sat caption dog.jpg --generation do_sample=true --generation temperature=0.5    random words
 """
@@ -49,7 +50,7 @@ SECTIONS = {
     "Photos": "recursive",
     "Output": "json html save-maps style",
     "Model": "model compare encoder-weights plugin backend precision device threads",
-    "Search": "beam-size attention-mode num-captions generation",
+    "Search": "beam-size min-confidence num-captions generation",
 }
 
 
@@ -92,7 +93,7 @@ class PictureFile:
 )
 @loading_options
 @options_from(
-    *(GENERATION, "beam_size", "attention_mode", "num_captions"),
+    *(GENERATION, "beam_size", "min_confidence", "num_captions"),
     into="generation",
     rest="--generation",
     default="the model's",
@@ -112,7 +113,7 @@ def caption(
     """Caption photos: files, folders or globs.
 
     The photo - is standard input; sat caption-batch is for millions of photos. With --compare, models of soft attention
-    ignore --attention-mode and keep the mean. Ctrl-C ends the command, and the files then hold the captions made so
+    ignore attention_mode and keep the mean. Ctrl-C ends the command, and the files then hold the captions made so
     far.
     """
     from show_attend_tell.captioner import FEW, Captioner, progress_bar
@@ -260,9 +261,11 @@ class Results:
         for caption in captions if self.json_file != "-" else ():
             by = f" [{caption.settings['model']}]" if self.named else ""
             ending = "" if caption.complete else " …"
-            unsure = f", unsure: doubt {caption.doubt:.2f}" if caption.unsure else ""
             score = f"log p {caption.log_probability:.2f}"
-            click.echo(f"{name}{printable(f'{by}: {caption}')}{ending}  ({score}{unsure})")
+            check = f"  check: {', '.join(caption.to_check)}" if caption.to_check else ""
+            if caption.reaches_min_confidence is False:
+                check += f"  no caption reaches {caption.settings['min_confidence']:g}"
+            click.echo(f"{name}{printable(f'{by}: {caption}')}{ending}  ({score}){printable(check)}")
             for text, log_probability in caption.alternatives if self.listed else ():
                 click.echo(f"{name}{printable(f'{by}: {text}')}  (log p {log_probability:.2f})")
         return captions

@@ -52,8 +52,8 @@ def caption_batch(
     """Caption any number of photos into a table.
 
     A source is a photo, a folder, a glob, a tar or Parquet file, or an address of one. Each photo is a row: its source,
-    caption, log_probability, complete and doubt, or the error of one that cannot be captioned. Ctrl-C ends the command,
-    and the same command goes on.
+    caption, log_probability, complete, confidence and the words to_check, or the error of one that cannot be captioned.
+    Ctrl-C ends the command, and the same command goes on.
     """
     from show_attend_tell.batch.work import CaptionBatch
 

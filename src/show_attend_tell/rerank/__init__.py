@@ -1,7 +1,7 @@
 """Rerankers: they score the captions of a beam by what the photo shows, and the best score wins.
 
-`ngrams` scores by visual n-grams, in NumPy; `fit` makes them of training photos, in PyTorch; `doubt` is the scale of
-doubt.
+`ngrams` scores by visual n-grams, in NumPy; `fit` makes them of training photos, in PyTorch.
+`confidence` says how far each word can be trusted.
 """
 
 from collections.abc import Sequence

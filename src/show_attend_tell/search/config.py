@@ -22,7 +22,7 @@ STORED = (
     *("beam_size", "attention_mode", "length_penalty", "rerank_weight", "rare_word_exponent"),
     *("max_length", "allow_repetitions"),
 )
-SEARCHED = ("beam_size", "length_penalty", "rerank_weight")  # what only a beam search has
+SEARCHED = ("beam_size", "length_penalty", "rerank_weight", "min_confidence")  # what only a beam search has
 
 
 @settings
@@ -39,6 +39,7 @@ class GenerationConfig:
     length_penalty: Exponent = 0.0  # exponent γ of the number of words in the score; 0 is none
     rerank_weight: Amount = 0.0  # weight ω of the reranker in the score; 0 is no reranker
     rare_word_exponent: Amount = 0.0  # how much more the reranker counts rare words than common ones
+    min_confidence: Annotated[float, Field(ge=0, le=1)] = 0.0  # least confidence of the caption's judged words; 0: any
     max_length: Words = 40  # words of a caption at most, end token included
     allow_repetitions: bool = False  # whether a caption may have a word twice in a row, or three words in a row twice
     num_captions: Count | None = None  # diverse captions of the beam, or captions drawn; None: the beam's, or one drawn
@@ -49,6 +50,8 @@ class GenerationConfig:
     seed: CountOrNone = 0  # random seed of drawn words and sampled locations
 
     def __post_init__(self) -> None:
+        if self.do_sample and self.min_confidence:
+            raise InvalidValue("min_confidence is for captions that are searched", remedy="leave it or do_sample out")
         if not self.do_sample and (self.temperature, self.top_k, self.top_p) != (1.0, 0, 1.0):
             raise InvalidValue("temperature, top_k and top_p are for words drawn at random", remedy="set do_sample too")
         if not self.do_sample and (self.num_captions or 1) > self.beam_size:

@@ -45,7 +45,7 @@ class Hypothesis:
     trace: "Trace" = field(repr=False, compare=False)
     rerank_score: float | None = None  # None until a reranker gives it
     evidence: Any = None  # ∂ log p(y_t) / ∂ e_ti (T, L), an array, in nats; None unless asked for
-    doubt: float | None = None  # 0 to 1; None until a scale of doubt gives it, to the best caption
+    word_confidence: Any = None  # of each word, 0 to 1 or NaN (T,); None until `rerank.confidence` gives it
 
     @property
     def alpha(self) -> Any:

@@ -111,8 +111,9 @@ class CaptionAnswer(Described):
     gate: list[float] | None  # β, how much each word relied on the photo: T numbers from 0 to 1
     locations: list[tuple[int, int]] | None  # row and column chosen for each word; null for the attention mode `mean`
     rerank_score: float | None  # from 0: how well the caption has the words that are expected; null without reranker
-    doubt: float | None  # from 0 to 1: the share of known photos that, with their captions, are less unusual
-    unsure: bool  # whether the doubt is above 0.95
+    confidence: float | None  # from 0 to 1: expected share of right nouns; null where the model does not judge words
+    word_confidence: list[float | None] | None  # probability that each word is right; null for words not judged
+    reaches_min_confidence: bool | None  # whether all judged words reach `min_confidence`; null without one
     alternatives: list[Alternative]  # the beam's other captions, best first, or the other sampled ones
     size: tuple[int, int] | None  # the upright photo's width and height in pixels
     visible_box: tuple[float, float, float, float] | None  # what the encoder saw: left, top, right, bottom in pixels

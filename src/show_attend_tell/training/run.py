@@ -33,7 +33,7 @@ from show_attend_tell.training.loop import RESTART, Trainer
 from show_attend_tell.training.presets import custom
 from show_attend_tell.training.ranks import log
 from show_attend_tell.training.reports import Reports, TensorBoard, duration, logged_scores, summary_writer
-from show_attend_tell.training.selection import Chosen, Metric, choose_generation, fit_doubt
+from show_attend_tell.training.selection import Chosen, Metric, choose_generation, fit_confidence
 from show_attend_tell.training.start import check_start, competes, initial_weights, learnt_vocabulary
 from show_attend_tell.training.state import check_origin, stored_epochs
 
@@ -313,7 +313,7 @@ def finished(
     _, config, data = prepared
     best, start = Checkpoint.load(plan.output), plan.start.checkpoint
     if start is not None and best.training["epochs"] == 0:  # no epoch was better, so the start stays as it is
-        best.generation, best.ngrams, best.doubt = start.generation, start.ngrams, start.doubt
+        best.generation, best.ngrams, best.confidence = start.generation, start.ngrams, start.confidence
         return best
     decoder = build_decoder(best)
     if best.tuned_encoder is not None:  # that of the best epoch, which the decoder was trained with
@@ -338,7 +338,7 @@ def finished(
     else:
         best.ngrams = reranker = None
     if ranks.first():
-        best.doubt = fit_doubt(decoder, data, best.generation, reranker=reranker, show=show)
+        best.confidence = fit_confidence(decoder, data, best.generation, reranker=reranker, show=show)
     return best
 
 

@@ -4,12 +4,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from show_attend_tell.backends.torch import TorchBackend
+from show_attend_tell.data.tokenizers import KARPATHY
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.generation import search_candidates
 from show_attend_tell.metrics.cider import cider
@@ -17,8 +17,7 @@ from show_attend_tell.metrics.scores import bleu
 from show_attend_tell.model.config import Config
 from show_attend_tell.model.interface import Decoder, teacher_forcing, word_log_probabilities
 from show_attend_tell.progress import Progress
-from show_attend_tell.rerank import Reranker, doubt
-from show_attend_tell.rerank.fit import evenly
+from show_attend_tell.rerank import Reranker, confidence
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis, rank
 from show_attend_tell.settings import AttentionModeName
@@ -29,7 +28,6 @@ from show_attend_tell.training.ranks import log
 FORCED_BATCH_SIZE = 32  # captions of val whose words' probabilities are computed at once
 # With a reranker: about the least with which the captions of 1,000 photos have 300 different words.
 RARE_WORD_EXPONENT = 0.75
-TRAINED, KNOWN = 10_000, 500  # photos of train and of val that the scale of doubt is made of, at most
 
 
 class Grid(NamedTuple):
@@ -247,7 +245,7 @@ def label(config: GenerationConfig) -> str:
 
 
 @torch.no_grad()
-def fit_doubt(
+def fit_confidence(
     decoder: Decoder,
     data: TrainingData,
     generation: GenerationConfig,
@@ -255,24 +253,18 @@ def fit_doubt(
     reranker: Reranker | None = None,
     show: bool = False,
 ) -> dict[str, NDArray[Any]] | None:
-    """The scale of doubt of a model with this generation config, by its training photos and `KNOWN` photos of val.
-
-    None where val has too few photos.
-    """
-    if len(data.validation) < doubt.LEAST:
+    """How far the nouns of a model's captions with this generation config can be trusted, by val; None as `fit`."""
+    if len(data.validation) < confidence.LEAST or data.vocabulary.tokenizer != KARPATHY:
         return None
-    backend = TorchBackend(decoder)
-    train = evenly(sorted({name for name, _ in data.captions}), TRAINED)
-    means = []
-    with Progress(total=len(train), desc="scale of doubt", unit="photo", disable=not show, leave=False) as bar:
-        for start in range(0, len(train), BATCH_SIZE):
-            batch = train[start : start + BATCH_SIZE]
-            means.append(backend.mean_annotations(data.views[0][batch]))
-            bar.update(len(batch))
-    known, likelihoods = [], []
-    names = evenly([name for name, _ in data.validation], KNOWN)
+    names, references = zip(*data.validation, strict=True)
+    parts = [range(len(names))[part] for part in data.parts or [slice(None)]]
+    weights = [
+        weight for part, weight in zip(parts, confidence.balanced([*map(len, parts)]), strict=True) for _ in part
+    ]
     ranking = (generation.length_penalty, generation.rerank_weight)
-    for annotations, found in searches(decoder, data, names, generation, reranker=reranker, show=show):
-        known.append(backend.mean_annotations(annotations))
-        likelihoods.append(doubt.likelihood([rank(hypotheses, *ranking)[0] for hypotheses in found]))
-    return doubt.fit(np.concatenate(means), np.concatenate(known), np.concatenate(likelihoods))
+    found = searches(decoder, data, names, generation, reranker=reranker, show=show)
+    batches = (
+        (annotations, [rank(each, *ranking) for each in hypotheses], references[at:][:BATCH_SIZE], weights[at:])
+        for at, (annotations, hypotheses) in zip(range(0, len(names), BATCH_SIZE), found, strict=True)
+    )
+    return confidence.fit(TorchBackend(decoder), data.vocabulary, reranker, batches)

@@ -1,4 +1,4 @@
-/** The reranker and the scale of doubt: `rerank/` of Python for one photo.
+/** The reranker: `rerank/` of Python for one photo.
 
 L locations · D annotation size · C ≤ D channels · M = C(C+1)/2 second moments · R directions · G n-grams. */
 
@@ -7,8 +7,6 @@ import type { Hypothesis } from "../search/hypotheses.ts";
 import { rerankScore, type Ngram } from "./ngrams.ts";
 
 const SELDOM = 1e-4; // share of captions; a word that is rarer counts as rare as this
-const STEPS = 200; // steps of the scale of doubt
-export const UNSURE = 0.95; // doubt above which a caption is called unsure
 
 /** Annotations (L, D) of a photo, row by row. */
 export interface Annotations {
@@ -67,6 +65,12 @@ export class VisualNgrams {
       for (let at = 0; at < along.length; at++) sum += along[at] * this.shares[number * along.length + at];
       return Math.max(0, prior + sum * (this.shareScale?.[number] ?? 1));
     });
+  }
+
+  /** What is expected of a word by `expected` (G,): the share of captions, and that of all training captions. */
+  share(expected: Float32Array, word: number): [number, number] {
+    const number = this.numbers.get(`0 ${word}`);
+    return number === undefined ? [0, 0] : [expected[number], this.prior[number]];
   }
 
   /** The products of the second moments (M,) with the directions (R,). */
@@ -139,36 +143,4 @@ export function secondMoments(annotations: Annotations, channels: Numbers): Floa
     }
   }
   return found.map((value) => value / Math.max(Math.sqrt(length), 1e-12));
-}
-
-/** The scale of doubt of a file. */
-export class Doubt {
-  private readonly mean: Numbers; // (D,)
-  private readonly whitening: Numbers; // (R, D)
-  private readonly typical: Numbers; // (4,)
-  private readonly quantiles: Numbers; // (STEPS + 1,)
-
-  constructor(arrays: Arrays) {
-    const of = (name: string) => arrays.get(`doubt.${name}`)!.data;
-    [this.mean, this.whitening, this.typical, this.quantiles] = [of("mean"), of("whitening"), of("typical"), of("quantiles")];
-  }
-
-  /** The doubt of the best caption of a photo, 0 to 1. */
-  of(annotations: Annotations, best: Hypothesis): number {
-    const likelihood = best.logProbability / (best.words.length + Number(best.ended));
-    const normal = normalized(annotations);
-    const size = annotations.size;
-    const away = this.mean.map((value) => -value) as Float32Array;
-    for (let at = 0; at < normal.length; at++) away[at % size] += normal[at] / (normal.length / size);
-    let distance = 0;
-    for (let row = 0; row * size < this.whitening.length; row++) {
-      let sum = 0;
-      for (let column = 0; column < size; column++) sum += this.whitening[row * size + column] * away[column];
-      distance += sum ** 2;
-    }
-    const far = (Math.log(Math.max(distance, 1e-12)) - this.typical[0]) / this.typical[1];
-    const strangeness = far - (likelihood - this.typical[2]) / this.typical[3];
-    const below = this.quantiles.filter((quantile) => quantile <= strangeness).length; // quantiles below it
-    return Math.min(1, Math.max(0, (below - 1) / STEPS));
-  }
 }

@@ -57,6 +57,12 @@ export class OnnxSession implements DecoderSession {
     return new OnnxSession(decoder, weighed, keys, hidden, memory);
   }
 
+  /** Start at zeros in the place of annotations (1, L, D). */
+  static blind(decoder: OnnxDecoder, annotations: Tensor): Promise<OnnxSession> {
+    const zeros = new Float32Array((annotations.data as Float32Array).length);
+    return OnnxSession.start(decoder, decoder.runtime.tensor(zeros, [...annotations.dims]));
+  }
+
   async step(words: number[]): Promise<SessionStep> {
     const { runtime, graphs, attends } = this.decoder;
     const found = await graphs.step.run({

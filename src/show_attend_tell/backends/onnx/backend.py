@@ -78,6 +78,9 @@ class OnnxBackend:
     def session(self, features: Array, config: GenerationConfig, *, seeds: Sequence[int]) -> OnnxSession:
         return OnnxSession(self.decoder, features, config, seeds=seeds)
 
+    def blind_session(self, features: Array, config: GenerationConfig) -> OnnxSession:
+        return OnnxSession.blind(self.decoder, config)
+
     def evidence(self, features: Array, captions: Sequence[Hypothesis], config: GenerationConfig) -> list[Array] | None:
         return evidence(self.decoder, features, captions) if self.attends else None
 
@@ -86,10 +89,6 @@ class OnnxBackend:
 
     def second_moments(self, features: Array, channels: Array) -> Array:
         return second_moments(features, channels)
-
-    def mean_annotations(self, features: Array) -> Array:
-        found: Array = normalized(features).mean(1)
-        return found
 
     def own_reranker(self) -> None:
         """None: the paper's decoder has none."""

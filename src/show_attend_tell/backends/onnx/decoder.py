@@ -304,6 +304,14 @@ class OnnxSession:
         self.time = 0
         self.deep: NDArray[np.float32]
 
+    @classmethod
+    def blind(cls, decoder: OnnxDecoder, config: GenerationConfig) -> "OnnxSession":
+        """As `Backend.blind_session`; one location stands for all, since they are alike."""
+        nothing = np.zeros((1, decoder.locations, decoder.config.annotation_size), np.float32)
+        made = cls(decoder, nothing, config, seeds=[0])
+        made.weighed, made.keys = made.weighed[:, :1], made.keys[:, :1]
+        return made
+
     def step(self, words: Numbers) -> SessionStep:
         """As `DecoderSession.step`."""
         inputs = {

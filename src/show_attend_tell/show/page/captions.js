@@ -216,7 +216,7 @@
       return make(
         "button",
         {
-          type: "button", class: "sat-word", tabindex: index ? "-1" : "0", "aria-pressed": "false",
+          type: "button", class: low(index) ? "sat-word sat-low" : "sat-word", tabindex: index ? "-1" : "0", "aria-pressed": "false",
           onpointerenter: (event) => event.pointerType === "mouse" && show(index),
           onfocus: () => pin(index), onclick: () => pin(index),
         },
@@ -241,6 +241,15 @@
     element.style.setProperty("--ratio", Math.min(4, Math.max(0.25, width / height)));
     if (!words.length) sentence.append(make("span", { class: "sat-truncated" }, "no word"));
 
+    /** The probability that a word is right, or null; and whether it is to be checked. */
+    function trust(index) {
+      return caption.word_confidence?.[index] ?? null;
+    }
+
+    function low(index) {
+      return trust(index) !== null && trust(index) < 0.5;
+    }
+
     /** What a word's evidence or attention says, in words. */
     function story(index) {
       const parts = [], all = maps(), where = all && all.where(index);
@@ -253,6 +262,7 @@
         parts.push(`peak α ${peak.toFixed(3)}`);
       }
       if (gate && !(all && all.evident)) parts.push(`β ${gate[index].toFixed(2)}`);
+      if (trust(index) !== null) parts.push(`confidence ${trust(index).toFixed(2)}${low(index) ? ": check this word" : ""}`);
       if (quarters) parts.push(`${percent(quarters.shares[index][quarters.own])} of α on its own photo`);
       return parts.join(", ") || "this model has no attention";
     }
@@ -284,7 +294,8 @@
       }
       if (caption.note) found.push(caption.note);
       if (caption.log_probability != null) found.push(`log p ${number(caption.log_probability)}`);
-      if (caption.unsure) found.push(`unsure: doubt ${caption.doubt.toFixed(2)}`);
+      if (caption.confidence != null) found.push(`confidence ${caption.confidence.toFixed(2)}`);
+      if (caption.reaches_min_confidence === false) found.push(`no caption reaches ${settings.min_confidence}`);
       if (caption.rerank_score != null) found.push(`rerank score ${caption.rerank_score.toFixed(2)}`);
       if (settings.do_sample) found.push("sampled words");
       else if (settings.beam_size) found.push(settings.beam_size === 1 ? "greedy search" : `beam size ${settings.beam_size}`);

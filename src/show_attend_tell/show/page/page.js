@@ -22,6 +22,7 @@
   const every = (test) => photos.every((photo) => photo.captions.every(test));
   const [score, scoreName] = SCORES.find(([key]) => every((caption) => caption[key] != null)) ?? [null, ""];
   const likely = every((caption) => caption.log_probability != null);
+  const judged = photos.some((photo) => photo.captions.some((caption) => caption.confidence != null));
   const names = photos.length ? photos[0].captions.map((caption) => caption.settings.model) : [];
   const two = names.length > 1 && photos.every((photo) => photo.captions.length === names.length); // models side by side
   const tell = (value, digits = 1) => (value == null ? "–" : value.toFixed(digits).replace("-", "−"));
@@ -78,11 +79,12 @@
   }
 
   /** The words of a caption; in a report, those that no reference has are marked. */
-  function sentence({ words, settings, unsupported = [] }) {
+  function sentence({ words, settings, unsupported = [], word_confidence: trust }) {
     if (!words.length) return ["(no word)"];
     const between = settings.tokenizer === "unigram" ? "" : " ";
     return words.flatMap((word, index) =>
-      [index ? between : "", unsupported.includes(index) ? make("em", { title: "in no reference" }, word) : word]);
+      [index ? between : "", unsupported.includes(index) ? make("em", { title: "in no reference" }, word)
+        : (trust?.[index] ?? 1) < 0.5 ? make("u", { title: `confidence ${tell(trust[index], 2)}` }, word) : word]);
   }
 
   /** What stands below a caption: whose it is, and how good. */
@@ -142,12 +144,14 @@
     two && field("Model", select("model", names.map((name, index) => [index, name]))),
     field("Search", make("input", { type: "search", name: "search", placeholder: "words, or a photo’s name", autocomplete: "off" })),
     score && range("score", scoreName),
+    judged && range("confidence", "Confidence"),
     report && range("length", "Words"),
     field("Order", select("order", [
       ...(score ? [["worst", "worst first"], ["best", "best first"]] : []),
       ...(two && score ? [["apart", `models furthest apart in ${scoreName}`]] : []),
       ["given", report ? "as in the file" : "as given"],
       ...(likely ? [["likely", "highest log p first"], ["unlikely", "lowest log p first"]] : []),
+      ...(judged ? [["suspect", "lowest confidence first"], ["trusted", "highest confidence first"]] : []),
       ["short", "shortest first"], ["long", "longest first"], ["name", "by the photos’ names"],
     ])),
     report && tick("unsupported", "only words that no reference has"),
@@ -166,6 +170,8 @@
     given: () => 0,
     likely: by((photo) => -chosen(photo).log_probability),
     unlikely: by((photo) => chosen(photo).log_probability),
+    suspect: by((photo) => chosen(photo).confidence ?? 2),
+    trusted: by((photo) => -(chosen(photo).confidence ?? -1)),
     short: by((photo) => chosen(photo).words.length),
     long: by((photo) => -chosen(photo).words.length),
     name: (a, b) => a.name.localeCompare(b.name, "en", { numeric: true }),
@@ -193,7 +199,7 @@
       const caption = chosen(photo);
       const words = on("unsupported") ? caption.unsupported.map((index) => caption.words[index]) : caption.words;
       return sought.every((word) => matches(photo, words, word)) && (!on("unsupported") || words.length)
-        && within("score", scored(caption)) && within("length", caption.words.length)
+        && within("score", scored(caption)) && within("confidence", caption.confidence ?? -1) && within("length", caption.words.length)
         && !(on("differ") && photo.captions[0].words.join(" ") === photo.captions[1].words.join(" "));
     }).sort(ORDERS[value("order")]);
     found.textContent = list.length === photos.length ? `All ${count(photos.length, "photo")}.` : `${count(list.length, "photo")} of ${photos.length.toLocaleString("en")}.`;

@@ -1,0 +1,244 @@
+"""How far each noun of a caption can be trusted: the probability that a person would use it for this photo.
+
+A logistic regression gives it, from what the model knows of the word:
+
+- log p of the word, given the words before it;
+- its gain: log p less that with zeros in place of the photo's annotations. A word that the language alone suggests has
+  none;
+- the share of the beam's captions that have the word;
+- with visual n-grams, the share of captions E that are expected to have the word: √E, log E, and log E less log of the
+  share of all training captions;
+- which word it is: each has an offset of its own, drawn towards zero by a ridge.
+
+`fit` makes it of photos of val: a noun is right if one of the photo's captions by people has it, in the singular or the
+plural. So a synonym counts as wrong. The nouns are those of the English list in `data.parts_of_speech`. The arrays have
+their ids, so that no list is needed later.
+
+B photos · N captions · T words · J judged words of the vocabulary · F features · M judged words of captions.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from show_attend_tell.backends.base import Backend
+from show_attend_tell.data.parts_of_speech import FUNCTION_WORDS, part_of_speech, singular
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import SatError
+from show_attend_tell.rerank.ngrams import VisualNgrams
+from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.hypotheses import Hypothesis
+
+PLAIN, EXPECTED = 3, 3  # features without visual n-grams, and those of visual n-grams
+LEAST = 200  # photos of val; of fewer, the probabilities would not be calibrated
+ENGLISH = 0.2  # share of function words from which captions are taken to be English
+RIDGE, OFFSET_RIDGE = 1.0, 3.0  # of the weights of standardized features, and of the words' offsets
+SELDOM = 1e-3  # share of captions; a word that is expected less counts as this
+
+NOT_JUDGED = frozenset(  # nouns of place and amount, which are true of nearly any photo
+    "back bottom bunch center corner edge end middle pair piece side top".split()
+)
+
+Array = NDArray[Any]
+
+
+class Confidence:
+    """The probability that each judged word of a caption is right."""
+
+    def __init__(self, arrays: Mapping[str, Array], reranker: Any = None) -> None:
+        """Take ``words`` (J,), ``offsets`` (J,) and ``weights`` (F,), see `fit`, and the model's reranker.
+
+        Raises `SatError` for arrays that are missing, not finite, or do not fit each other or the reranker.
+        """
+        self.ngrams = reranker if isinstance(reranker, VisualNgrams) else None
+        size = PLAIN + (EXPECTED if self.ngrams else 0)
+        try:
+            words, offsets, self.weights = (arrays[name] for name in ("words", "offsets", "weights"))
+            if words.ndim != 1 or words.shape != offsets.shape or self.weights.shape != (size,):
+                raise ValueError(f"shapes {words.shape}, {offsets.shape}, {self.weights.shape}")
+            if not (np.isfinite(offsets).all() and np.isfinite(self.weights).all()):
+                raise ValueError("values that are no numbers")
+        except (KeyError, ValueError) as error:
+            raise SatError(f"these arrays do not tell how far words can be trusted ({error})") from error
+        self.offsets: dict[int, float] = dict(zip(words.tolist(), offsets.tolist(), strict=True))
+
+    def add(self, backend: Backend, features: Any, found: Sequence[list[Hypothesis]], least: float) -> list[Any]:
+        """The captions of each photo, of features (B, L, D), the best one first with its words' confidence (T,).
+
+        The best one is the first whose judged words all have the ``least`` confidence; where none has, it is the one
+        whose least trusted word is trusted most. With 0 it is the first.
+        """
+        judged = self.judge(backend, features, found if least else [each[:1] for each in found], found)
+        result = []
+        for hypotheses, confident in zip(found, judged, strict=True):
+            worst = [least_trusted(*each) for each in zip(hypotheses, confident, strict=False)]
+            chosen = next((number for number, each in enumerate(worst) if each >= least), int(np.argmax(worst)))
+            best = dataclasses.replace(hypotheses[chosen], word_confidence=confident[chosen])
+            result.append([best, *hypotheses[:chosen], *hypotheses[chosen + 1 :]])
+        return result
+
+    def judge(
+        self, backend: Backend, features: Any, captions: Sequence[list[Hypothesis]], found: Sequence[list[Hypothesis]]
+    ) -> list[list[list[float]]]:
+        """The confidence of each word of some captions of each photo; NaN where a word is not judged.
+
+        ``found`` are all captions that the search found for each photo.
+        """
+        rows = judged_words(backend, features, captions, found, self.offsets, self.ngrams)
+        offsets = np.array([self.offsets[word] for word in rows.words])
+        right = 1 / (1 + np.exp(-(rows.features @ self.weights + offsets)))
+        result = [[[float("nan")] * len(each.words) for each in of_photo] for of_photo in captions]
+        for (photo, caption, time), value in zip(rows.places, right.tolist(), strict=True):
+            result[photo][caption][time] = value
+        return result
+
+
+def least_trusted(caption: Hypothesis, confidence: Sequence[float]) -> float:
+    """The least confidence of a caption's judged words; below 0 without one, and the least for a truncated caption."""
+    if not caption.ended:
+        return -2.0
+    return min((each for each in confidence if each == each), default=-1.0)
+
+
+class Judged(NamedTuple):
+    """The judged words of some captions."""
+
+    features: Array  # (M, F)
+    words: list[int]  # their ids
+    places: list[tuple[int, int, int]]  # of each, the number of its photo, of its caption and of its word
+
+
+def judged_words(
+    backend: Backend,
+    features: Any,
+    captions: Sequence[Sequence[Hypothesis]],
+    found: Sequence[Sequence[Hypothesis]],
+    judged: Iterable[int],
+    ngrams: VisualNgrams | None,
+) -> Judged:
+    """What the confidence of the ``judged`` words of captions is made of; the arguments are those of `judge`."""
+    expected = None if ngrams is None else ngrams.expected(backend, features)
+    blind = iter(blind_log_probabilities(backend, features, [each.words for of in captions for each in of]))
+    judged, rows, words, places = set(judged), [], [], []
+    for photo, (of_photo, beam) in enumerate(zip(captions, found, strict=True)):
+        said = [set(each.words) for each in beam]
+        for number, caption in enumerate(of_photo):
+            log_p, without = caption.word_log_probabilities, next(blind)
+            for time, word in enumerate(caption.words):
+                if word in judged:
+                    share = sum(word in each for each in said) / len(said)
+                    row = [np.clip(log_p[time], -6, 0), np.clip(log_p[time] - without[time], -5, 10), share]
+                    if ngrams is not None and expected is not None:
+                        row += expectation(ngrams, expected[photo], word)
+                    rows.append(row)
+                    words.append(word)
+                    places.append((photo, number, time))
+    size = PLAIN + (0 if ngrams is None else EXPECTED)
+    return Judged(np.array(rows, dtype=np.float64).reshape(-1, size), words, places)
+
+
+def expectation(ngrams: VisualNgrams, expected: Array, word: int) -> list[float]:
+    """√E, log E, and log E less the logarithm of the word's share of training captions, of E for n-grams (G,)."""
+    number = ngrams.numbers.get((0, word))
+    share, usual = (0.0, 0.0) if number is None else (float(expected[number]), float(ngrams.prior[number]))
+    log_share, log_usual = np.log(np.maximum([share, usual], SELDOM))
+    return [share**0.5, log_share, log_share - log_usual]
+
+
+def blind_log_probabilities(backend: Backend, features: Any, captions: Sequence[Sequence[int]]) -> list[Array]:
+    """log p of each word given those before it, with zeros in place of the annotations, of captions (N), (T,) each.
+
+    Captions share the steps of the words with which they begin alike.
+    """
+    steps = max(map(len, captions), default=0)
+    words = np.full((len(captions), steps), Vocabulary.END)
+    for row, caption in enumerate(captions):
+        words[row, : len(caption)] = caption
+    found = np.zeros(words.shape)
+    session = backend.blind_session(features, GenerationConfig(beam_size=1))
+    previous, path = np.array([[session.vocabulary_size]]), np.zeros(len(words), dtype=np.int64)
+    for time in range(steps):
+        session.step(previous)
+        found[:, time] = session.log_probabilities()[0][path, words[:, time]]
+        begun, first, after = np.unique(words[:, : time + 1], axis=0, return_index=True, return_inverse=True)
+        session.reorder(None, path[first][None])
+        previous, path = begun[None, :, -1], after.reshape(-1)
+    return [row[: len(caption)] for row, caption in zip(found, captions, strict=True)]
+
+
+def fit(
+    backend: Backend,
+    vocabulary: Vocabulary,
+    reranker: Any,
+    batches: Iterable[tuple[Any, Sequence[list[Hypothesis]], Sequence[Sequence[Sequence[str]]], Sequence[float]]],
+) -> dict[str, Array] | None:
+    """What `Confidence` takes, of photos' features (B, L, D), their captions, best first, those by people, and weights.
+
+    None for fewer than `LEAST` photos, for captions that are not English, and where all nouns or none are right.
+    """
+    ngrams = reranker if isinstance(reranker, VisualNgrams) else None
+    known = enumerate(vocabulary.words)
+    nouns = {number: word for number, word in known if part_of_speech(word) == "noun" and word not in NOT_JUDGED}
+    rows: list[Array] = []
+    words: list[int] = []
+    right: list[bool] = []
+    weights: list[float] = []  # of the rows
+    photos, said, function = 0, 0, 0
+    for features, found, references, photo_weights in batches:
+        judged = judged_words(backend, features, [each[:1] for each in found], found, nouns, ngrams)
+        by_people = [[word for caption in of_photo for word in caption] for of_photo in references]
+        said += sum(map(len, by_people))
+        function += sum(word in FUNCTION_WORDS for of_photo in by_people for word in of_photo)
+        named = [{singular(word) for word in of_photo} for of_photo in by_people]
+        rows.append(judged.features)
+        words += judged.words
+        photos_of = [photo for photo, _, _ in judged.places]
+        right += [singular(nouns[word]) in named[photo] for word, photo in zip(judged.words, photos_of, strict=True)]
+        weights += [photo_weights[photo] for photo in photos_of]
+        photos += len(found)
+    if photos < LEAST or function < ENGLISH * said or len(set(right)) < 2:
+        return None
+    ids = np.array(sorted(nouns), dtype=np.int32)
+    seen, groups = np.unique(words, return_inverse=True)
+    factors, common, own = regression(np.concatenate(rows), groups, np.array(right), np.array(weights))
+    offsets = np.full(len(ids), common)
+    offsets[np.searchsorted(ids, seen)] += own
+    return {
+        "words": ids,
+        "offsets": offsets.astype(np.float32),
+        "weights": factors.astype(np.float32),
+    }
+
+
+def balanced(photos: Sequence[int]) -> list[float]:
+    """The weight of each photo of data sets with so many photos: a data set counts as the root of its photos' number.
+
+    The mean weight of all photos is 1.
+    """
+    mean = sum(number**0.5 for number in photos) / sum(photos)
+    return [number**-0.5 / mean for number in photos]
+
+
+def regression(features: Array, groups: Array, right: Array, counts: Array) -> tuple[Array, float, Array]:
+    """A logistic regression with a ridge, of features (M, F), the group of each row (M,), and whether it is right (M,).
+
+    ``counts`` say how often each row counts (M,). Returns the weights (F,), the offset of all rows, and that of each
+    group besides, by Newton's method.
+    """
+    center, spread = features.mean(0), np.maximum(features.std(0), 1e-6)
+    size, own = features.shape[1], np.eye(groups.max() + 1)[groups]
+    inputs = np.concatenate([(features - center) / spread, np.ones((len(features), 1)), own], axis=1)
+    ridge = np.concatenate([np.full(size, RIDGE), [1e-6], np.full(own.shape[1], OFFSET_RIDGE)])
+    found = np.zeros(len(ridge))
+    for _ in range(50):
+        probable = 1 / (1 + np.exp(-inputs @ found))
+        curvature = (inputs * (counts * probable * (1 - probable))[:, None]).T @ inputs + np.diag(ridge)
+        step = np.linalg.solve(curvature, inputs.T @ (counts * (probable - right)) + ridge * found)
+        found -= step
+        if np.abs(step).max() < 1e-9:
+            break
+    weights = found[:size] / spread
+    return weights, float(found[size] - center @ weights), found[size + 1 :]

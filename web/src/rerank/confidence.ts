@@ -1,0 +1,66 @@
+/** How far each noun of a caption can be trusted: `rerank/confidence.py` of Python for one photo.
+
+T words, end token excluded · J judged words of the vocabulary · F features. */
+
+import type { Arrays, Numbers } from "../safetensors.ts";
+import type { Hypothesis } from "../search/hypotheses.ts";
+import type { DecoderSession } from "../search/session.ts";
+import type { Annotations, VisualNgrams } from "./visual-ngrams.ts";
+
+const SELDOM = 1e-3; // share of captions; a word that is expected less counts as this
+
+/** What a model's file says of the words that are judged. */
+export class Confidence {
+  private readonly offsets: Map<number, number>; // of the judged words
+  private readonly weights: Numbers; // (F,)
+
+  constructor(arrays: Arrays, private readonly ngrams: VisualNgrams | null) {
+    const of = (name: string) => arrays.get(`confidence.${name}`)!.data;
+    const offsets = of("offsets");
+    this.offsets = new Map(Array.from(of("words"), (word, at) => [word, offsets[at]]));
+    this.weights = of("weights");
+  }
+
+  /** The confidence of each word of the best caption (T,), null where a word is not judged.
+
+  `found` are all captions of the search, and `blind` is a session that starts at annotations of zeros. */
+  async of(
+    best: Hypothesis, found: Hypothesis[], annotations: Annotations, blind: DecoderSession,
+  ): Promise<(number | null)[]> {
+    const expected = this.ngrams?.expected(annotations) ?? null;
+    const without = await blindLogProbabilities(best.words, blind);
+    return best.words.map((word, time) => {
+      const offset = this.offsets.get(word);
+      if (offset === undefined) return null;
+      const logProbability = best.wordLogProbabilities[time];
+      const features = [
+        clipped(logProbability, -6, 0),
+        clipped(logProbability - without[time], -5, 10),
+        found.filter(({ words }) => words.includes(word)).length / found.length,
+      ];
+      if (expected) {
+        const [share, usual] = this.ngrams!.share(expected, word);
+        const [logShare, logUsual] = [share, usual].map((each) => Math.log(Math.max(each, SELDOM)));
+        features.push(Math.sqrt(share), logShare, logShare - logUsual);
+      }
+      const total = features.reduce((sum, feature, at) => sum + feature * this.weights[at], offset);
+      return 1 / (1 + Math.exp(-total));
+    });
+  }
+}
+
+/** log p of each word of a caption given those before it (T,), by a session. */
+async function blindLogProbabilities(words: number[], session: DecoderSession): Promise<number[]> {
+  const found = [];
+  let previous = session.vocabularySize;
+  for (const word of words) {
+    await session.step([previous]);
+    const all = await session.best([0], session.vocabularySize, [], null);
+    found.push(all.scores[all.words.indexOf(word)]);
+    session.reorder([0]);
+    previous = word;
+  }
+  return found;
+}
+
+const clipped = (value: number, least: number, most: number) => Math.min(most, Math.max(least, value));
