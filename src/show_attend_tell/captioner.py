@@ -74,22 +74,18 @@ class Captioner:
         *,
         device: "str | torch.device" = "auto",
         backend: str = "auto",
-        precision: str = "auto",
         encoder_weights: str | os.PathLike[str] | None = None,
     ) -> "Captioner":
         """Load a shipped model by its name, a folder, or a hub id; ``encoder_weights`` as in `encoder.load_encoder`.
 
         ``backend`` is "torch", "onnx", or "auto": ONNX Runtime on a processor, where it has the model's parts, and
-        PyTorch on a GPU. ONNX Runtime computes in float32 on the processor, and with ``precision`` "int8" it encodes
-        photos in 8 bits, faster and less exactly. Raises `SatError` for a model that is not there, is damaged, or was
-        trained on another encoder's weights, and for a precision that the model or the back end lacks.
+        PyTorch on a GPU. ONNX Runtime computes in float32 on the processor. Raises `SatError` for a model that is not
+        there, is damaged, or was trained on another encoder's weights.
         """
         weights = None if encoder_weights is None else os.fspath(as_path(encoder_weights))
         folder = find_model(os.fspath(as_path(name)) if not isinstance(name, str) else name)
         checkpoint, title = Checkpoint.load(folder), model_name(folder)
-        running = backends.load(
-            checkpoint, title, backend=backend, device=device, precision=precision, encoder_weights=weights
-        )
+        running = backends.load(checkpoint, title, backend=backend, device=device, encoder_weights=weights)
         return cls(checkpoint, running, name=title)
 
     @classmethod

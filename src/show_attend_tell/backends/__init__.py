@@ -31,24 +31,19 @@ def load(
     *,
     backend: str = "auto",
     device: "str | torch.device" = "auto",
-    precision: str = "auto",
     encoder_weights: str | Path | None = None,
 ) -> Backend:
     """The back end of one model called ``name``, as `Captioner.from_pretrained` documents its arguments.
 
-    Raises `SatError` for a back end, device or precision that is not there, and when the encoder does not fit.
+    Raises `SatError` for a back end or device that is not there, and when the encoder does not fit.
     """
     chosen = pick_backend(backend, checkpoint, device)
-    if precision not in ("auto", "int8"):
-        raise InvalidValue(f"precision {precision!r}: choose auto or int8")
-    if precision == "int8" and chosen != "onnx":
-        raise InvalidValue("precision 'int8' is for ONNX Runtime: choose backend onnx too")
     if chosen == "onnx":
         if str(device) not in ("auto", "cpu"):
             raise InvalidValue(f"device {str(device)!r}: ONNX Runtime computes on the cpu here; choose backend torch")
         from show_attend_tell.backends.onnx.backend import OnnxBackend
 
-        return OnnxBackend.load(checkpoint, name, encoder_weights=encoder_weights, int8=precision == "int8")
+        return OnnxBackend.load(checkpoint, name, encoder_weights=encoder_weights)
     from show_attend_tell.backends.torch import TorchBackend
     from show_attend_tell.devices import pick_device
 

@@ -49,7 +49,7 @@ Examples:
 SECTIONS = {
     "Photos": "recursive",
     "Output": "json html save-maps style",
-    "Model": "model compare encoder-weights plugin backend precision device threads",
+    "Model": "model compare encoder-weights plugin backend device threads",
     "Search": "beam-size min-confidence num-captions generation",
 }
 

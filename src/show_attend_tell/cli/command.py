@@ -223,22 +223,12 @@ def _use_threads(ctx: click.Context, parameter: click.Parameter, number: int | N
         threads.use_threads(number)  # before the command imports PyTorch
 
 
-backend_option = options(
-    click.option(
-        "--backend",
-        type=click.Choice(["auto", "torch", "onnx"]),
-        default="auto",
-        show_default=True,
-        help="Back end: torch, or onnx (ONNX Runtime), which starts sooner; auto is the faster one.",
-    ),
-    click.option(
-        "--precision",
-        type=click.Choice(["auto", "int8"]),
-        default="auto",
-        show_default=True,
-        help="With onnx: int8 encodes photos in 8 bits, faster and less exactly, for models of the shipped VGG-19 only "
-        "(flickr8k-soft, flickr8k-hard); auto is float32.",
-    ),
+backend_option = click.option(
+    "--backend",
+    type=click.Choice(["auto", "torch", "onnx"]),
+    default="auto",
+    show_default=True,
+    help="Back end: torch, or onnx (ONNX Runtime), which starts sooner; auto is the faster one.",
 )
 device_option = options(
     click.option(
@@ -262,7 +252,7 @@ loading_options = options(
     weights_option,
     backend_option,
     device_option,
-    gather("loading", "encoder_weights", "backend", "precision", "device"),
+    gather("loading", "encoder_weights", "backend", "device"),
 )
 compute_options = options(weights_option, device_option, gather("loading", "encoder_weights", "device"))
 cache_option = click.option(

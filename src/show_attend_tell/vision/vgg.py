@@ -14,10 +14,6 @@ DIGEST = "9f91727737c7b1dd5bcd2f6adf11c008f11af495a7f15cb14a612ac1f8e78f27"  # `
 # configuration E), up to conv5_4.
 LAYERS = (64, 64, "pool", 128, 128, "pool", *[256] * 4, "pool", *[512] * 4, "pool", *[512] * 4)
 
-# The largest value after each convolution's ReLU with the shipped weights: the mean over 48 photos of Flickr8k's train
-# (`experiments/eight_bits.py`). Larger values are cut off when activations are stored in 8 bits.
-LARGEST = (34.2, 42.2, 48.0, 79.3, 50.0, 40.2, 17.8, 32.2, 27.0, 52.5, 56.6, 200.7, 80.4, 120.3, 94.8, 198.0)
-
 
 def shapes() -> dict[str, tuple[int, ...]]:
     """The shape of each weight, under torchvision's names: `features.N.weight` and `features.N.bias`."""

@@ -37,13 +37,8 @@ class OnnxBackend:
         return self._encoder
 
     @classmethod
-    def load(
-        cls, checkpoint: Checkpoint, name: str, *, encoder_weights: str | Path | None = None, int8: bool = False
-    ) -> "OnnxBackend":
-        """The back end of the model called ``name``; with ``int8`` photos are encoded in 8 bits.
-
-        Raises `SatError` for weights that do not fit.
-        """
+    def load(cls, checkpoint: Checkpoint, name: str, *, encoder_weights: str | Path | None = None) -> "OnnxBackend":
+        """The back end of the model called ``name``. Raises `SatError` for weights that do not fit."""
         assert isinstance(checkpoint.config, DecoderConfig)  # which `backends.pick_backend` saw to
         rows, columns = checkpoint.encoder.grid
         try:
@@ -51,8 +46,6 @@ class OnnxBackend:
         except SatError as error:
             raise SatError(f"{name}: its model.safetensors does not fit its config.json: {error}") from error
         encoder = checkpoint.encoder.load(load_encoder, name, weights=encoder_weights, tuned=checkpoint.tuned_encoder)
-        if int8:
-            encoder.use_int8()
         return cls(decoder, encoder)
 
     def share_encoder(self, other: Backend) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 OPSET, IR = 17, 8  # versions of the operators and of the file format
 SMALL = 64  # values up to which a constant is written into the graph itself; ONNX Runtime wants to see shapes there
-KINDS = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "float16": 10}
+KINDS = {"float32": 1, "int8": 3, "int64": 7, "float16": 10}
 Size = int | str  # of an axis: a number, or a name for any number
 
 Value = str  # the name of a value of a graph
@@ -47,10 +47,9 @@ class Graph:
         self.outputs.append(name)
 
     def constant(self, array: Any) -> Value:
-        """A value that never changes: float32, or for whole numbers int64, unless it is in 8 or 32 bits."""
+        """A value that never changes: float32, or for whole numbers int64."""
         array = np.asarray(array)
-        if array.dtype.name not in ("int8", "uint8", "int32"):
-            array = np.asarray(array, np.int64 if np.issubdtype(array.dtype, np.integer) else np.float32)
+        array = np.asarray(array, np.int64 if np.issubdtype(array.dtype, np.integer) else np.float32)
         name = self._new("constant")
         if array.size <= SMALL:
             self._initializers += _stored(name, array.dtype.name, array.shape, _field(9, array.tobytes()))
@@ -185,18 +184,6 @@ class Session:
         """Run the graph."""
         found: list[NDArray[Any]] = self._session.run(self._outputs, inputs)
         return found
-
-
-def int8_is_exact() -> bool:
-    """Whether this processor adds products of 8-bit numbers exactly.
-
-    x86 processors without the instructions VNNI add two products in 16 bits, where large ones overflow.
-    """
-    graph, size = Graph(), 64
-    weights = graph.constant(np.full((size, size), 127, np.int8))
-    graph.output(graph("MatMulInteger", graph.input("values", [1, size], "uint8"), weights), "sums", 2, "int32")
-    (sums,) = Session(graph)(values=np.full((1, size), 255, np.uint8))
-    return bool((sums == size * 127 * 255).all())
 
 
 # ---------------------------------------------------------------- messages of onnx.proto, in Protocol Buffers' encoding
