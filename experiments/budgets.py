@@ -50,13 +50,13 @@ def options(command: click.Command) -> int:
 def main() -> None:
     """Print what is counted with its limit."""
     counted = {
-        "lines of src": (lines("src"), 23_815),
-        "lines of tests": (lines("tests"), 23_020),
-        "lines of src and experiments": (lines("src", "experiments"), 27_985),
+        "lines of src": (lines("src"), 23_710),
+        "lines of tests": (lines("tests"), 22_920),
+        "lines of src and experiments": (lines("src", "experiments"), 27_840),
         "lines of README": (len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()), 130),
         "lines of docs": (documentation(*(ROOT / "docs").rglob("*.md")), 1_900),
         "patches in tests": (patches(), 60),
-        "options of sat caption": (options(caption), 18),
+        "options of sat caption": (options(caption), 17),
     }
     for name, (number, limit) in counted.items():
         print(f"{name}: {number:,} of {limit:,}{' — too many' if number > limit else ''}")

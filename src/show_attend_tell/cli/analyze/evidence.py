@@ -84,7 +84,9 @@ def evidence(
     json_file: str | None,
     loading: dict[str, Any],
 ) -> None:
-    """Measure the evidence of words: is it in the right place, and does it say what moved the model?
+    """Measure the evidence of words, and other maps.
+
+    Is it in the right place, and does it say what moved the model?
 
     DATA is a folder of captioned photos, as for sat train. Each picture is a mosaic of four photos, and the model reads
     a caption of one of them: how much of a noun's evidence, attention and other maps falls on that photo? How much of
