@@ -123,6 +123,10 @@ TEXTS_ARE = "230,708 captions of other COCO photos, without these photos"
 CREDITS = "COCO's captions are by T.-Y. Lin et al., Microsoft COCO (2014), CC BY 4.0"
 BOTH = ("flickr8k", "coco")
 WEIGHTS = ("--weight", "1", "--weight", "2")  # of the captions of each
+EVERYDAY = (  # of all trainings of the everyday models
+    *(*WEIGHTS, "--resize", "squash-256", "--set", "flipped=false", "--set", "renderings=1"),
+    *("--set", "selected_by=cider"),
+)
 TEXTS = "captions_without_photos.txt.gz"  # in COCO's folder: its captions of photos that are not there, one in a line
 TRAININGS = {
     "plain": Training(("--attention", "soft", "--set", "visual_ngrams=false")),
@@ -136,17 +140,15 @@ TRAININGS = {
     "hard": Training(("--attention", "hard", "--set", "visual_ngrams=false"), start="soft"),
     "everyday-plain": Training(
         (
-            *("--attention", "soft", "--encoder", "efficientnet-lite2-1280", *WEIGHTS, "--epochs", "3"),
-            *("--set", "visual_ngrams=false", "--set", "selected_by=cider", "--set", "flipped=false"),
-            *("--set", "renderings=1"),
+            *("--attention", "soft", "--encoder", "efficientnet-lite2-1280", *EVERYDAY, "--epochs", "3"),
+            *("--set", "visual_ngrams=false"),
         ),
         data=BOTH,
     ),
     "everyday-soft": Training(
         (
-            *("--attention", "soft", "--bits", "4", *WEIGHTS, "--epochs", "4", "--set", "learning_rate=7e-4"),
-            *("--set", "scheduled_sampling=0.3", "--set", "selected_by=cider", "--set", "minimum_count=20"),
-            *("--set", "flipped=false"),
+            *("--attention", "soft", "--bits", "4", *EVERYDAY, "--epochs", "4", "--set", "learning_rate=7e-4"),
+            *("--set", "scheduled_sampling=0.3", "--set", "minimum_count=20"),
         ),
         start="everyday-plain",
         data=BOTH,
@@ -154,8 +156,8 @@ TRAININGS = {
     ),
     "everyday-hard": Training(
         (
-            *("--attention", "hard", "--bits", "8", *WEIGHTS, "--epochs", "2", "--set", "crops=0"),
-            *("--set", "decoder.annotation_window=3", "--set", "selected_by=cider"),
+            *("--attention", "hard", "--bits", "4", *EVERYDAY, "--epochs", "2", "--set", "crops=0"),
+            *("--set", "decoder.annotation_window=3"),
         ),
         start="everyday-soft",
         data=BOTH,
@@ -195,7 +197,9 @@ def trainings_to(
 def commands(name: str, seed: int) -> list[str]:
     """The commands that make a model from the data, one for each training."""
     start = TRAININGS[name].start
-    told = " ".join(map(str, [*arguments(name, seed, Path()), *SQUASHED, "--output", f"{name}-{seed}"]))
+    given = arguments(name, seed, Path())
+    resize = () if "--resize" in given else SQUASHED
+    told = " ".join(map(str, [*given, *resize, "--output", f"{name}-{seed}"]))
     data = " ".join(f"{each}/" for each in TRAININGS[name].data)
     return [*([] if start is None else commands(start, seed)), f"sat train {data} {told}"]
 

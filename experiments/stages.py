@@ -83,7 +83,8 @@ def training(data: Sequence[Path], model: Path, *arguments: object) -> Stage:
 
     def make() -> Sequence[object]:
         started = (model / "training" / "state.safetensors").exists()
-        return ("train", *data, *arguments, *SQUASHED, "--output", model, *(["--resume"] if started else []))
+        resize = () if "--resize" in arguments else SQUASHED
+        return ("train", *data, *arguments, *resize, "--output", model, *(["--resume"] if started else []))
 
     return Stage(f"train {model.name}", lambda: is_trained(model), make)
 
