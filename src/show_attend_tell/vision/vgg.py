@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from show_attend_tell.vision.weights import Weights, network_weights
 
 SHIPPED = Path(__file__).parent / "vgg19" / "model.safetensors"
-DIGEST = "9f91727737c7b1dd5bcd2f6adf11c008f11af495a7f15cb14a612ac1f8e78f27"  # `Encoder.digest` of the shipped weights
 
 # Channels of the convolutions, each followed by a ReLU, and the poolings between them (Simonyan and Zisserman 2014,
 # configuration E), up to conv5_4.
