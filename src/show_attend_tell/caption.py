@@ -64,8 +64,11 @@ class Caption:
     @property
     def to_check(self) -> list[str]:
         """The words that are more probably wrong than right: their confidence is below 0.5."""
-        known = [np.nan] * len(self.words) if self.word_confidence is None else self.word_confidence
-        return [word for word, each in zip(self.words, known, strict=True) if each < CHECK]
+        return [self.words[number] for number in self._to_check()]
+
+    def _to_check(self) -> list[int]:
+        known = [] if self.word_confidence is None else self.word_confidence
+        return [number for number, each in enumerate(known) if each < CHECK]
 
     @property
     def reaches_min_confidence(self) -> bool | None:
@@ -204,6 +207,7 @@ class Caption:
             visible_box=(left * x, top * y, right * x, bottom * y),
             offset=self.offset,
             locations=self.locations,
+            to_check=self._to_check(),
             title=f"{self}{'' if self.complete else ' …'}",
             note=" · ".join(note),
         )

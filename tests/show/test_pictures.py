@@ -124,6 +124,21 @@ def figure(words: list[str], attention: Any, **changes: Any) -> FigureData:
     return FigureData(words=words, attention=np.asarray(attention), **given)
 
 
+def test_words_to_check_have_a_dotted_line_in_every_format(tmp_path: Path) -> None:
+    words, alpha = ["dog", "stick"], np.stack([FLAT, FLAT])
+    plain, marked = (figure(words, alpha, to_check=numbers) for numbers in ((), (1,)))
+    style = Style()
+    one, other = (np.asarray(strip([each], style))[:400].astype(int) for each in (plain, marked))
+    rows, columns = np.nonzero(np.abs(one - other).sum(-1))  # above the legend, which says what the dots mean
+    assert 1 <= np.ptp(rows) <= 2 and 20 < np.ptp(columns) < 120
+    for form in ("svg", "gif"):
+        for name, each in (("plain", plain), ("marked", marked)):
+            save(tmp_path / f"{name}.{form}", [each], style, form=form)
+    dashed = "stroke-dasharray"
+    assert dashed in (tmp_path / "marked.svg").read_text() and dashed not in (tmp_path / "plain.svg").read_text()
+    assert (tmp_path / "marked.gif").read_bytes() != (tmp_path / "plain.gif").read_bytes()
+
+
 def panels(picture: Image.Image, count: int) -> list[NDArray[np.int64]]:
     """The first `count` panels of a picture of one row without a title, found by their known position."""
     width = (picture.width - 2 * 36 + 20) // count - 20

@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw
 
 from show_attend_tell.show.pictures.figure import FigureData, Panels
 from show_attend_tell.show.pictures.layout import COLUMN_GAP, MARGIN, in_lines, wrapped
-from show_attend_tell.show.pictures.letters import draw_text, length, right_to_left
+from show_attend_tell.show.pictures.letters import UNDER, draw_dots, draw_text, length, right_to_left
 from show_attend_tell.show.pictures.raster import panel_image
 from show_attend_tell.show.pictures.signature import SIGNATURE, exif
 from show_attend_tell.show.pictures.style import EDGE, MARK, Style
@@ -118,6 +118,8 @@ class _Scene:
                     draw.rectangle(
                         (x, y + 7, x + length(word, SENTENCE), y + 8 + round(3 * self.weight(step))), fill=MARK
                     )
+                if number <= step and number in figure.to_check:
+                    draw_dots(draw, x, y + UNDER, length(word, SENTENCE), theme.ink)
                 x += -length(self.between, SENTENCE) if self.rtl else length(f"{word}{self.between}", SENTENCE)
                 number += 1
             y += LINE

@@ -4,7 +4,7 @@ Letters in shapes: T words shown, H height and W width of a panel in pixels.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,7 @@ class FigureData:
     visible_box: Rectangle  # the part of the photo, in its pixels, that the encoder saw
     offset: tuple[float, float] = (0.0, 0.0)  # where a location looks, down and right of its cell's middle, in cells
     locations: NDArray[Any] | None = None  # (T, 2) row and column of the chosen locations; None for the mean
+    to_check: Container[int] = ()  # the numbers of words that are more probably wrong than right
     title: str = ""  # over the panels
     between: str = " "  # what stands between two words
     note: str = ""  # small, under the title: the model, the score

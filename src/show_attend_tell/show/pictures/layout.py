@@ -28,6 +28,7 @@ class Text:
     size: int
     pale: bool = False
     rtl: bool = False
+    dotted: bool = False  # whether a dotted line is under it
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,8 @@ class _Column:
             layout.panels.append(Panel(left, y, number, index - 1 if index else None))
             baseline = y + self.panels.size[1] + 10 + WORD
             rtl = right_to_left(word)
-            layout.texts.append(Text(left + self.panels.size[0] * rtl, baseline, word, WORD, pale=index == 0, rtl=rtl))
+            dotted, right = index - 1 in self.panels.figure.to_check, left + self.panels.size[0]
+            layout.texts.append(Text(right if rtl else left, baseline, word, WORD, index == 0, rtl=rtl, dotted=dotted))
             if note:
                 layout.texts.append(Text(left, baseline + NOTE + 8, note, NOTE, pale=True))
 
@@ -146,6 +148,8 @@ def _legend(panels: Panels) -> list[str]:
         legend.append("tick: the average location")
     if figure.locations is not None:
         legend.append("frame: the chosen location")
+    if any(number in figure.to_check for number in range(len(figure.words))):
+        legend.append("dotted: more probably wrong than right")
     if panels.cropped:
         legend.append("striped: not seen by the model")
     if panels.evident:

@@ -41,6 +41,7 @@ COMMON = tuple(
 ABSENT = "\uffff"  # is not a letter, so every font draws it like a letter that it lacks
 PROBE = 32  # the size of letters that are compared with it
 JOINERS = "\u200c\u200d"  # without width: they say how the letters beside them are joined
+DOTS, UNDER = 5, 5  # pixels from dot to dot, and from the baseline down to the dotted line
 SHAPES = bool(features.check("raqm"))  # whether Pillow can lay out all scripts
 
 
@@ -53,6 +54,12 @@ def draw_text(draw: ImageDraw.ImageDraw, x: float, y: float, text: str, size: in
         else:
             draw.text((x, y), part, ink, font(size, face, is_complex(part)), anchor="ls")
         x += _width(face, part, size)
+
+
+def draw_dots(draw: ImageDraw.ImageDraw, x: float, y: float, width: float, ink: tuple[int, int, int]) -> None:
+    """Draw a dotted line under a word that is to be checked."""
+    for left in range(round(x), round(x + width) - 1, DOTS):
+        draw.rectangle((left, y, left + 1, y + 1), fill=ink)
 
 
 def length(text: str, size: int) -> float:

@@ -5,7 +5,7 @@ from PIL import Image, ImageDraw
 
 from show_attend_tell.show.pictures.figure import Panels
 from show_attend_tell.show.pictures.layout import SCALE_HEIGHT, SCALE_WIDTH, Layout, Scale
-from show_attend_tell.show.pictures.letters import draw_text, length
+from show_attend_tell.show.pictures.letters import UNDER, draw_dots, draw_text, length
 from show_attend_tell.show.pictures.style import EDGE, MARK, Style, composite
 
 
@@ -18,6 +18,8 @@ def draw_layout(layout: Layout) -> Image.Image:
     for text in layout.texts:
         x = text.x - length(text.text, text.size) if text.rtl else text.x
         draw_text(draw, x, text.y, text.text, text.size, theme.pale_ink if text.pale else theme.ink)
+        if text.dotted:
+            draw_dots(draw, x, text.y + UNDER, length(text.text, text.size), theme.ink)
     for scale in layout.scales:
         _draw_scale(page, scale, style)
     return page

@@ -13,6 +13,7 @@ from PIL import Image
 
 from show_attend_tell.show.pictures.figure import Panels
 from show_attend_tell.show.pictures.layout import SCALE_HEIGHT, SCALE_WIDTH, Layout, Panel, Scale
+from show_attend_tell.show.pictures.letters import DOTS, UNDER, length
 from show_attend_tell.show.pictures.signature import SIGNATURE
 from show_attend_tell.show.pictures.style import EDGE, MARK, Color, Style
 
@@ -35,6 +36,10 @@ def svg(layout: Layout) -> str:
         direction = ' direction="rtl"' if text.rtl else ""
         at = f'x="{text.x:g}" y="{text.y:g}" font-size="{text.size}"'
         body.append(f"<text {at}{fill}{direction}>{escape(text.text)}</text>")
+        if text.dotted:
+            dots = f'stroke="{_hex(theme.ink)}" stroke-width="2" stroke-dasharray="2 {DOTS - 2}"'
+            across = length(text.text, text.size) * (-1 if text.rtl else 1)
+            body.append(f'<path d="M{text.x:g} {text.y + UNDER + 1:g}h{across:g}" {dots}/>')
     body.append("</g>")
     for scale in layout.scales:
         body += _scale(scale, layout.style)
