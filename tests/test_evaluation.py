@@ -100,7 +100,7 @@ def test_every_photo_is_captioned_once_and_scored_against_its_own_references(mod
 def test_an_evaluation_can_hold_the_attention_of_every_word(model: Path, dataset: Dataset) -> None:
     captioner, result = evaluated(model, dataset, "val", attention=True)
     for found, example in zip(result.to_dict()["results"], dataset.split("val"), strict=True):
-        caption = captioner(example.photo).to_dict()
+        caption = captioner(example.photo, evidence=True).to_dict()
         assert caption.keys() <= found.keys() and {"photo", "file", "references", "cider"} <= found.keys()
         assert [len(found["attention"]), len(found["gate"])] == [len(found["words"])] * 2
         np.testing.assert_allclose(found["attention"], caption["attention"], atol=1e-2)

@@ -171,7 +171,7 @@ def test_what_is_drawn_is_seeded(photos: Path, model: Path) -> None:
 
     assert drawn(*DRAWN, seed=7) == drawn(*DRAWN, seed=7) != drawn(*DRAWN, seed=8)
     assert drawn(*DRAWN, temperature=0.001) == drawn(*DRAWN, top_k=1) == drawn("--beam-size", 1)
-    hard = ("--attention-mode", "sample", "--beam-size", 1)
+    hard = ("--generation", "attention_mode=sample", "--beam-size", 1)
     assert drawn(*hard, seed=7) == drawn(*hard, seed=7) != drawn(*hard, seed=8)
 
 
@@ -186,7 +186,7 @@ def test_what_is_drawn_is_seeded(photos: Path, model: Path) -> None:
         ("PHOTOS --model beech", "no model 'beech'"),
         ("PHOTOS --model EMPTY", "no config.json"),
         ("PHOTOS --beam-size 0", "beam_size is '0': give a whole number from 1"),
-        ("PHOTOS --attention-mode away", "attention_mode is 'away': choose one of mean, argmax, sample"),
+        ("PHOTOS --generation attention_mode=away", "attention_mode is 'away': choose one of mean, argmax, sample"),
         ("PHOTOS --generation seed=one", "seed is 'one': give a whole number from 0"),
         ("PHOTOS --generation do_sample=true --beam-size 3", "leave out one or the other"),
         ("PHOTOS --generation temperature=0.5", "set do_sample"),
