@@ -67,8 +67,9 @@ class Caption:
         return [self.words[number] for number in self._to_check()]
 
     def _to_check(self) -> list[int]:
-        known = [] if self.word_confidence is None else self.word_confidence
-        return [number for number, each in enumerate(known) if each < CHECK]
+        if self.word_confidence is None:
+            return []
+        return [number for number, each in enumerate(self.word_confidence) if each < CHECK]
 
     @property
     def reaches_min_confidence(self) -> bool | None:
