@@ -51,7 +51,7 @@ def main() -> None:
     """Print what is counted with its limit."""
     counted = {
         "lines of src": (lines("src"), 23_716),
-        "lines of tests": (lines("tests"), 22_650),
+        "lines of tests": (lines("tests"), 22_590),
         "lines of src and experiments": (lines("src", "experiments"), 27_450),
         "lines of README": (len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()), 130),
         "lines of docs": (documentation(*(ROOT / "docs").rglob("*.md")), 1_900),

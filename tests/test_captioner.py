@@ -79,38 +79,6 @@ def test_one_photo_gives_a_caption_and_several_a_list(
     assert len({str(found) for found in captioner(photos)}) > 5  # the fixture's photos are told apart
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr", "HSV", "I;16", "I", "F"])
-def test_every_mode_of_image_is_captioned(mode: str, captioner: Captioner, photos: list[Image.Image]) -> None:
-    image = photos[0].convert("L").convert("I").convert(mode) if mode == "I;16" else photos[0].convert(mode)
-    caption = captioner(image)
-    assert caption.words and caption.photo is not None and caption.photo.mode == "RGB"
-    if mode in ("RGB", "RGBA"):
-        same(caption, captioner(photos[0]), 0)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda array: array,
-        lambda array: array / 255,
-        lambda array: (array / 255).astype(np.float32),
-        lambda array: array.astype(np.uint16) * 257,
-        lambda array: np.dstack([array, np.full(array.shape[:2], 255, np.uint8)]),
-    ],
-    ids=["uint8", "float64", "float32", "uint16", "opaque"],
-)
-def test_every_type_of_array_is_captioned(
-    change: Callable[[Any], Any], captioner: Captioner, photos: list[Image.Image]
-) -> None:
-    same(captioner(change(np.asarray(photos[0]))), captioner(photos[0]), 0)
-
-
-def test_gray_arrays_are_captioned(captioner: Captioner, photos: list[Image.Image]) -> None:
-    gray = photos[0].convert("L")
-    for array in (np.asarray(gray), np.asarray(gray)[:, :, None]):
-        same(captioner(array), captioner(gray), 0)
-
-
 def test_a_photo_that_cannot_be_read_is_named(captioner: Captioner, photos: list[Image.Image], tmp_path: Path) -> None:
     (tmp_path / "text.jpg").write_text("no photo")
     for photo, message in (

@@ -176,7 +176,7 @@ def interrupt(trainer: Trainer, reading: int) -> Trainer:
 
 
 @pytest.mark.parametrize("config", [SOFT, HARD, CIDER], ids=["soft", "hard", "cider"])
-@pytest.mark.parametrize("reading", [1, 5, 9, 13], ids=lambda reading: f"reading {reading}")
+@pytest.mark.parametrize("reading", [5, 9], ids=lambda reading: f"reading {reading}")
 def test_an_interrupted_training_ends_as_an_uninterrupted_one(
     config: TrainingConfig, reading: int, tmp_path: Path
 ) -> None:
@@ -219,16 +219,6 @@ def test_ctrl_c_is_the_user_s_again_afterwards() -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupt(trainer_of(SOFT, random_data()), 2).run(show=False)
     assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_a_finished_training_resumes_to_nothing_more(tmp_path: Path) -> None:
-    state = tmp_path / "state.safetensors"
-    trainer = trainer_of(small_config(epochs=2), random_data())
-    trainer.run(state=state, show=False)
-    again = trainer_of(small_config(epochs=2), random_data())
-    again.resume(state)
-    again.run(on_epoch=lambda epoch, better: pytest.fail("trained on"), show=False)
-    assert differing(weights_of(again), weights_of(trainer)) == []
 
 
 def test_resuming_with_other_settings_names_them(tmp_path: Path) -> None:
@@ -668,15 +658,6 @@ def test_one_seed_gives_one_training() -> None:
         trainer.run(show=False)
     assert differing(weights_of(first), weights_of(second)) == []
     assert differing(weights_of(first), weights_of(other)) != []
-
-
-def test_training_may_start_from_given_weights() -> None:
-    data = random_data()
-    first = trainer_of(small_config(epochs=1), data)
-    first.run(show=False)
-    second = trainer_of(small_config(seed=9), data, initial=first.average.state_dict())
-    for decoder in (second.decoder, second.average):
-        assert differing(decoder.state_dict(), first.average.state_dict()) == []
 
 
 def test_the_scale_makes_annotations_of_unit_mean_square() -> None:
