@@ -21,13 +21,13 @@ from show_attend_tell import Captioner
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
 PHOTO = ROOT / "examples" / "photographer.jpg"
-WORD = 5  # "phone", whose map the pictures of pages show
+WORD = "phone"  # whose evidence the pictures of pages show
 SERVER = "http://127.0.0.1:8123"
 
 
 def show(page: Page, file: Path) -> None:
     """Choose the word, and save what the page then shows."""
-    page.locator(".sat-word").nth(WORD).click()
+    page.locator(".sat-word", has_text=WORD).first.click()
     page.mouse.move(1, 1)
     page.wait_for_timeout(500)
     page.screenshot(path=file, type="jpeg", quality=60)
@@ -35,7 +35,7 @@ def show(page: Page, file: Path) -> None:
 
 def main() -> None:
     """Make all pictures."""
-    caption = Captioner.from_pretrained("everyday-soft", backend="onnx")(PHOTO)
+    caption = Captioner.from_pretrained("everyday-soft", backend="onnx")(PHOTO, evidence=True)
     caption.save(IMAGES / "photographer.webp")
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     command = [sys.executable, "-c", "from show_attend_tell.cli import main; main()", "serve", "--port", "8123"]
