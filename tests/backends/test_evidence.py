@@ -10,8 +10,9 @@ from searching import MODELS, talkative
 from torch import Tensor
 
 from show_attend_tell import generation
-from show_attend_tell.backends.onnx.decoder import OnnxDecoder
+from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession
 from show_attend_tell.backends.onnx.evidence import evidence as closed_form
+from show_attend_tell.backends.onnx.graph import Session
 from show_attend_tell.backends.torch import TorchBackend, decoder_weights, evidence
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.attention import (
@@ -123,3 +124,30 @@ def test_without_a_choice_of_locations_there_is_no_evidence() -> None:
     (caption,) = found(decoder, annotations, "mean")
     (made,) = generation.with_evidence(TorchBackend(decoder), annotations, [caption], config)
     assert made.evidence is None
+
+
+@pytest.mark.parametrize("mode", ["mean", "argmax"])
+@pytest.mark.parametrize("name", ATTENDING)
+def test_the_graph_of_the_web_page_has_it_from_the_states_of_its_search(name: str, mode: AttentionModeName) -> None:
+    decoder, annotations = talkative(**MODELS[name]), small_annotations(1, LOCATIONS)
+    (caption,) = found(decoder, annotations, mode)
+    light = OnnxDecoder(decoder.config, decoder_weights(decoder), LOCATIONS)
+    session = OnnxSession(light, annotations.numpy(), settings({"beam_size": 1, "attention_mode": mode}), seeds=[0])
+    before, states = [light.vocabulary_size, *caption.words[:-1]], []
+    for word in before:
+        states.append((session.hidden, session.memory))
+        session.step(np.array([[word]]))
+        session.reorder(None, np.array([[0]]))
+    hidden, memory = (np.concatenate(parts, axis=1) for parts in zip(*states, strict=True))
+    beta = np.ones((1, len(before), 1)) if caption.beta is None else np.reshape(caption.beta, (1, -1, 1))
+    (made,) = Session(light.graphs(mode)["evidence"])(
+        annotations=annotations.numpy(),
+        alpha=np.asarray(caption.alpha, np.float32)[None],
+        beta=beta.astype(np.float32),
+        hidden=hidden,
+        memory=memory,
+        words=light.of_words(np.array([before])),
+        said=np.array([caption.words]),
+    )
+    (expected,) = closed_form(light, annotations.numpy(), [caption])
+    np.testing.assert_allclose(made[0], expected, atol=1e-3 * abs(expected).max())

@@ -103,12 +103,12 @@ def saved(page: Page, number: int, file: Path) -> list[dict[str, Any]]:
 
 def assert_pythons(found: dict[str, Any], captioner: Captioner, photo: Path) -> None:
     """That a caption of the page is Python's, with everything that it says of itself."""
-    expected = captioner(photo, beam_size=BEAM).to_dict()
+    expected = captioner(photo, beam_size=BEAM, evidence=True).to_dict()
     assert found["caption"] == expected["caption"]
     assert [each["caption"] for each in found["alternatives"]] == [each["caption"] for each in expected["alternatives"]]
     for name in ("log_probability", "rerank_score", "confidence"):
         assert found[name] == pytest.approx(expected[name], abs=2e-3), name
-    for name in ("attention", "gate", "word_log_probabilities", "word_confidence"):
+    for name in ("attention", "evidence", "gate", "word_log_probabilities", "word_confidence"):
         assert (found[name] is None) == (expected[name] is None), name
         if found[name] is not None:
             one, other = (np.array(each[name], dtype=float) for each in (found, expected))  # null is NaN

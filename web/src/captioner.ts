@@ -11,7 +11,7 @@ import { Runtime, pickBuild } from "./runtime.ts";
 import { readArrays, type Arrays } from "./safetensors.ts";
 import { search, type GenerationConfig } from "./search/beam.ts";
 import { ranked, type Backpointers } from "./search/hypotheses.ts";
-import { OnnxDecoder, OnnxSession } from "./search/onnx.ts";
+import { OnnxDecoder, OnnxSession, type Said } from "./search/onnx.ts";
 
 /** A model as `models.json` describes it. */
 export interface Model {
@@ -42,6 +42,7 @@ export interface Caption {
   word_log_probabilities: number[];
   complete: boolean;
   attention: number[][][] | null;
+  evidence: number[][][] | null; // in nats
   gate: number[] | null;
   locations: [number, number][] | null;
   rerank_score: number | null;
@@ -54,6 +55,8 @@ export interface Caption {
   offset: [number, number];
   settings: { model: string; attention_mode: string; [name: string]: unknown };
 }
+
+const EVIDENCE = "gradient at the mean context"; // the name of its definition, as in captioner.py
 
 /** A photo that this browser cannot read. */
 export class Unreadable extends Error {}
@@ -126,7 +129,7 @@ export class Captioners {
     const encoding = once(this.encoders, encoder, async () =>
       OnnxEncoder.load(runtime, await read(encoder), model.preprocessing.size));
     const arrays = await read(decoder);
-    const graphs = ["start", "words", "step", "best"] as const;
+    const graphs = ["start", "words", "step", "best", "evidence"] as const;
     const sessions = [];
     for (const name of graphs) sessions.push([name, await runtime.session(arrays, name)]);
     const ngrams = reranker === null ? null : new VisualNgrams(await read(reranker));
@@ -190,6 +193,13 @@ export class Captioners {
       best.rows.map((row, time) => part(backpointers[time], row));
     const [rows, columns] = grid;
     const locations = rows * columns;
+    const said = (step: Backpointers, row: number): Said => {
+      const size = (step.hidden!.length * locations) / step.alpha!.length;
+      const [hidden, memory] = [step.hidden!, step.memory!].map((part) => taken(part, row, size));
+      return { alpha: taken(step.alpha!, row, locations), beta: step.beta ? step.beta[row] : 1, hidden, memory };
+    };
+    const evidence = decoder.attends && best.words.length
+      ? await decoder.evidence(annotations, best.words, along(said)) : null;
     return {
       source,
       caption: text(best.words),
@@ -197,7 +207,8 @@ export class Captioners {
       log_probability: best.logProbability,
       word_log_probabilities: best.wordLogProbabilities.map(rounded),
       complete: best.ended,
-      attention: backpointers[0].alpha && along((step, row) => map(step.alpha!.subarray(row * locations, (row + 1) * locations), columns)),
+      attention: backpointers[0].alpha && along((step, row) => map(taken(step.alpha!, row, locations), columns)),
+      evidence: evidence && best.words.map((_, word) => map(taken(evidence, word, locations), columns)),
       gate: backpointers[0].beta && along((step, row) => rounded(step.beta![row])),
       locations: backpointers[0].locations && along((step, row) => {
         const location = step.locations![row];
@@ -216,6 +227,7 @@ export class Captioners {
         attention_mode: generation.attention_mode,
         beam_size: generation.beam_size,
         length_penalty: generation.length_penalty,
+        ...(evidence && { evidence: EVIDENCE }),
         ...(reranker && { rerank_weight: generation.rerank_weight, rare_word_exponent: generation.rare_word_exponent }),
       },
     };
@@ -229,6 +241,11 @@ async function decoded(file: Blob): Promise<ImageBitmap> {
   } catch {
     throw new Unreadable("this is not a photo that this browser can read: give a JPEG, PNG or WebP file");
   }
+}
+
+/** A row of so many numbers. */
+function taken(values: Float32Array, row: number, size: number): Float32Array {
+  return values.subarray(row * size, (row + 1) * size);
 }
 
 /** A row of locations as a map (rows, columns). */

@@ -45,9 +45,8 @@ async function fingerprint(text: string): Promise<string> {
 const PANEL = 300; // pixels of a panel's width
 const [MARGIN, GAP, ACROSS] = [36, 20, 4]; // around all, between panels, and panels in a row
 const CELLS = 112; // side of a smoothed map
-const [FLAT, RELIED] = [4, 0.5]; // as in show/pictures/figure.py
 
-/** A picture of the captions, one below the other: the photo, then the photo once for each word with its attention. */
+/** A picture of the captions, one below the other: the photo, then the photo once for each word with its evidence. */
 export async function picture(photo: SatPhoto): Promise<Blob> {
   const captions = photo.answer as Caption[];
   const image = await createImageBitmap(photo.preview!);
@@ -73,7 +72,8 @@ export async function picture(photo: SatPhoto): Promise<Blob> {
       + ` · log p ${caption.log_probability.toFixed(2)}`;
     write(note, MARGIN, top + 54, 16, "#646870", canvas.width - 2 * MARGIN);
     top += 80;
-    const overlays = caption.attention && overlaysOf(caption);
+    const drawing = SatCaptions.drawing(caption, "evidence");
+    const overlays = drawing && overlaysOf(drawing, caption.words.length);
     ["photo", ...caption.words].forEach((word, index) => {
       const x = MARGIN + (index % ACROSS) * (PANEL + GAP);
       const y = top + Math.floor(index / ACROSS) * rowHeight;
@@ -92,9 +92,7 @@ export async function picture(photo: SatPhoto): Promise<Blob> {
       }
       write(word, x, y + height + 32, 24, index ? "#1c1e22" : "#646870", PANEL);
       if (!index) return;
-      const beta = caption.gate ? `β ${caption.gate[index - 1].toFixed(2)} · ` : "";
-      const peak = caption.attention && Math.max(...caption.attention[index - 1].flat()).toFixed(3);
-      if (peak) write(`${beta}peak α ${peak}`, x, y + height + 54, 16, "#646870", PANEL);
+      if (drawing) write(numbers(caption, drawing, index - 1), x, y + height + 54, 16, "#646870", PANEL);
     });
     top += rows[number] * rowHeight;
   });
@@ -110,24 +108,22 @@ function frame(panel: [number, number, number, number], box: [number, number, nu
   return path;
 }
 
-/** What lies over the visible box for each word, in one scale for all words, as `Style.ramp` of Python has "light". */
-function overlaysOf({ attention, gate, offset }: Caption): OffscreenCanvas[] {
-  const [rows, columns] = [attention![0].length, attention![0][0].length];
-  const maps = attention!.map((alpha) => SatCaptions.smooth(alpha.flat(), rows, columns, offset));
-  const least = gate ? RELIED * Math.max(...gate) : 0;
-  const peaks = maps.map((map, word) => (!gate || gate[word] >= least ? map.reduce((a, b) => Math.max(a, b)) : 0));
-  const white = Math.max(FLAT / (rows * columns), ...peaks);
-  return maps.map((map) => {
+/** What lies over the visible box for each word, on one scale for all words. */
+function overlaysOf(drawing: SatCaptions.Drawing, words: number): OffscreenCanvas[] {
+  return Array.from({ length: words }, (_, word) => {
     const canvas = new OffscreenCanvas(CELLS, CELLS);
     const context = canvas.getContext("2d")!;
     const pixels = new ImageData(CELLS, CELLS);
-    map.forEach((value, cell) => {
-      const strength = Math.min(1, value / white);
-      const opacity = 0.68 + 0.07 * strength;
-      const gray = (255 * 0.75 * strength) / opacity;
-      pixels.data.set([gray, gray, gray, 255 * opacity], 4 * cell);
-    });
+    drawing.strength(word).forEach((strength, cell) => pixels.data.set(SatCaptions.light(strength), 4 * cell));
     context.putImageData(pixels, 0, 0);
     return canvas;
   });
+}
+
+/** What stands below a word, as in show/pictures/figure.py. */
+function numbers(caption: Caption, drawing: SatCaptions.Drawing, word: number): string {
+  if (drawing.evident)
+    return [`evidence ${drawing.sum(word).toFixed(2)}`, drawing.where(word)].filter(Boolean).join(" · ");
+  const beta = caption.gate ? `β ${caption.gate[word].toFixed(2)} · ` : "";
+  return `${beta}peak α ${drawing.peak(word).toFixed(3)}`;
 }

@@ -11,8 +11,16 @@ interface SatPhoto {
 }
 
 declare namespace SatCaptions {
-  /** α of one word (rows × columns, flat), smoothed over the visible box (112 × 112, flat). */
-  function smooth(alpha: number[], rows: number, columns: number, offset?: [number, number]): Float32Array;
+  /** A caption's evidence, or its attention, as it is drawn over the visible box (112 × 112, flat). */
+  interface Drawing {
+    evident: boolean;
+    strength(word: number, stretch?: boolean): Float32Array; // 0 to 1
+    sum(word: number): number;
+    peak(word: number): number;
+    where(word: number): string | null; // in the photo; null for hardly any evidence
+  }
+  function drawing(caption: object, shown: "evidence" | "attention"): Drawing | null;
+  function light(strength: number): number[]; // red, green, blue and opacity, 0 to 255
 }
 
 declare namespace SatPhotos {

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from show_attend_tell.backends.base import Backend
 from show_attend_tell.backends.encoding import fastest_encode
 from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession, batch_size
+from show_attend_tell.backends.onnx.evidence import evidence as closed_form
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.packing import as_array, as_tensors
 from show_attend_tell.errors import SatError
@@ -156,7 +157,12 @@ class TorchBackend:
     def evidence(
         self, features: Tensor, captions: Sequence[Hypothesis], config: GenerationConfig
     ) -> list[NDArray[Any]] | None:
-        return evidence(self.decoder, features, captions, config.attention_mode) if self.attends else None
+        if not self.attends:
+            return None
+        decoder = self.optimized(features.shape[1])
+        if decoder is not None:
+            return closed_form(decoder, decoder.array(features), captions)
+        return evidence(self.decoder, features, captions, config.attention_mode)
 
     def batch_size(self, config: GenerationConfig) -> int:
         if self.torch_device.type == "cpu" and isinstance(self.decoder, AttentionDecoder):

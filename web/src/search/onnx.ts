@@ -16,7 +16,7 @@ export class OnnxDecoder {
 
   constructor(
     readonly runtime: Runtime,
-    readonly graphs: Record<"start" | "words" | "step" | "best", InferenceSession>,
+    readonly graphs: Record<"start" | "words" | "step" | "best" | "evidence", InferenceSession>,
     { vocabularySize, attends }: { vocabularySize: number; attends: boolean },
   ) {
     this.vocabularySize = vocabularySize;
@@ -33,6 +33,29 @@ export class OnnxDecoder {
     }
     return this.runtime.stacked(words.map((word) => this.byWord.get(word)!));
   }
+
+  /** The evidence of a caption's words (T × L, flat) in nats, of annotations (1, L, D): `backends/onnx/evidence.py`. */
+  async evidence(annotations: Tensor, words: number[], caption: Said[]): Promise<Float32Array> {
+    const stacked = (rows: Float32Array[]) => this.runtime.stacked(rows);
+    const { evidence } = await this.graphs.evidence.run({
+      annotations,
+      alpha: stacked(caption.map(({ alpha }) => alpha)),
+      beta: stacked(caption.map(({ beta }) => Float32Array.of(beta))),
+      hidden: stacked(caption.map(({ hidden }) => hidden)),
+      memory: stacked(caption.map(({ memory }) => memory)),
+      words: await this.ofWords([this.vocabularySize, ...words.slice(0, -1)]),
+      said: this.runtime.whole(words, [1, words.length]),
+    });
+    return floats(evidence);
+  }
+}
+
+/** The step of one word of a caption. */
+export interface Said {
+  alpha: Float32Array; // (L,)
+  beta: number; // 1 without a gate
+  hidden: Float32Array; // h and c before the step (n,)
+  memory: Float32Array;
 }
 
 /** An `OnnxDecoder` with its state for the running paths. */
@@ -65,6 +88,7 @@ export class OnnxSession implements DecoderSession {
 
   async step(words: number[]): Promise<SessionStep> {
     const { runtime, graphs, attends } = this.decoder;
+    const [hidden, memory] = [floats(this.hidden), floats(this.memory)];
     const found = await graphs.step.run({
       weighed: this.weighed,
       keys: this.keys,
@@ -81,6 +105,8 @@ export class OnnxSession implements DecoderSession {
       alpha: attends ? floats(found.alpha) : null,
       beta: found.beta ? floats(found.beta) : null,
       locations: found.locations ? wholes(found.locations) : null,
+      hidden,
+      memory,
     };
   }
 

@@ -4,10 +4,12 @@ P′ running paths · Q rows of attention · L locations · N continuations. */
 
 /** The attention of one step. */
 export interface SessionStep {
-  rows: number[]; // the row of each path in the next three (P′,)
+  rows: number[]; // the row of each path in what follows (P′,)
   alpha: Float32Array | null; // (Q, L); null for a decoder without attention
   beta: Float32Array | null; // (Q,); null without a gate
   locations: number[] | null; // (Q,); null for the attention mode "mean"
+  hidden?: Float32Array; // h and c before the step (Q, n), for the evidence
+  memory?: Float32Array;
 }
 
 /** The best continuations of the paths, (N,) each, the best first. */

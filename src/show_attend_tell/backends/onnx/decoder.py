@@ -78,6 +78,7 @@ class OnnxDecoder:
             "words": self._words_graph(),
             "step": self._step_graph(attention_mode, wide=True),
             "best": self._best_graph(),
+            "evidence": self._evidence_graph(from_annotations=True),
         }
 
     def start(self, wide: bool) -> Session:
@@ -91,31 +92,144 @@ class OnnxDecoder:
 
     def _start_graph(self, wide: bool) -> Graph:
         graph, config, w = Graph(), self.config, self.weights
-        value = graph.input("annotations", ["B", self.locations, config.annotation_size])
-        if config.annotation_norm == "layer":
-            ones = graph.constant(np.ones(config.annotation_size))
-            value = graph("LayerNormalization", value, ones, axis=-1, epsilon=1e-5)
-        else:
-            value = graph("Mul", value, graph.constant(w["annotation_scale"]))
-        mean = graph("ReduceMean", value, axes=[1], keepdims=1)
-        if config.attention == "uniform":
-            value = mean  # one place, so that α is 1 there
-        elif config.annotation_window > 1:
-            value = self._windowed(graph, value)
-        if config.initial_depth == 2:
-            mean = graph("Relu", graph.linear(mean, w["initial.weight"], w["initial.bias"]))
-        first = [
-            graph("Tanh", graph.linear(mean, w[f"{name}.weight"], w[f"{name}.bias"]))
-            for name in ("initial_hidden", "initial_memory")
-        ]
+        value, mean = self._weighed(graph)
+        hidden, memory = self._first_state(graph, mean)
         read = value
         if config.attention_depth == 2:
             read = graph("Tanh", graph.linear(read, w["attention.deepen.weight"], w["attention.deepen.bias"]))
         keys = graph.linear(read, -2 * w["attention.key.weight"], -2 * w["attention.key.bias"])
         graph.output(graph.linear(value, self._from_context) if wide else value, "weighed", 3)
         graph.output(self._exponential(graph, keys), "keys", 3)
-        graph.output(first[0], "hidden", 3)
-        graph.output(first[1], "memory", 3)
+        graph.output(hidden, "hidden", 3)
+        graph.output(memory, "memory", 3)
+        return graph
+
+    def _weighed(self, graph: Graph) -> tuple[str, str]:
+        """What α weighs (B, L, D), of the input ``annotations``, and the mean of the annotations (B, 1, D)."""
+        config = self.config
+        value = graph.input("annotations", ["B", self.locations, config.annotation_size])
+        if config.annotation_norm == "layer":
+            ones = graph.constant(np.ones(config.annotation_size))
+            value = graph("LayerNormalization", value, ones, axis=-1, epsilon=1e-5)
+        else:
+            value = graph("Mul", value, graph.constant(self.weights["annotation_scale"]))
+        mean: str = graph("ReduceMean", value, axes=[1], keepdims=1)
+        if config.attention == "uniform":
+            value = mean  # one place, so that α is 1 there
+        elif config.annotation_window > 1:
+            value = self._windowed(graph, value)
+        return value, mean
+
+    def _first_state(self, graph: Graph, mean: str) -> list[str]:
+        """h_0 and c_0 (B, 1, n) of the mean of the annotations."""
+        w = self.weights
+        if self.config.initial_depth == 2:
+            mean = graph("Relu", graph.linear(mean, w["initial.weight"], w["initial.bias"]))
+        return [
+            graph("Tanh", graph.linear(mean, w[f"{name}.weight"], w[f"{name}.bias"]))
+            for name in ("initial_hidden", "initial_memory")
+        ]
+
+    @cached_property
+    def beginning(self) -> Session:
+        """Annotations (B, L, D), α (B, T, L) and β (B, T, 1) in.
+
+        Out: what α weighs (B, L, D), what the mean contexts add to the gates (B, T, 4n), and h_0 and c_0 (B, 1, n).
+        """
+        graph = Graph()
+        value, mean = self._weighed(graph)
+        context = graph("MatMul", graph.input("alpha", ["B", "T", "L"]), value)
+        context = graph("Mul", context, graph.input("beta", ["B", "T", 1]))
+        gates = graph.linear(context, self.weights["gates_from_context.weight"])
+        parts = [value, gates, *self._first_state(graph, mean)]
+        for part, name in zip(parts, ("weighed", "gates", "hidden", "memory"), strict=True):
+            graph.output(part, name, 3)
+        return Session(graph)
+
+    @cached_property
+    def evidence(self) -> Session:
+        """The evidence (B, T, L) of words, see `evidence.evidence`.
+
+        In: what α weighs (B, L, D); α (B, T, L) and β (B, T, 1), 1 without a gate; the gates at the mean context before
+        σ and tanh (B, T, 4n); c before each step (B, T, n); what the words before add (B, T, 4n + m); and the words
+        themselves (B, T).
+        """
+        return Session(self._evidence_graph(from_annotations=False))
+
+    def _evidence_graph(self, *, from_annotations: bool) -> Graph:
+        """The graph of `evidence`.
+
+        With ``from_annotations`` it reads these in place of what α weighs, and h before each step (B, T, n) in place of
+        the gates, for a page whose search kept the states.
+        """
+        graph, config, w = Graph(), self.config, self.weights
+        n, m, D = config.hidden_size, config.embedding_size, config.annotation_size
+        weighed = self._weighed(graph)[0] if from_annotations else graph.input("weighed", ["B", "L", D])
+        alpha = graph.input("alpha", ["B", "T", "L"])
+        beta = graph.input("beta", ["B", "T", 1])
+        memory = graph.input("memory", ["B", "T", n])
+        words = graph.input("words", ["B", "T", self.gates + m])
+        said = graph.input("said", ["B", "T"], "int64")
+        one = graph.constant(1.0)
+
+        def multiplied(first: str, *others: str) -> str:
+            for other in others:
+                first = graph("Mul", first, other)
+            return first
+
+        def rest(value: str) -> str:  # 1 − value
+            found: str = graph("Sub", one, value)
+            return found
+
+        def back_through(gradient: str, weight: str) -> str:
+            found: str = graph("MatMul", gradient, graph.constant(w[f"{weight}.weight"]))
+            return found
+
+        # the step, at the mean context
+        context = multiplied(graph("MatMul", alpha, weighed), beta)
+        word_gates, word_deep = graph("Split", words, graph.constant([self.gates, m]), outputs=2, axis=-1)
+        if from_annotations:
+            hidden = graph.input("hidden", ["B", "T", n])
+            gates = graph.add(word_gates, graph.linear(hidden, w["gates_from_hidden.weight"]))
+            gates = graph.add(gates, graph.linear(context, w["gates_from_context.weight"]))
+        else:
+            gates = graph.input("gates", ["B", "T", self.gates])
+        three, modulator = graph("Split", gates, graph.constant([3 * n, n]), outputs=2, axis=-1)
+        i, f, o = graph("Split", graph("Sigmoid", three), graph.constant([n, n, n]), outputs=3, axis=-1)
+        g = graph("Tanh", modulator)
+        tanh = graph("Tanh", graph.add(multiplied(f, memory), multiplied(i, g)))
+        deep = graph.add(word_deep, graph.linear(multiplied(o, tanh), w["output_hidden.weight"]))
+        if config.output_context:
+            deep = graph.add(deep, graph.linear(context, w["output_context.weight"]))
+        layers = [graph("Tanh", deep) if config.output_tanh else deep]
+        for number in range(config.output_depth - 1):
+            name = f"output_layers.{number}"
+            layers.append(graph("Relu", graph.linear(layers[-1], w[f"{name}.weight"], w[f"{name}.bias"])))
+        out = w["embedding.weight"][:-1] if config.tied_embeddings else w["output_words.weight"]
+        p = graph("Softmax", graph.linear(layers[-1], out, w["output_bias"]), axis=-1)
+
+        # and back: ∂ log p by the last layer, by the first, by h and c, by the gates, and by the context
+        mean = graph("MatMul", p, graph.constant(out))
+        back = graph("Sub", graph("Gather", graph.constant(out), said), mean)
+        for number in reversed(range(config.output_depth - 1)):
+            passed = graph("Cast", graph("Greater", layers[number + 1], graph.constant(0.0)), to=1)
+            back = back_through(multiplied(back, passed), f"output_layers.{number}")
+        if config.output_tanh:
+            back = multiplied(back, rest(multiplied(layers[0], layers[0])))
+        to_hidden = back_through(back, "output_hidden")
+        to_memory = multiplied(to_hidden, o, rest(multiplied(tanh, tanh)))
+        to_gates = [
+            multiplied(to_memory, g, i, rest(i)),
+            multiplied(to_memory, memory, f, rest(f)),
+            multiplied(to_hidden, tanh, o, rest(o)),
+            multiplied(to_memory, i, rest(multiplied(g, g))),
+        ]
+        gradient = back_through(graph("Concat", *to_gates, axis=-1), "gates_from_context")
+        if config.output_context:
+            gradient = graph.add(gradient, back_through(back, "output_context"))
+        along = graph("MatMul", multiplied(gradient, beta), graph("Transpose", weighed, perm=[0, 2, 1]))  # g · a_i
+        at_mean = graph("ReduceSum", multiplied(alpha, along), graph.constant([-1]), keepdims=1)
+        graph.output(multiplied(alpha, graph("Sub", along, at_mean)), "evidence", 3)
         return graph
 
     @property
