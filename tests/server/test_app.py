@@ -105,6 +105,8 @@ def test_several_models_answer_photo_by_photo(web: httpx.Client, captioners: lis
 def test_the_answer_as_a_picture_and_as_a_page(web: httpx.Client) -> None:
     picture = web.post("/v1/captions", files=form(RED), data={"format": "png"})
     assert picture.headers["content-type"] == "image/png"
+    alpha = web.post("/v1/captions", files=form(RED), data={"format": "png", "shown": "attention"})
+    assert alpha.is_success and alpha.content != picture.content
     with Image.open(io.BytesIO(picture.content)) as image:
         assert image.width > 50
     page = web.post("/v1/captions", files=form(RED), data={"format": "html", "model": ["small-soft", "small-hard"]})

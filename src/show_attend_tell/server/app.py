@@ -29,6 +29,7 @@ from show_attend_tell.server.reading import FormRequest
 from show_attend_tell.server.service import Service
 from show_attend_tell.settings import remedy
 from show_attend_tell.show import page
+from show_attend_tell.show.pictures import Shown
 
 FORM = Form(media_type="multipart/form-data")
 PAGE = Path(__file__).parent / "page"
@@ -142,7 +143,7 @@ def api(service: Service, token: str | None) -> APIRouter:
         tasks = [service.task(model, evidence=form.evidence or shown, **form.settings()) for model in models]
         answers = await service.answers(request, form.photos, tasks, show=shown)
         if form.format == "png":
-            return await service.aside(partial(picture, *answers[0].results))
+            return await service.aside(partial(picture, *answers[0].results, shown=form.shown))
         if form.format == "html":
             return await service.aside(partial(captions_page, answers, models))
         omitted = {} if form.attention else {"attention": None}
@@ -218,9 +219,9 @@ def status_of(answers: Sequence[Photo]) -> int:
     return 200 if all(answer.problem is None for answer in answers) else 207
 
 
-def picture(caption: Caption, *others: Caption) -> Response:
+def picture(caption: Caption, *others: Caption, shown: Shown) -> Response:
     file = io.BytesIO()
-    caption.picture(compare=others).save(file, format="PNG")
+    caption.picture(compare=others, shown=shown).save(file, format="PNG")
     return Response(file.getvalue(), media_type="image/png")
 
 
