@@ -18,7 +18,7 @@ from show_attend_tell.checkpoint.packing import SCALE, as_array, pack, pack_4bit
 from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.progress import Progress
-from show_attend_tell.rerank.ngrams import LONGEST, Ngram, counted, without_end
+from show_attend_tell.rerank.ngrams import Ngram, as_rows, counted, without_end
 from show_attend_tell.vision.sources import Annotations
 
 LEAST = 10  # training captions that an n-gram is in
@@ -45,20 +45,11 @@ def fit_ngrams(
     is in `LEAST` captions. Raises `SatError` for annotations that are not finite.
     """
     device = torch.device("cpu") if device.type == "mps" else device  # mps lacks cholesky_solve
-    every = [words for each in captions.values() for words in each]
-    seen: Counter[Ngram] = Counter(ngram for words in every for ngram in counted(words))
-    frequent = {ngram for ngram, times in seen.most_common(MOST) if times >= LEAST}
-    known = [ngram for ngram in seen if ngram in frequent]
+    known = frequent_ngrams(captions)
     if not known:
         return None
-    number = {ngram: index for index, ngram in enumerate(known)}
     names = evenly(list(captions), PHOTOS)
-    shares = torch.zeros(len(names), len(known))  # (N, G)
-    for row, name in enumerate(names):
-        for words in captions[name]:
-            for ngram in counted(words):
-                if ngram in number:
-                    shares[row, number[ngram]] += 1 / len(captions[name])
+    shares = shares_of(names, captions, known)
     channels = varied(annotations, names).to(device)
     moments = torch.empty(len(names), len(channels) * (len(channels) + 1) // 2, dtype=torch.bfloat16, device=device)
     for start in Progress(range(0, len(names), BATCH_SIZE), desc="visual n-grams", unit="batch", disable=not show):
@@ -77,10 +68,35 @@ def fit_ngrams(
         "offset": rounded @ as_array(center),
         "shares": as_array(axes),
         "prior": as_array(prior),
-        "ngrams": np.array([[*ngram, *[-1] * (1 + LONGEST - len(ngram))] for ngram in known], dtype=np.int32),
-        "length": np.array(sum(map(len, map(without_end, every))) / len(every), dtype=np.float32),
+        "ngrams": as_rows(known),
+        "length": np.array(mean_length(captions), dtype=np.float32),
     }
     return {"directions": packed, "directions" + SCALE: scale, **pack(small)}
+
+
+def frequent_ngrams(captions: Mapping[str, Sequence[Sequence[int]]]) -> list[Ngram]:
+    """The n-grams that at least `LEAST` captions have, the `MOST` frequent of them, as they come first."""
+    seen: Counter[Ngram] = Counter(ngram for each in captions.values() for words in each for ngram in counted(words))
+    frequent = {ngram for ngram, times in seen.most_common(MOST) if times >= LEAST}
+    return [ngram for ngram in seen if ngram in frequent]
+
+
+def shares_of(names: Sequence[str], captions: Mapping[str, Sequence[Sequence[int]]], known: Sequence[Ngram]) -> Tensor:
+    """The shares of the captions of each photo that have each known n-gram: (N, G)."""
+    number = {ngram: index for index, ngram in enumerate(known)}
+    shares = torch.zeros(len(names), len(known))
+    for row, name in enumerate(names):
+        for words in captions[name]:
+            for ngram in counted(words):
+                if ngram in number:
+                    shares[row, number[ngram]] += 1 / len(captions[name])
+    return shares
+
+
+def mean_length(captions: Mapping[str, Sequence[Sequence[int]]]) -> float:
+    """The mean number of words of the captions, without the end token."""
+    lengths = [len(without_end(words)) for each in captions.values() for words in each]
+    return sum(lengths) / len(lengths)
 
 
 def reduced_ridge(inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

@@ -121,6 +121,11 @@ class VisualNgrams:
         ]
 
 
+def as_rows(known: Sequence[Ngram]) -> NDArray[np.int32]:
+    """N-grams (G, 1 + `LONGEST`) as `VisualNgrams` takes them, −1 where an n-gram is shorter."""
+    return np.array([[*ngram, *[-1] * (1 + LONGEST - len(ngram))] for ngram in known], dtype=np.int32)
+
+
 def without_end(words: Sequence[int]) -> list[int]:
     """The words of a caption, without the end token."""
     return [word for word in words if word != Vocabulary.END]

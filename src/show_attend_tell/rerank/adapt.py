@@ -1,0 +1,107 @@
+"""Visual n-grams of a model that are adapted to few photos, by a ridge regression on what they expect wrongly.
+
+The model's n-grams keep their directions, and get more. These are fitted to the residuals: the shares of captions that
+have each n-gram, less what the model expects. N-grams that the model lacks begin with an expectation of zero. A larger
+ridge keeps more of the model. The ridge is chosen by leave-one-out errors, which have a closed form, so every photo
+judges: `cautious` keeps the model as it is unless the photos show that another one is better.
+
+N photos · M second moments · R directions · G n-grams.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from show_attend_tell.backends.torch import second_moments
+from show_attend_tell.checkpoint.packing import SCALE, as_array, pack, pack_4bit, unpack_4bit
+from show_attend_tell.errors import SatError
+from show_attend_tell.rerank.fit import BATCH_SIZE, DIRECTIONS, frequent_ngrams, mean_length, shares_of
+from show_attend_tell.rerank.ngrams import VisualNgrams, as_rows
+from show_attend_tell.vision.sources import Annotations
+
+RIDGES = (math.inf, 200.0, 60.0, 20.0, 6.0, 2.0, 0.6)  # of the mean squared length of the moments; the first: as it is
+
+
+def cautious(errors: NDArray[Any]) -> int:
+    """The choice among (S, N) errors of S models on N photos, the first of which is the one to leave only by proof.
+
+    It is the first whose mean error is at most one standard error above the least mean. The standard error is that of
+    the two models' difference over the photos (the one-standard-error rule, Breiman et al. 1984, here paired).
+    """
+    above = errors - errors[errors.mean(1).argmin()]
+    spread = above.std(1, ddof=1) / math.sqrt(errors.shape[1]) if errors.shape[1] > 1 else 0.0
+    return int((above.mean(1) <= spread).argmax())
+
+
+@torch.no_grad()
+def adapt_ngrams(
+    start: dict[str, NDArray[Any]],
+    annotations: Annotations,
+    captions: Mapping[str, Sequence[Sequence[int]]],
+    *,
+    device: torch.device,
+) -> dict[str, NDArray[Any]]:
+    """The visual n-grams ``start`` adapted to photos, given by name, and their ``captions`` as word ids.
+
+    Returns ``start`` itself where no ridge is better. Raises `SatError` for arrays that are no visual n-grams,
+    and for annotations that are not finite.
+    """
+    device = torch.device("cpu") if device.type == "mps" else device  # mps lacks eigh
+    before, names = VisualNgrams(start), list(captions)
+    known = list(before.numbers)
+    known += [ngram for ngram in frequent_ngrams(captions) if ngram not in before.numbers]
+    new = len(known) - len(before.prior)
+    channels = torch.from_numpy(before.channels).to(device)
+    batches = (annotations[names[at : at + BATCH_SIZE]].to(device) for at in range(0, len(names), BATCH_SIZE))
+    moments = torch.cat([second_moments(batch, channels).float() for batch in batches])  # (N, M)
+    along = as_array(moments) @ before.directions.T - before.offset
+    expected = np.pad(before.prior + along @ before.shares.T, ((0, 0), (0, new)))
+    shares = shares_of(names, captions, known)  # (N, G)
+    residuals = (shares - torch.from_numpy(expected)).to(device)
+    center = moments.mean(0)
+    centered = moments - center
+    kernel = centered @ centered.T
+    if not kernel.isfinite().all():
+        raise SatError("the encoder's annotations hold values that are not finite: train it at a lower rate")
+    scale = kernel.diagonal().mean().clamp_min(torch.finfo(torch.float32).tiny)
+    kernel = kernel / scale + 1  # the 1 is that of a constant
+    values, vectors = torch.linalg.eigh(kernel)
+    turned = vectors.T @ residuals
+    errors = []
+    for ridge in RIDGES:
+        shrunk = vectors * (values.clamp_min(0) / (values.clamp_min(0) + ridge))
+        left_out = (residuals - shrunk @ turned) / (1 - (shrunk * vectors).sum(1))[:, None]
+        errors.append(as_array(left_out.square().sum(1)))
+    ridge = RIDGES[cautious(np.stack(errors))]
+    if math.isinf(ridge):
+        return start
+    dual = vectors @ (turned / (values.clamp_min(0) + ridge)[:, None])  # (N, G)
+    axes = main_axes((kernel - 1) @ dual)
+    fresh = as_array(((centered.T @ (dual @ axes)) / scale).T)  # (R, M)
+    constant = np.zeros_like(fresh[:1])  # a direction along which every photo lies at 1
+    packed, scales = pack_4bit(np.concatenate([before.directions, fresh, constant]))
+    rounded = unpack_4bit(packed, scales)[len(before.offset) : -1, : len(center)]
+    weight = len(names) / (len(names) + ridge)
+    prior = np.concatenate([before.prior, weight * as_array(shares.mean(0))[len(before.prior) :]])
+    shift = as_array(dual.sum(0))
+    shift[len(before.prior) :] -= prior[len(before.prior) :]
+    small = {
+        "channels": before.channels,
+        "offset": np.concatenate([before.offset, rounded @ as_array(center), [-1]]).astype(np.float32),
+        "shares": np.concatenate([np.pad(before.shares, ((0, new), (0, 0))), as_array(axes), shift[:, None]], 1),
+        "prior": prior.astype(np.float32),
+        "ngrams": as_rows(known),
+        "length": np.array(before.length + weight * (mean_length(captions) - before.length), dtype=np.float32),
+    }
+    return {"directions": packed, "directions" + SCALE: scales, **pack(small)}
+
+
+def main_axes(predictions: Tensor) -> Tensor:
+    """The `DIRECTIONS` main axes (G, R) of predictions (N, G), or as many as there are."""
+    axes: Tensor = torch.linalg.svd(predictions, full_matrices=False).Vh[:DIRECTIONS]
+    return axes.T.contiguous()
