@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from builders import fitted as sized
@@ -14,6 +15,7 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
 from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.presets import preset
+from show_attend_tell.training.presets.caution import choose_share, gain, is_better, mixed
 from show_attend_tell.training.presets.custom import english_words, fitted, retokenize, why_afresh
 from show_attend_tell.training.selection import Grid, choose_generation, nats_a_word
 from show_attend_tell.training.start import learnt_vocabulary
@@ -71,13 +73,13 @@ def test_updates_and_words_fit_the_set(photos: int, started: bool, epochs: int, 
 
 def test_what_the_user_has_set_stays() -> None:
     config = preset("flickr8k", "soft")
-    given = ("epochs", "minimum_count", "selected_by", "learning_rate", "scheduled_sampling")
+    given = ("epochs", "minimum_count", "selected_by", "learning_rate", "scheduled_sampling", "cautious")
     assert fitted(custom(20), config, given=given, started=True) == (config, [])
     assert fitted(custom(20), config, given=("learning_rate",), started=True)[1][0].startswith(
         "scheduled_sampling 0.3,"
     )
     found, lines = fitted(custom(20), config, given=("epochs",))
-    assert found.epochs == 6 and found.selected_by == "nats" and "fewer than 200" in lines[1]
+    assert found.epochs == 6 and found.cautious and found.selected_by == "nats" and "fewer than 200" in lines[2]
 
 
 def test_nats_a_word() -> None:
@@ -98,6 +100,36 @@ def test_nats_a_word() -> None:
     assert trainer.selection(scores) == -scores["nats"]
     trainer.config = small_config()
     assert "nats" not in trainer.validate()
+
+
+def test_weights_go_as_far_from_the_start_as_val_supports() -> None:
+    data = random_data()
+    config = sized(small_config(epochs=4, selected_by="nats"), data)
+    trainer = Trainer(config, data, device=torch.device("cpu"))
+    start = {name: value.clone() for name, value in trainer.average.state_dict().items()}
+    trainer.run(show=False)
+    trained = {name: value.clone() for name, value in trainer.average.state_dict().items()}
+    decoder = trainer.average
+    assert choose_share(decoder, start, data) == 1  # the photos of val are those trained on
+    assert all(torch.equal(value, trained[name]) for name, value in decoder.state_dict().items())
+    decoder.load_state_dict(start)
+    assert choose_share(decoder, trained, data) == 0
+    assert all(torch.equal(value, trained[name]) for name, value in decoder.state_dict().items())
+    half = mixed(start, trained, 0.5)["embedding.weight"]
+    torch.testing.assert_close(half, (start["embedding.weight"] + trained["embedding.weight"]) / 2)
+
+
+def test_gains_have_intervals_and_a_proof_takes_two_standard_errors() -> None:
+    before = np.array([10.0, 20.0, 30.0, 40.0])
+    proved, unproved = (before + np.array([low, high, low, high]) for low, high in ((1, 2), (-2, 5)))
+    assert is_better(proved, before) and not is_better(unproved, before)
+    assert not is_better(before[:1] + 1, before[:1])
+    nats, earlier = np.array([[12.0, 6.0], [4.0, 2.0]]), np.array([[14.0, 7.0], [4.0, 2.0]])
+    found = gain(nats, earlier, np.array([50.0, 70.0]), np.array([40.0, 70.0]))
+    assert found.startswith(
+        "3.00 nats a word, start 3.50 (-0.50, 95 % interval -0.50 to -0.50); CIDEr 60.0, start 55.0"
+    )
+    assert found.endswith(" (+5.0, +0.0 to +10.0); of 2 photos")
 
 
 def test_the_best_epoch_has_the_fewest_nats() -> None:

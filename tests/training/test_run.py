@@ -46,6 +46,7 @@ from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
 from show_attend_tell.training.loop import Epoch, Trainer
 from show_attend_tell.training.losses import HardObjective
 from show_attend_tell.training.presets import preset
+from show_attend_tell.training.presets.caution import DECODING
 from show_attend_tell.training.reports import write_log
 from show_attend_tell.training.run import Prepared, prepare, train
 from show_attend_tell.training.selection import (
@@ -452,12 +453,35 @@ def test_an_epoch_is_the_best_if_it_beats_the_start(dataset: Dataset, tmp_path: 
     config = small_config(epochs=2, selected_by="nats")
     model, messages = run(dataset, config, tmp_path / "model", init_from=soft, trainer=scoring(*rows))
     assert model.training["epochs"] == 1
-    (line,) = (line for line in messages if line.startswith("on val, epoch 1"))
-    assert "3.02 nats a word, start 3.21" in line and "CIDEr 54.0, start 50.0" in line
+    (line,) = (line for line in messages if line.startswith("on val: "))
+    assert "nats a word, start " in line and line.endswith("; of 3 photos")
+    assert f"- On val: {model.training['on_val'][:20]}" in (tmp_path / "model" / "README.md").read_text()
     # a hard model is of another kind than the soft one it starts from, which is measured and cannot be the best
     hard = small_config(epochs=1, selected_by="nats", decoder={"attention": "hard"})
     model, _ = run(dataset, hard, tmp_path / "hard", init_from=soft, trainer=scoring(rows[1], rows[0]))
     assert model.training["epochs"] == 1 and [line["epoch"] for line in epochs_logged(tmp_path / "hard")] == [0, 1]
+
+
+def test_a_cautious_training_keeps_the_start_s_decoding_and_reranker(dataset: Dataset, tmp_path: Path) -> None:
+    def decoded(decoder: Any, data: Any, max_length: int, **options: Any) -> Chosen:
+        config = GenerationConfig(beam_size=4, max_length=max_length, **ranked)
+        return Chosen(config, {"beam 4": 1.0}, config, 1.0)
+
+    ranked = {"length_penalty": 0.25, "rerank_weight": 8.0, "rare_word_exponent": 0.75}
+    soft, _ = run(dataset, small_config(epochs=1, visual_ngrams=True), tmp_path / "soft", choose=decoded)
+    config = small_config(epochs=2, cautious=True, selected_by="nats", visual_ngrams=True)
+    model, messages = run(dataset, config, tmp_path / "model", init_from=soft, choose=None)
+    assert model.generation == soft.generation and not same_model(model, soft)
+    assert "decoding is not chosen on val, which has 3 photos: fewer than 200" in messages
+    assert any(line.startswith("the reranker of the model to start from is ") for line in messages)
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert "- Decoding: not chosen on val" in card and "- On val: " in card
+    ranked = {"length_penalty": 0.0}  # a start without a reranker gets one, and decodes as the default model does
+    soft, _ = run(dataset, small_config(epochs=1), tmp_path / "plain", choose=decoded)
+    model, _ = run(dataset, config, tmp_path / "ranked", init_from=soft, choose=None)
+    assert model.ngrams is not None and model.generation.rerank_weight == DECODING["rerank_weight"]
+    again, _ = run(dataset, config, tmp_path / "ranked", init_from=soft, choose=None, resume=True)  # it had ended
+    assert same_model(model, again) and again.generation == model.generation
 
 
 def test_an_ended_training_goes_on_with_more_epochs(dataset: Dataset, tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ class TrainingConfig:
     scheduled_sampling_end: Share | None = None  # the share moves linearly to this value; None: it stays
     entropy_weight_end: float | None = None  # hard attention's λ_e moves linearly to this value; None: it stays
 
+    cautious: bool = False  # for a small set: what val cannot prove stays as it was, see `presets.custom`
     # What the best epoch is best in, on val: a score of the model's captions, which chooses the generation config too,
     # or −log p a word of the true ones, for a val of few photos. Or the last epoch is taken, whatever its scores.
     selected_by: Literal["bleu_4", "cider", "nats", "last"] = "bleu_4"

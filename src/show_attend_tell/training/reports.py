@@ -111,12 +111,6 @@ def write_log(file: Path, epoch: Epoch) -> None:
     atomic_write(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
 
 
-def logged_scores(file: Path, number: int) -> dict[str, float]:
-    """What the log says of an epoch; empty without a line of it."""
-    lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else []
-    return next((json.loads(line) for line in lines if logged_epoch(line) == number), {})
-
-
 def logged_epoch(line: str) -> float:
     """The number of the epoch in a line of the log; infinity for a damaged line, which is not kept."""
     try:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from numpy.typing import NDArray
 
-from show_attend_tell.backends.torch import build_decoder
+from show_attend_tell.backends.torch import build_decoder, decoder_weights
 from show_attend_tell.checkpoint.checkpoint import Checkpoint, check_vacant
 from show_attend_tell.checkpoint.packing import as_tensors
 from show_attend_tell.data.datasets import Dataset
@@ -23,19 +23,34 @@ from show_attend_tell.files import check_writable, file_lock
 from show_attend_tell.messages import first_three, plural, times
 from show_attend_tell.model.config import DecoderConfig, check_window
 from show_attend_tell.model.interface import Decoder
+from show_attend_tell.model.registry import build
 from show_attend_tell.rerank import Reranker
+from show_attend_tell.rerank.adapt import adapt_ngrams
 from show_attend_tell.rerank.fit import LEAST, fit_ngrams
 from show_attend_tell.rerank.ngrams import VisualNgrams
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
 from show_attend_tell.training.data import TrainingData, encode_readable, training_data
 from show_attend_tell.training.loop import RESTART, Trainer
 from show_attend_tell.training.presets import custom
+from show_attend_tell.training.presets.caution import DECODING, VAL_FOR_DECODING, choose_share, gain, is_better
 from show_attend_tell.training.ranks import log
-from show_attend_tell.training.reports import Reports, TensorBoard, duration, logged_scores, summary_writer
-from show_attend_tell.training.selection import Chosen, Metric, choose_generation, fit_confidence
+from show_attend_tell.training.reports import Reports, TensorBoard, duration, summary_writer
+from show_attend_tell.training.selection import (
+    Chosen,
+    Metric,
+    captions_by,
+    choose_generation,
+    ciders_of,
+    default_attention_mode,
+    fit_confidence,
+    nats_of_photos,
+)
 from show_attend_tell.training.start import check_start, competes, initial_weights, learnt_vocabulary
 from show_attend_tell.training.state import check_origin, stored_epochs
+
+SHOWN = 200  # photos of val, of which a model is compared with its start at the end
 
 
 class Prepared(NamedTuple):
@@ -127,8 +142,7 @@ def trained(
     dataset, config, data = prepared
     start, encoder = plan.start.checkpoint, plan.start.encoder
     if ranks.as_the_first(plan.resume and plan.state.exists()):
-        competing = competes(plan.start, config.decoder)
-        loop = trainer(config, data, device=device, init_from=plan.start.name, start_competes=competing)
+        loop = made(trainer, prepared, plan.start, device)
         resume(loop, plan.state)
     else:
         if plan.resume:
@@ -152,8 +166,6 @@ def trained(
     )
     loop.run(on_epoch=reports.epoch if ranks.first() else lambda epoch, better: None, state=plan.state, show=show)
     ranks.wait()  # until the last checkpoint is written
-    if loop.init_from is not None:
-        log_gain(loop, plan.output)
     if 0 < loop.best_epoch == loop.epoch and config.selected_by != "last":
         further = config.epochs + max(1, config.epochs // 2)
         log(
@@ -230,9 +242,14 @@ def started(
     initial = None
     if start.checkpoint is not None:
         initial = initial_weights(build_decoder(start.checkpoint), config.decoder, data, seed=config.seed, show=show)
-    competing = competes(start, config.decoder)
+    return made(trainer, prepared, start, device, initial=initial, show=show)
+
+
+def made(trainer: type[Trainer], prepared: Prepared, start: Start, device: torch.device, **options: Any) -> Trainer:
+    """The loop of a training that starts from a model, or from none."""
+    competing = competes(start, prepared.config.decoder)
     return trainer(
-        config, data, device=device, initial=initial, init_from=start.name, start_competes=competing, show=show
+        prepared.config, prepared.data, device=device, init_from=start.name, start_competes=competing, **options
     )
 
 
@@ -284,23 +301,39 @@ def log_size(trainer: Trainer, *, keeps_vocabulary: bool) -> None:
 # The end
 
 
-def log_gain(trainer: Trainer, output: Path) -> None:
-    """Log the best epoch's figures on val beside those of the model to start from."""
-    best, start = (logged_scores(output / "training" / "log.jsonl", number) for number in (trainer.best_epoch, 0))
-    if not best or not start:
-        return
-    if trainer.start_competes and trainer.best_epoch == 0:
-        log(
-            f"no epoch was better on val than {trainer.init_from}, so the model in {output} is this one, with the "
-            f"words of this training: give more photos, or a learning rate below {trainer.config.learning_rate:g} "
-            "(--set learning_rate=RATE)"
-        )
-        return
+def log_gain(best: Checkpoint, start: Start, config: TrainingConfig, data: TrainingData, device: torch.device) -> None:
+    """Log the model's figures on val beside those of the model to start from, and note them for the card.
+
+    Both are measured as they make captions, on `SHOWN` photos of val at most.
+    """
+    assert start.checkpoint is not None
+    few = dataclasses.replace(data, validation=data.validation[:: -(-len(data.validation) // SHOWN)], parts=())
+    nats, ciders = [], []
+    for model in (best, start.checkpoint):
+        decoder = build_decoder(model).to(device)
+        reranker = VisualNgrams(model.ngrams) if model.ngrams is not None else decoder.own_reranker()
+        if model is start.checkpoint:  # its weights with the words of this training, so that both know the same
+            initial = initial_weights(decoder, config.decoder, data, seed=config.seed, show=False)
+            decoder = build(config.decoder).to(device).eval()
+            decoder.load_state_dict(initial)
+        nats.append(nats_of_photos(decoder, few))
+        ciders.append(ciders_of(captions_by(decoder, few, model.generation, reranker=reranker), few))
+    best.training["on_val"] = gain(*nats, *ciders)
+    log(f"on val: {best.training['on_val']}")
+
+
+def is_start(best: Checkpoint, start: Start, config: TrainingConfig, output: Path) -> Checkpoint:
+    """The model to start from, in the place of the best epoch's, and a message that says what to try."""
+    assert start.checkpoint is not None
+    before = start.checkpoint
+    best.generation, best.ngrams, best.confidence = before.generation, before.ngrams, before.confidence
+    best.training["epochs"] = 0
     log(
-        f"on val, epoch {trainer.best_epoch}: {best['nats']:.2f} nats a word, start {start['nats']:.2f}; "
-        f"CIDEr {best['cider']:.1f}, start {start['cider']:.1f}, both before decoding is chosen. sat compare "
-        "compares both on test"
+        f"no epoch was better on val than {start.name}, so the model in {output} is this one, with the "
+        f"words of this training: give more photos, or a learning rate below {config.learning_rate:g} "
+        "(--set learning_rate=RATE)"
     )
+    return best
 
 
 def finished(
@@ -308,46 +341,98 @@ def finished(
 ) -> Checkpoint:
     """The best checkpoint in the output, with the generation config that val chooses.
 
-    A reranker is fitted, if the settings ask for one, and kept if val chooses it.
+    A reranker is fitted, if the settings ask for one, and kept if val chooses it. For a small set,
+    `presets.custom` has other rules.
     """
     _, config, data = prepared
     best, start = Checkpoint.load(plan.output), plan.start.checkpoint
+    competing = competes(plan.start, config.decoder)
     if start is not None and best.training["epochs"] == 0:  # no epoch was better, so the start stays as it is
-        best.generation, best.ngrams, best.confidence = start.generation, start.ngrams, start.confidence
-        return best
-    decoder = build_decoder(best)
+        return is_start(best, plan.start, config, plan.output)
+    decoder = build_decoder(best).to(device)
+    ended = any(name.startswith("validation_") or name == "decoding" for name in best.training)  # the last step
+    if start is not None and competing and config.cautious and data.encoder is None and not ended:
+        initial = initial_weights(build_decoder(start).to(device), config.decoder, data, seed=config.seed, show=False)
+        share = choose_share(decoder, initial, data)
+        best.weights = decoder_weights(decoder)
+        if share == 0:
+            return is_start(best, plan.start, config, plan.output)
+        if share < 1:
+            best.training["share"] = f"{share:g} of the way from the start's weights, by val"
+            log(f"the weights go {share:g} of the way from those of {plan.start.name} to the best epoch's, by val")
     if best.tuned_encoder is not None:  # that of the best epoch, which the decoder was trained with
         plan.start.encoder.adopt(as_tensors(best.tuned_encoder))
-    decoder.to(device)
-    best.ngrams = fit_visual_ngrams(decoder, data, show=show) if config.visual_ngrams else None
+    before = start.ngrams if start is not None and config.cautious else None
+    best.ngrams = fit_visual_ngrams(decoder, data, before=before, show=show) if config.visual_ngrams else None
     fitted: Reranker | None = None if best.ngrams is None else VisualNgrams(best.ngrams)
     reranker = fitted or decoder.own_reranker()
-    metric: Metric = "cider" if config.selected_by == "cider" else "bleu_4"
-    usual = config.validation_beam_size
-    chosen = choose(decoder, data, config.max_length, metric=metric, reranker=reranker, usual=usual, show=show)
-    score = f"validation_{metric}"
-    best.generation = chosen.generation
-    best.training[score] = chosen.scores
-    best.training.pop("without_reranker", None)  # of an earlier decision, before the training went on
-    if chosen.generation.rerank_weight:
-        best.training["without_reranker"] = {
-            "beam_size": chosen.without_reranker.beam_size,
-            "length_penalty": chosen.without_reranker.length_penalty,
-            score: chosen.score_without_reranker,
-        }
+    earlier = [
+        name for name in best.training if name.startswith("validation_") or name in ("without_reranker", "decoding")
+    ]
+    for name in earlier:  # decisions before the training went on
+        del best.training[name]
+    kept = kept_generation(start if competing else None, config, reranked=reranker is not None)
+    photos, better = len(data.validation), False
+    if not config.cautious or photos >= VAL_FOR_DECODING:
+        metric: Metric = "cider" if config.selected_by == "cider" else "bleu_4"
+        usual = config.validation_beam_size
+        chosen = choose(decoder, data, config.max_length, metric=metric, reranker=reranker, usual=usual, show=show)
+        better = not config.cautious or is_better(
+            *(
+                ciders_of(captions_by(decoder, data, each, reranker=reranker, show=show), data)
+                for each in (chosen.generation, kept)
+            )
+        )
+    if better:
+        score = f"validation_{metric}"
+        best.generation = chosen.generation
+        best.training[score] = chosen.scores
+        if chosen.generation.rerank_weight:
+            best.training["without_reranker"] = {
+                "beam_size": chosen.without_reranker.beam_size,
+                "length_penalty": chosen.without_reranker.length_penalty,
+                score: chosen.score_without_reranker,
+            }
     else:
+        best.generation = kept
+        why = "no other is clearly better" if photos >= VAL_FOR_DECODING else f"fewer than {VAL_FOR_DECODING}"
+        best.training["decoding"] = f"not chosen on val, which has {plural(photos, 'photo')}: {why}"
+        log(f"decoding is {best.training['decoding']}")
+    if not best.generation.rerank_weight:
         best.ngrams = reranker = None
     if ranks.first():
         best.confidence = fit_confidence(decoder, data, best.generation, reranker=reranker, show=show)
+    if competing and data.encoder is None:
+        log_gain(best, plan.start, config, data, device)
     return best
 
 
-def fit_visual_ngrams(decoder: Decoder, data: TrainingData, *, show: bool) -> dict[str, NDArray[Any]] | None:
-    """The visual n-grams of the training captions, on the decoder's device; None when no word is seen often enough."""
+def kept_generation(start: Checkpoint | None, config: TrainingConfig, *, reranked: bool) -> GenerationConfig:
+    """The generation config where val does not choose one: that of the model to start from, if it fits, or the usual.
+
+    It fits if it uses a reranker just where there is one.
+    """
+    if start is not None and bool(start.generation.rerank_weight) == reranked:
+        return start.generation
+    usual = GenerationConfig(attention_mode=default_attention_mode(config.decoder), max_length=config.max_length)
+    return usual.merge(**DECODING) if reranked else usual.merge(beam_size=config.validation_beam_size)
+
+
+def fit_visual_ngrams(
+    decoder: Decoder, data: TrainingData, *, before: dict[str, NDArray[Any]] | None = None, show: bool
+) -> dict[str, NDArray[Any]] | None:
+    """The visual n-grams of the training captions, on the decoder's device; None when no word is seen often enough.
+
+    ``before`` are those of the model to start from, which are adapted to these captions.
+    """
     captions: dict[str, list[list[int]]] = {}
     for name, words in data.captions:
         captions.setdefault(name, []).append(words)
     device = next(decoder.parameters()).device
+    if before is not None:
+        adapted = adapt_ngrams(before, data.views[0], captions, device=device)
+        log(f"the reranker of the model to start from is {'kept' if adapted is before else 'adapted'}")
+        return adapted
     ngrams = fit_ngrams(data.views[0], captions, device=device, show=show)
     if ngrams is None:
         log(f"no word is in {LEAST} training captions or more, so there are no visual n-grams to rank captions by")

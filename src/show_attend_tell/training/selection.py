@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -12,7 +13,7 @@ from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.data.tokenizers import KARPATHY
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.generation import search_candidates
-from show_attend_tell.metrics.cider import cider
+from show_attend_tell.metrics.cider import CiderD, cider
 from show_attend_tell.metrics.scores import bleu
 from show_attend_tell.model.config import Config
 from show_attend_tell.model.interface import Decoder, teacher_forcing, word_log_probabilities
@@ -110,6 +111,31 @@ def searches(
             bar.update(len(annotations))
 
 
+def captions_by(
+    decoder: Decoder,
+    data: TrainingData,
+    generation: GenerationConfig,
+    *,
+    reranker: Reranker | None = None,
+    show: bool = False,
+) -> list[list[str]]:
+    """A decoder's captions of the validation photos, as words, by a generation config. Ranks share the photos."""
+    names, found = ranks.mine([name for name, _ in data.validation]), []
+    ranking = (generation.length_penalty, generation.rerank_weight)
+    for _, searched in searches(decoder, data, names, generation, reranker=reranker, show=show):
+        found += [data.vocabulary.decode(rank(hypotheses, *ranking)[0].words) for hypotheses in searched]
+    return list(chain.from_iterable(ranks.gathered(found)))
+
+
+def ciders_of(captions: Sequence[Sequence[str]], data: TrainingData) -> NDArray[np.float64]:
+    """CIDEr-D ×100 of the caption of each validation photo (N,), with the document frequencies of val's references."""
+    units = data.vocabulary.tokenizer.units
+    references = [[units(words) for words in texts] for _, texts in data.validation]
+    score = CiderD(references)
+    each = [score([units(words)], texts)[0] for words, texts in zip(captions, references, strict=True)]
+    return np.array(each, dtype=np.float64) * 100
+
+
 def scores_of(captions: Sequence[Sequence[str]], data: TrainingData, *, only: Metric | None = None) -> dict[str, float]:
     """``bleu_1`` to ``bleu_4`` with brevity penalty and ``cider``, ×100, of captions of the validation photos.
 
@@ -140,18 +166,26 @@ def nats_a_word(decoder: Decoder, data: TrainingData) -> float:
 
     Words that are not in the vocabulary are not counted. The attention mode is mean, for a hard decoder too.
     """
+    nats, words = nats_of_photos(decoder, data)
+    return float(nats.sum() / words.sum())
+
+
+@torch.no_grad()
+def nats_of_photos(decoder: Decoder, data: TrainingData) -> NDArray[np.float64]:
+    """−log p of each validation photo's captions, and the number of their words: (2, N). As in `nats_a_word`."""
     device = next(decoder.parameters()).device
+    rows = {name: row for row, (name, _) in enumerate(data.validation)}
     captions = [(name, data.vocabulary.encode(words)) for name, texts in data.validation for words in texts]
-    total, words = 0.0, 0
+    found = np.zeros((2, len(rows)))
     for indices in ranks.mine(batches(captions, FORCED_BATCH_SIZE, seed=0)):
         annotations = data.views[0][[captions[index][0] for index in indices]].to(device)
         forced = torch.tensor([captions[index][1] for index in indices], device=device)
         log_p = word_log_probabilities(teacher_forcing(decoder, annotations, forced).logits, forced)[:, 0]
         known = forced != Vocabulary.UNKNOWN
-        total -= float(log_p[known].double().sum())
-        words += int(known.sum())
-    parts = ranks.gathered((total, words))
-    return sum(part for part, _ in parts) / sum(number for _, number in parts)
+        sums = torch.stack([-log_p.masked_fill(~known, 0).double().sum(1), known.double().sum(1)])
+        np.add.at(found.T, [rows[captions[index][0]] for index in indices], sums.numpy(force=True).T)
+    total: NDArray[np.float64] = np.stack(ranks.gathered(found)).sum(0)
+    return total
 
 
 class Chosen(NamedTuple):

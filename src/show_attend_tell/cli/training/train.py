@@ -136,4 +136,9 @@ def train(
     words = ["sat", "evaluate", "--model", model, "--data", str(data[0]), "--split", split]
     if encoder["encoder_weights"] is not None:
         words += ["--encoder-weights", encoder["encoder_weights"]]
+    if start.name is not None:
+        before = [*words[:3], start.name, *words[4:]]
+        files = [str(output / name) for name in ("start.json", "trained.json")]
+        both = [shlex.join([*each, "--json", file]) for each, file in zip((before, words), files, strict=True)]
+        click.echo(f"Compare it with its start: {' && '.join([*both, shlex.join(['sat', 'compare', *files])])}")
     click.echo(f"Done. Score it with: {shlex.join(words)}")

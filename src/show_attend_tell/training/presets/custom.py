@@ -10,6 +10,18 @@ The preset `flickr8k` was made for 6,000 photos with five captions each. For cus
 - **Tokenizer.** `retokenize` gives the captions in the words of the tokenizer that fits their language.
 - **Start.** A training that starts from the default model has the settings of the second stage of `flickr8k-soft`.
 
+With fewer than `SMALL` training photos, the training is cautious (the setting ``cautious``). What the few photos cannot
+prove stays as it was in the model to start from. `rerank.adapt.cautious` is the rule of proof: of several choices, the
+nearest to the start that is at most one standard error worse than the best.
+
+- **Weights.** They go a share of the way from the start's, with new words added, to the best epoch's (Wortsman et al.
+  2022). The share is one of `presets.caution.SHARES`, by nats a word on val. At 0, the start is given back as it is.
+- **Reranker.** That of the start is kept, or adapted if leave-one-out errors on the training photos prove the gain
+  (`rerank.adapt`). A start without one gets one that is fitted to the photos.
+- **Decoding.** The generation config stays that of the start, or the usual one of `presets.caution` where a reranker is
+  new. If val has 200 photos or more, the best config on val replaces it if its CIDEr is better by more than two
+  standard errors.
+
 `why_afresh` says whether a data set is one to start from the default model with. Nothing that the user has set is
 changed.
 """
@@ -106,6 +118,13 @@ def fitted(
         changes["minimum_count"] = least
         if "minimum_count" not in given and dataset.tokenizer.between:
             lines.append(f"words seen {times(least)} or more are learnt, for a set this small")
+    if len(train) < SMALL:
+        changes["cautious"] = True
+        if "cautious" not in given:
+            lines.append(
+                f"{plural(len(train), 'training photo')}: what they cannot prove stays as in the model to start from, "
+                "or usual (--set cautious=false)"
+            )
     if len(val) < VAL_FOR_BLEU and config.selected_by == "bleu_4":
         changes["selected_by"] = "nats"
         if "selected_by" not in given:
