@@ -63,7 +63,7 @@ def test_a_photo_is_captioned_and_explored(
     expect(page.locator("#announcement")).to_contain_text("by small-soft: ")  # to a screen reader
 
     first.locator(".sat-word").nth(0).hover()
-    expect(first.locator(".sat-readout")).to_contain_text("peak α")
+    expect(first.locator(".sat-readout")).to_contain_text(" nats")
     expect(first.locator(".sat-photo")).to_have_class("sat-photo sat-lit")
 
     for act, suffix in (("Save picture", ".png"), ("Save page", ".html"), ("Save JSON", ".json")):
@@ -116,7 +116,7 @@ def test_by_keyboard_alone(open_page: Callable[..., Page], server: Serving, phot
     expect(page.locator(".sat-word").first).to_be_focused()
     page.keyboard.press("ArrowRight")
     expect(page.locator(".sat-word").nth(1)).to_be_focused()
-    expect(page.locator(".sat-readout")).to_contain_text("peak α")
+    expect(page.locator(".sat-readout")).to_contain_text(" nats")
 
 
 def test_dropped_and_pasted_photos(open_page: Callable[..., Page], server: Serving) -> None:
@@ -175,7 +175,7 @@ def test_on_a_phone_and_in_the_dark(open_page: Callable[..., Page], server: Serv
     page.set_input_files("#choose", photos[0])
     expect(page.locator(".sat-word").first).to_be_visible()
     page.locator(".sat-word").first.tap()
-    expect(page.locator(".sat-readout").first).to_contain_text("peak α")
+    expect(page.locator(".sat-readout").first).to_contain_text(" nats")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.emulate_media(color_scheme="light")
