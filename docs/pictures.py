@@ -21,7 +21,7 @@ from show_attend_tell import Captioner
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
 PHOTO = ROOT / "examples" / "photographer.jpg"
-WORD = "phone"  # whose evidence the pictures of pages show
+WORD = "cell"  # whose evidence the pictures of pages show
 SERVER = "http://127.0.0.1:8123"
 
 
