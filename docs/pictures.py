@@ -1,6 +1,6 @@
 """The pictures of README and docs that a program makes: run it when a shipped model or the look of a page has changed.
 
-    python docs/pictures.py    # writes docs/images/photographer.webp, page.jpg and app.jpg; needs Chromium
+    python docs/pictures.py    # writes docs/images/coffee.webp, page.jpg and app.jpg; needs Chromium
 
 The tutorials' pictures are made by tests/docs/test_tutorial.py, and the chart by experiments/tables.py.
 """
@@ -20,8 +20,8 @@ from show_attend_tell import Captioner
 
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
-PHOTO = ROOT / "examples" / "photographer.jpg"
-WORD = "cell"  # whose evidence the pictures of pages show
+PHOTO = ROOT / "examples" / "coffee.jpg"
+WORD = "cup"  # whose evidence the pictures of pages show
 SERVER = "http://127.0.0.1:8123"
 
 
@@ -36,7 +36,7 @@ def show(page: Page, file: Path) -> None:
 def main() -> None:
     """Make all pictures."""
     caption = Captioner.from_pretrained("everyday-soft", backend="onnx")(PHOTO, evidence=True)
-    caption.save(IMAGES / "photographer.webp")
+    caption.save(IMAGES / "coffee.webp")
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     command = [sys.executable, "-c", "from show_attend_tell.cli import main; main()", "serve", "--port", "8123"]
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
