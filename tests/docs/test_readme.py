@@ -19,7 +19,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("desk")
     (folder / "examples").mkdir()
     (folder / "products" / "images").mkdir(parents=True)
-    for name in ("dogs.jpg", "photographer.jpg"):
+    for name in ("coffee.jpg", "dogs.jpg"):
         shutil.copy(ROOT / "examples" / name, folder / "examples")
     shutil.copy(ROOT / "examples" / "failures" / "otter.jpg", folder / "new.jpg")
     rows = ["photo,caption,split"]
@@ -41,7 +41,7 @@ def test_the_shell_commands_run_in_order(desk: Path) -> None:
     quick = commands.replace("sat train products/", "sat train products/ --epochs 1")  # 20 epochs take a minute
     told = run_commands(quick, desk)
     assert len(told) >= 8 and all(text.strip() for text in told.values())
-    assert (desk / "maps" / "photographer.png").exists() and (desk / "maps" / "new.png").exists()
+    assert (desk / "maps" / "coffee.png").exists() and (desk / "maps" / "new.png").exists()
     assert (desk / "products-hard" / "model.safetensors").exists() and (desk / "scores.json").exists()
     assert (desk / "dogs.html").exists() and (desk / "report.html").exists()
 
