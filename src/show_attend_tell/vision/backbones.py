@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn import functional
 
-from show_attend_tell.checkpoint.packing import as_tensors
+from show_attend_tell.checkpoint.packing import as_array, as_tensors
 from show_attend_tell.data.photos import IMAGENET_MEAN, IMAGENET_STD, Preprocessing, Resize
 from show_attend_tell.errors import MissingPackage, SatError
 from show_attend_tell.files import hub_id
@@ -23,6 +23,7 @@ from show_attend_tell.vision.weights import Weights
 
 Precision = Literal["bfloat16", "float32"]
 BUILT_IN = ("vgg19", *efficientnet.NAMES, "small")  # encoders that need no transformers
+TORCHVISION_VGG19 = "https://download.pytorch.org/models/vgg19-dcbb9e9d.pth"
 
 
 class Backbone(NamedTuple):
@@ -64,7 +65,16 @@ class VGG19(nn.Module):
 
 
 def vgg19(weights: Weights, resize: Resize) -> Backbone:
-    """VGG-19 with the shipped weights or those of a file, as `encoder.load_encoder` has it."""
+    """VGG-19 with the shipped weights, torchvision's or those of a file, as `encoder.load_encoder` has it."""
+    if weights == "torchvision":
+        try:
+            state = torch.hub.load_state_dict_from_url(
+                TORCHVISION_VGG19, map_location="cpu", check_hash=True, weights_only=True
+            )
+        except (OSError, RuntimeError) as error:
+            reason, remedy = f"could not be downloaded ({error})", "try again, or give a local file"
+            raise SatError(reason, subject=TORCHVISION_VGG19, remedy=remedy) from None
+        weights = {name: as_array(tensor) for name, tensor in state.items()}
     body = VGG19()
     body.load_state_dict(as_tensors(vgg.read(weights)))
     preprocessing = Preprocessing(resize=resize)

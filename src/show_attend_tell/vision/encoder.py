@@ -141,7 +141,8 @@ def load_encoder(
 
     `weights` is for the first three. None takes the file of this package, `vision/vgg19/` or
     `vision/efficientnet_lite2/`. A path takes another `.safetensors` file with the same names, plain or 8-bit
-    (`pack`). Tensors by their names are taken as they are. The names of `vgg19` are torchvision's.
+    (`pack`). Tensors by their names are taken as they are. For `vgg19`, whose names are torchvision's,
+    `"torchvision"` downloads torchvision's published file, once, and checks its hash.
 
     These are different weights: a decoder works only with those that it was trained on (`Encoder.digest`).
 

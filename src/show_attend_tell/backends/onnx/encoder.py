@@ -142,4 +142,6 @@ def load_encoder(
         return OnnxEfficientNet(name, efficientnet.read(name, weights), efficientnet.preprocessing(resize))
     if name != "vgg19":
         raise needs_torch(f"the encoder {name}")
+    if weights == "torchvision":
+        raise needs_torch("downloading torchvision's weights")
     return OnnxVGG19(vgg.read(weights), Preprocessing(resize=resize))
