@@ -16,6 +16,7 @@ nearest to the start that is at most one standard error worse than the best.
 
 - **Weights.** They go a share of the way from the start's, with new words added, to the best epoch's (Wortsman et al.
   2022). The share is one of `presets.caution.SHARES`, by nats a word on val. At 0, the start is given back as it is.
+  It is at most a quarter if none gains `presets.caution.LITTLE`, which is so with photos like those of the start.
 - **Reranker.** That of the start is kept, or adapted if leave-one-out errors on the training photos prove the gain
   (`rerank.adapt`). A start without one gets one that is fitted to the photos.
 - **Decoding.** The generation config stays that of the start, or the usual one of `presets.caution` where a reranker is
