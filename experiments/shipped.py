@@ -321,7 +321,8 @@ def store(ngrams: Arrays, model: Path) -> None:
 
 def describe_ngrams(ngrams: Arrays, folder: Path) -> None:
     """Write the card of the visual n-grams that models share."""
-    models = [name for name in SHIPS if shared_ngrams(name) == folder.name]
+    own = {file.parent.name for file in SHIPPED.glob(f"*/{NGRAMS}")}  # models that have others
+    models = [name for name in SHIPS if shared_ngrams(name) == folder.name and name not in own]
     splits = [TITLES[data] for data in SHIPS[models[0]].data]
     text = NGRAMS_CARD.format(
         data=" and ".join(name for name, _ in splits),

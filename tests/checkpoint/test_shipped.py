@@ -33,7 +33,8 @@ def test_the_models_are_in_the_box_and_it_is_light() -> None:
 @pytest.mark.parametrize("name", [*MODELS, *EVERYDAY])
 def test_a_model_belongs_to_the_shipped_encoder(name: str) -> None:
     checkpoint = Checkpoint.load(SHIPPED / name)
-    assert checkpoint.encoder.digest == load_encoder("efficientnet-lite2" if name in EVERYDAY else "vgg19").digest
+    assert checkpoint.encoder.name.startswith("efficientnet-lite2" if name in EVERYDAY else "vgg19")
+    assert checkpoint.encoder.digest == load_encoder(checkpoint.encoder.name).digest
     assert checkpoint.config.attention == name.rpartition("-")[2]
     tested = [f"{data}, test" for data in ("coco", "flickr8k")] if name in EVERYDAY else ["test"]
     for split in tested:
@@ -71,13 +72,12 @@ def test_no_option_at_all_makes_the_card_s_figures(name: str, tmp_path: Path) ->
         assert found["meteor"] == pytest.approx(card["meteor"], abs=0.05)
 
 
-def test_the_everyday_models_share_their_visual_n_grams() -> None:
+def test_the_everyday_models_have_visual_n_grams_of_their_encoders() -> None:
     soft, hard = (Checkpoint.load(SHIPPED / name) for name in EVERYDAY)
     assert soft.ngrams is not None and hard.ngrams is not None
-    assert arrays_digest(soft.ngrams) == arrays_digest(hard.ngrams)
     assert arrays_digest(soft.ngrams) in (SHIPPED / "everyday-ngrams" / "README.md").read_text(encoding="utf-8")
-    assert not any((SHIPPED / name / NGRAMS).exists() for name in EVERYDAY)
-    assert soft.vocabulary == hard.vocabulary
+    assert arrays_digest(soft.ngrams) != arrays_digest(hard.ngrams)
+    assert [(SHIPPED / name / NGRAMS).exists() for name in EVERYDAY] == [False, True]
     captioner = Captioner.from_pretrained("everyday-soft")
     pixels = captioner.backend.preprocessing.pixels(open_photo(FOLDER / "failures" / "otter.jpg"))
     ngrams = VisualNgrams(soft.ngrams)

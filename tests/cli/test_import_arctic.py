@@ -41,8 +41,8 @@ def test_an_imported_model_is_a_model(files: Files, photos: Path, data: Path, tm
     for search in (
         (),
         ("--beam-size", "1"),
-        ("--attention-mode", "argmax"),
-        ("--attention-mode", "sample"),
+        ("--generation", "attention_mode=argmax"),
+        ("--generation", "attention_mode=sample"),
         ("--generation", "do_sample=true"),
     ):
         sat("caption", photos, "--model", output, *WEIGHTS, *search, "--json", tmp_path / "made.json")
