@@ -172,7 +172,7 @@ def trained(
             "val was best after the last epoch, so it may still improve: the same command with --resume --epochs "
             f"{further} goes on"
         )
-    best = finished(plan, prepared, device, choose=choose, show=show)
+    best = finished(plan, prepared, loop, choose=choose, show=show)
     if ranks.first():
         best.save(plan.output, bits=plan.bits)
     return best
@@ -337,16 +337,16 @@ def is_start(best: Checkpoint, start: Start, config: TrainingConfig, output: Pat
 
 
 def finished(
-    plan: TrainingPlan, prepared: Prepared, device: torch.device, *, choose: Callable[..., Chosen], show: bool
+    plan: TrainingPlan, prepared: Prepared, loop: Trainer, *, choose: Callable[..., Chosen], show: bool
 ) -> Checkpoint:
-    """The best checkpoint in the output, with the generation config that val chooses.
+    """The best checkpoint in the output of a loop that has ended, with the generation config that val chooses.
 
     A reranker is fitted, if the settings ask for one, and kept if val chooses it. For a small set,
     `presets.custom` has other rules.
     """
     _, config, data = prepared
     best, start = Checkpoint.load(plan.output), plan.start.checkpoint
-    competing = competes(plan.start, config.decoder)
+    device, competing = loop.device, loop.start_competes
     if start is not None and best.training["epochs"] == 0:  # no epoch was better, so the start stays as it is
         return is_start(best, plan.start, config, plan.output)
     decoder = build_decoder(best).to(device)
