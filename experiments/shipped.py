@@ -156,7 +156,7 @@ TRAININGS = {
     ),
     "everyday-hard": Training(
         (
-            *("--attention", "hard", "--bits", "4", *EVERYDAY, "--epochs", "2", "--set", "crops=0"),
+            *("--attention", "hard", "--bits", "8", *EVERYDAY, "--epochs", "2", "--set", "crops=0"),
             *("--set", "decoder.annotation_window=3"),
         ),
         start="everyday-soft",
