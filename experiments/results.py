@@ -120,9 +120,11 @@ def command(evaluation: Mapping[str, Any]) -> str:
     data, split = f"{evaluation['data']}/", f"--split {evaluation['split']}"
     if "retrieval" in evaluation:
         return f"python experiments/research/retrieval.py {data} {split}"
+    if "templates" in evaluation:
+        return f"python -m table1.templates {data} msr-1 {split}"
     names = str(evaluation["model"]).split(" + ")
     models = " ".join(f"--model {model}" for model in names)
-    if any(model.rpartition("-")[0] in BASELINES for model in names):
+    if any(model.rpartition("-")[0].partition("-")[0] in BASELINES for model in names):
         models = f"--plugin experiments/table1 {models}"
     return (
         f"sat evaluate {models} --data {data} {split} --beam-size {evaluation['beam_size']} "

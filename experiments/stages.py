@@ -93,7 +93,7 @@ def is_trained(model: Path) -> bool:
     """Whether a model's training has come to its end, which is the choice of its decoding."""
     if not (model / "config.json").exists():
         return False
-    return any(name in trained(model)["training"] for name in ("validation_bleu_4", "validation_cider"))
+    return any(name.startswith("validation_") for name in trained(model)["training"])
 
 
 def trained(model: Path) -> dict[str, Any]:

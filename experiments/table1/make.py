@@ -14,10 +14,11 @@ there.
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import results
@@ -32,12 +33,13 @@ from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.files import atomic_write, read_object
 from show_attend_tell.metrics.bootstrap import RESAMPLES, Array, draw, interval
 from show_attend_tell.metrics.comparison import compare
+from table1 import msr_training, templates
 
 DOCUMENT = results.RESULTS.parent / "notes" / "table1.md"
 PLUGIN = ("--plugin", os.path.relpath(Path(__file__).parent))
 RUN_ORDER = (
-    *("retrieval", "brnn", "m_rnn", "log_bilinear", "cmu_msr", "msr", "lrcn", "nic"),
-    *("uniform", "plain", "soft", "hard", "nic-ensemble"),
+    *("retrieval", "brnn", "m_rnn", "log_bilinear", "cmu_msr", "templates", "msr", "lrcn", "nic", "nic-blind"),
+    *("uniform", "plain", "soft", "soft-as-paper", "hard", "nic-ensemble"),
 )
 SECOND_STAGE = ("--epochs", "3", "--set", "learning_rate=5e-4", "--set", "scheduled_sampling=0.3")
 TRAININGS = {  # two stages of each system; the first of a system NAME is NAME-plain
@@ -52,6 +54,14 @@ for name in results.BASELINES:
     TRAININGS[f"{name}-plain"] = Training((*given, "--set", "scheduled_sampling_end=0.5"))
     second = (*given, *SECOND_STAGE, "--set", "scheduled_sampling_end=0.3")
     TRAININGS[name] = Training(second, start=f"{name}-plain")
+for stage in ("nic-plain", "nic"):
+    blind = "nic-blind-plain" if stage.endswith("-plain") else "nic-blind"
+    start = None if blind.endswith("-plain") else "nic-blind-plain"
+    TRAININGS[blind] = Training((*TRAININGS[stage].arguments, "--set", "decoder.sees_photo=false"), start=start)
+del TRAININGS["msr-plain"], TRAININGS["msr"]  # which `msr_training` makes
+BY_PRECISION = ("--set", "selected_by=bleu_4_no_brevity")  # epochs and decoding, as the paper's table quotes BLEU
+TRAININGS["as-paper-plain"] = Training((*TRAININGS["plain"].arguments, *BY_PRECISION))
+TRAININGS["soft-as-paper"] = Training((*TRAININGS["soft"].arguments, *BY_PRECISION), start="as-paper-plain")
 
 
 @dataclass(frozen=True)
@@ -64,21 +74,24 @@ class System:
     seeds: tuple[int, ...] = ()  # of its trainings; none where nothing is trained
 
 
-NOT_THERE = "– | – | – | – | –"
+NOT_THERE = "–"
 SYSTEMS = {  # in the table's order; the name is that of the decoder or of the training in `shipped.py`
     "retrieval": System("Retrieval: consensus caption", NOT_THERE),
-    "nic-ensemble": System("Google NIC †Σ", "63 | 41 | 27 | – | –"),
+    "templates": System("Templates filled with detected words", NOT_THERE, "all locations"),
+    "nic-blind": System("Google NIC without the photo", NOT_THERE, "nothing", seeds=(1,)),
+    "nic-ensemble": System("Google NIC †Σ", "63 / 41 / 27"),
     "nic": System("Google NIC, single", NOT_THERE, seeds=shipped.SEEDS),
     "lrcn": System("LRCN, one layer", NOT_THERE, seeds=shipped.SEEDS),
-    "log_bilinear": System("Log Bilinear °", "65.6 | 42.4 | 27.7 | 17.7 | 17.31", seeds=(1,)),
+    "log_bilinear": System("Log Bilinear °", "65.6 / 42.4 / 27.7 / 17.7 / 17.31", seeds=(1,)),
     "m_rnn": System("m-RNN", NOT_THERE, seeds=(1,)),
     "brnn": System("BRNN's generator", NOT_THERE, seeds=(1,)),
     "cmu_msr": System("CMU/MS Research", NOT_THERE, seeds=(1,)),
     "msr": System("MS Research", NOT_THERE, "all locations", seeds=(1,)),
     "uniform": System("Uniform attention", NOT_THERE, "all locations, evenly", shipped.SEEDS),
     "plain": System("Soft attention, first stage alone", NOT_THERE, "all locations", shipped.SEEDS),
-    "soft": System("Soft attention", "67 | 44.8 | 29.9 | 19.5 | 18.93", "all locations", shipped.SEEDS),
-    "hard": System("Hard attention", "67 | 45.7 | 31.4 | 21.3 | 20.30", "all locations", shipped.SEEDS),
+    "soft": System("Soft attention", "67 / 44.8 / 29.9 / 19.5 / 18.93", "all locations", shipped.SEEDS),
+    "soft-as-paper": System("Soft attention, selected without penalty", NOT_THERE, "all locations", seeds=(1,)),
+    "hard": System("Hard attention", "67 / 45.7 / 31.4 / 21.3 / 20.30", "all locations", shipped.SEEDS),
 }
 ATTENTION = ("soft", "hard")
 WITHOUT_ATTENTION = ("uniform", "lrcn", "nic")  # what attention is compared with: the headline first
@@ -204,16 +217,29 @@ def stages_of(name: str, data: Path, output: Path, seeds: Sequence[int]) -> list
     if name == "retrieval":
         make = partial(retrieval.main, [str(data), "--json", str(files[0])])
         return [Stage(f"evaluate {files[0].stem}", files[0].exists, make)]
-    plugin = PLUGIN if name.removesuffix("-ensemble") in results.BASELINES else ()
+    plugin = PLUGIN if name.partition("-")[0] in results.BASELINES else ()
     if name == "nic-ensemble":
         return [stages.evaluation(data, [output / each for each in runs("nic")], files[0], "test", lambda: plugin)]
+    if name == "templates":
+        start = output / "msr-1"
+        make = partial(templates.main, [str(data), str(start), "--json", str(files[0])])
+        return [msr_stage(data, start, 1), Stage(f"evaluate {files[0].stem}", files[0].exists, make)]
     found = []
     for seed, each, file in zip(system.seeds, runs(name), files, strict=True):
         if seed not in seeds:
             continue
-        found += shipped.trainings_to(name, seed, data, output, TRAININGS)
+        if name == "msr":
+            found.append(msr_stage(data, output / each, seed))
+        else:
+            found += shipped.trainings_to(name, seed, data, output, TRAININGS)
         found.append(stages.evaluation(data, [output / each], file, "test", lambda: plugin))
     return found
+
+
+def msr_stage(data: Path, model: Path, seed: int) -> Stage:
+    """Make a model of MS Research, whose detectors the templates use too."""
+    make = partial(msr_training.main, [str(data), str(model), "--seed", str(seed)])
+    return Stage(f"train {model.name}", (model / "config.json").exists, make)
 
 
 def keep(output: Path, folder: Path = results.RESULTS) -> None:
@@ -248,17 +274,28 @@ def write(dataset: Dataset, document: Path, folder: Path = results.RESULTS) -> N
 
 
 def main_table(folder: Path = results.RESULTS) -> str:
-    """The paper's figures and ours."""
+    """The paper's figures and ours, one row a system."""
     lines = [
-        "| | ours gets | paper B-1 | paper B-2 | paper B-3 | paper B-4 | paper METEOR "
-        "| our B-1 | our B-2 | our B-3 | our B-4 | our METEOR | our B-4 p. | our CIDEr | seeds |",
-        "| --- | --- |" + " ---: |" * 13,
+        "| | it reads | seeds | paper: B-1 to B-4, METEOR | ours: B-1 to B-4 | METEOR | CIDEr | 95 % interval |",
+        "| --- | --- | ---: | --- | --- | ---: | ---: | --- |",
     ]
     for name, system in SYSTEMS.items():
         found = [results.read(each, folder) for each in kept(name, folder)]
-        ours = " | ".join(tables.mean([evaluation[metric] for evaluation in found]) for metric in tables.SHOWN)
-        lines.append(f"| {system.title} | {system.reads} | {system.paper} | {ours} | {len(found) or '–'} |")
+        values = {metric: [evaluation[metric] for evaluation in found] for metric in tables.SHOWN}
+        precisions = (values[f"bleu_{n}_no_brevity"] for n in (1, 2, 3, 4))
+        bleu = " / ".join(f"{np.mean(each):.1f}" for each in precisions) if found else "–"
+        cells = [len(found) or "–", system.paper, bleu, *(tables.mean(values[each]) for each in ("meteor", "cider"))]
+        cells.append(photos_interval(found) if found else "–")
+        lines.append(f"| {system.title} | {system.reads} | {' | '.join(map(str, cells))} |")
     return "\n".join(lines) + "\n"
+
+
+def photos_interval(evaluations: Sequence[Mapping[str, Any]]) -> str:
+    """The 95 % interval over photos of CIDEr, the mean of evaluations of the same photos."""
+    by_photo = [{row["photo"]: row["cider"] for row in each["results"]} for each in evaluations]
+    means = np.array([np.mean([scores[photo] for scores in by_photo]) for photo in by_photo[0]])
+    low, high = interval(draw(np.random.default_rng(0), len(means), len(means), RESAMPLES) @ means / len(means))
+    return f"[{low:.1f}, {high:.1f}]"
 
 
 def runs_table(folder: Path = results.RESULTS) -> str:
@@ -285,7 +322,10 @@ def runs_table(folder: Path = results.RESULTS) -> str:
                 file = results.SHIPPED[name]  # the shipped models are of seed 1
             if file not in there:
                 continue
-            found, given = results.read(file, folder), shlex.join(map(str, arguments(name, seed, Path("runs"))))
+            found = results.read(file, folder)
+            given = "python -m table1.msr_training"
+            if name != "msr":
+                given = shlex.join(map(str, arguments(name, seed, Path("runs"))))
             lines.append(f"| {each} | `{given}` | {found['beam_size']} | {found['length_penalty']:g} | {file} |")
     return "\n".join([*lines, "", "Files are in `experiments/results/`."]) + "\n"
 

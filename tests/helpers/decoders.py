@@ -128,7 +128,7 @@ OWN_SIZES: dict[str, dict[str, int]] = {  # co-prime again
     "m_rnn": {"hidden_size": 13, "multimodal_size": 19},
     "brnn": {"hidden_size": 13},
     "cmu_msr": {"hidden_size": 13, "visual_size": 10},
-    "msr": {"detected": 14, "table_size": 101},
+    "msr": {"detected": 14, "hidden_size": 13, "window": 1, "contexts": 30, "ngrams": 60},
 }
 
 

@@ -355,7 +355,7 @@ def test_validation_decodes_each_photo_once_with_the_weights_that_ship() -> None
     scores = trainer.validate()
     assert read == Counter({name: 1 for name, _ in data.validation})
     varied = {"words_used", "distinct", "repetitive", "truncated"}
-    assert scores.keys() == {"bleu_1", "bleu_2", "bleu_3", "bleu_4", "cider", *varied}
+    assert scores.keys() == {"bleu_1", "bleu_2", "bleu_3", "bleu_4", "bleu_4_no_brevity", "cider", *varied}
     assert all(0 <= scores[name] <= 100 for name in scores if name != "cider")
 
 

@@ -91,7 +91,11 @@ def model_lines(model: Description, *, tuned: bool, reranker: str | None) -> lis
 def training_lines(training: Mapping[str, Any], attention: str) -> list[str]:
     """How a model of that kind of attention was trained; the settings are in config.json alone."""
     by = ", by argmax" if attention == "hard" else ""
-    metrics = {"validation_bleu_4": ("BLEU-4", f"with brevity penalty{by}"), "validation_cider": ("CIDEr", by[2:])}
+    metrics = {
+        "validation_bleu_4": ("BLEU-4", f"with brevity penalty{by}"),
+        "validation_bleu_4_no_brevity": ("BLEU-4", f"without brevity penalty{by}"),
+        "validation_cider": ("CIDEr", by[2:]),
+    }
     lines = []
     for name, value in training.items():
         if name in metrics:
@@ -100,7 +104,7 @@ def training_lines(training: Mapping[str, Any], attention: str) -> list[str]:
             value = "; ".join(f"{how}: {score}" for how, score in value.items())
         elif name == "without_reranker":
             title = "Best on val without the reranker"
-            key = "validation_bleu_4" if "validation_bleu_4" in value else "validation_cider"
+            key = next(key for key in metrics if key in value)
             metric, score = metrics[key][0], value[key]
             value = f"beam size {value['beam_size']}, length penalty {value['length_penalty']:g} ({metric} {score})"
         else:

@@ -43,8 +43,10 @@ _TINY = 1e-15
 _SMALL = 1e-9
 
 
-def bleu(captions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> list[float]:
-    """BLEU-1 to BLEU-4 of captions over the whole corpus, x100, with brevity penalty.
+def bleu(
+    captions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]], *, brevity: bool = True
+) -> list[float]:
+    """BLEU-1 to BLEU-4 of captions over the whole corpus, x100, with brevity penalty or, not ``brevity``, without it.
 
     `captions` are N lists of words and `references` N lists of captions, in the same order.
     BLEU-n is the geometric mean of the precisions of 1- to n-grams, each counted over all captions (never
@@ -55,7 +57,7 @@ def bleu(captions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequen
     Raises SatError without captions, for lists of different lengths, and for a caption without references.
     """
     plain, penalty = _bleu_of(_bleu_counts(captions, references).sum(0))
-    values: list[float] = (penalty * plain).tolist()
+    values: list[float] = (penalty * plain if brevity else plain).tolist()
     return values
 
 

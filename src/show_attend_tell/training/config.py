@@ -58,7 +58,7 @@ class TrainingConfig:
     cautious: bool = False  # for a small set: what val cannot prove stays as it was, see `presets.custom`
     # What the best epoch is best in, on val: a score of the model's captions, which chooses the generation config too,
     # or −log p a word of the true ones, for a val of few photos. Or the last epoch is taken, whatever its scores.
-    selected_by: Literal["bleu_4", "cider", "nats", "last"] = "bleu_4"
+    selected_by: Literal["bleu_4", "bleu_4_no_brevity", "cider", "nats", "last"] = "bleu_4"
     validation_beam_size: Count = 1
     max_length: Count = 40
     patience: Count = 10  # epochs without a better validation score before stopping

@@ -374,7 +374,7 @@ def finished(
     kept = kept_generation(start if competing else None, config, reranked=reranker is not None)
     photos, better = len(data.validation), False
     if not config.cautious or photos >= VAL_FOR_DECODING:
-        metric: Metric = "cider" if config.selected_by == "cider" else "bleu_4"
+        metric: Metric = config.selected_by if config.selected_by in ("bleu_4_no_brevity", "cider") else "bleu_4"
         usual = config.validation_beam_size
         chosen = choose(decoder, data, config.max_length, metric=metric, reranker=reranker, usual=usual, show=show)
         better = not config.cautious or is_better(

@@ -42,9 +42,9 @@ class Grid(NamedTuple):
 
 GRID = Grid()
 
-Metric = Literal["bleu_4", "cider"]
+Metric = Literal["bleu_4", "bleu_4_no_brevity", "cider"]
 BATCH_SIZE = 64  # photos whose annotations are in memory at once
-TITLES: dict[Metric, str] = {"bleu_4": "BLEU-4", "cider": "CIDEr"}
+TITLES: dict[Metric, str] = {"bleu_4": "BLEU-4", "bleu_4_no_brevity": "BLEU-4 without penalty", "cider": "CIDEr"}
 
 
 def default_attention_mode(decoder: Config) -> AttentionModeName:
@@ -137,7 +137,7 @@ def ciders_of(captions: Sequence[Sequence[str]], data: TrainingData) -> NDArray[
 
 
 def scores_of(captions: Sequence[Sequence[str]], data: TrainingData, *, only: Metric | None = None) -> dict[str, float]:
-    """``bleu_1`` to ``bleu_4`` with brevity penalty and ``cider``, ×100, of captions of the validation photos.
+    """``bleu_1`` to ``bleu_4``, ``bleu_4_no_brevity`` and ``cider``, ×100, of captions of the validation photos.
 
     ``only`` is the metric that is needed, where that is one: the other's scores are not computed. They count what the
     tokenizer's `units` are: words, or characters in scripts without spaces. Where data sets were joined, each score is
@@ -152,7 +152,8 @@ def scores_of(captions: Sequence[Sequence[str]], data: TrainingData, *, only: Me
         scores: dict[str, float] = {}
         if only != "cider":
             scores |= {f"bleu_{n}": value for n, value in enumerate(bleu(captions[part], references[part]), 1)}
-        if only != "bleu_4":
+            scores["bleu_4_no_brevity"] = bleu(captions[part], references[part], brevity=False)[3]
+        if only in (None, "cider"):
             scores["cider"] = cider(captions[part], references[part])
         for name, score in scores.items():
             totals[name] = totals.get(name, 0.0) + score / len(parts)
@@ -210,8 +211,8 @@ def choose_generation(
 ) -> Chosen:
     """The beam size, length penalty γ and rerank weight ω that have the best val score.
 
-    ``metric`` is this score: BLEU-4 (with penalty) or CIDEr, ×100. A rerank weight other than 0 is tried where there is
-    a reranker and more than one caption to rank. ``usual`` is the beam size for `best_of`.
+    ``metric`` is this score, ×100: BLEU-4 with or without brevity penalty, or CIDEr. A rerank weight other than 0 is
+    tried where there is a reranker and more than one caption to rank. ``usual`` is the beam size for `best_of`.
     """
     start = GenerationConfig(attention_mode=default_attention_mode(decoder.config), max_length=max_length)
     found: dict[GenerationConfig, float] = {}

@@ -1,5 +1,6 @@
 """MS Research: word detectors by noisy-OR, a language model of the detected words, and the ranking by them."""
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,20 +11,26 @@ import torch
 from builders import D, fitted, random_data, small_config, small_encoder
 from decoders import B, C, L, P, small_annotations, small_baseline, small_captions
 from numpy.typing import NDArray
-from table1.msr import PRIMES, SCALE, Msr, MsrConfig
+from table1 import detectors
+from table1.detectors import Detectors
+from table1.msr import Msr, MsrConfig
+from table1.msr_training import Told, by_reranker, nats_a_word
+from table1.ngram_model import SMOOTHING, NgramModel
 
 from show_attend_tell.backends.torch import TorchBackend, build_decoder, decoder_weights
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import SatError
 from show_attend_tell.generation import search_candidates
 from show_attend_tell.model.interface import teacher_forcing
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.loop import Trainer
 
 Array = NDArray[np.float64]
-K, DETECTED, SIZE, NOTHING = 23, 14, 101, 23
+K, DETECTED, NOTHING = 23, 14, 23
+CAPTIONS = [[4, 9, 5, 0], [4, 9, 9, 7, 0], [6, 4, 9, 5, 0], [4, 12, 0]]
 
 
 def sigmoid(x: Array) -> Array:
@@ -31,10 +38,12 @@ def sigmoid(x: Array) -> Array:
 
 
 def small_msr(**options: Any) -> Any:
-    """Detectors of which some find their word and some do not."""
+    """Detectors of which some find their word and some do not, and the n-grams of `CAPTIONS`."""
     decoder = small_baseline("msr", **options)
+    decoder.count(CAPTIONS, torch.rand(DETECTED, generator=torch.Generator().manual_seed(3)))
     with torch.no_grad():
-        decoder.detectors.bias.fill_(-4.0)
+        decoder.detectors.word.bias.fill_(-4.0)
+        decoder.ngram.add_(torch.randn(decoder.ngram.shape, generator=torch.Generator().manual_seed(4)))
     return decoder
 
 
@@ -43,29 +52,32 @@ def probabilities(w: dict[str, Array], annotations: Array) -> Array:
     absent = np.ones(DETECTED)
     for location in annotations:
         normal = (location - location.mean()) / np.sqrt(location.var() + 1e-5)
-        absent = absent * (1 - sigmoid(w["detectors.weight"] @ normal + w["detectors.bias"]))
+        hidden = np.maximum(0, w["detectors.hidden.0.weight"] @ normal + w["detectors.hidden.0.bias"])
+        absent = absent * (1 - sigmoid(w["detectors.word.weight"] @ hidden + w["detectors.word.bias"]))
     return np.asarray(1 - absent)
 
 
 def test_the_logits_are_the_equations(float64: None) -> None:
     decoder, annotations, captions = small_msr(), small_annotations(), small_captions()
+    captions[0, :4] = torch.tensor(CAPTIONS[0])  # with known n-grams of every length
     output = teacher_forcing(decoder, annotations, captions, paths=P)
     w = {name: value.numpy() for name, value in decoder.state_dict().items()}
-    mentioned = 0
+    known = {(context, word): number for number, (context, word) in enumerate(entries(decoder))}
+    used, mentioned = set(), 0
     for photo in range(B):
         p = probabilities(w, annotations[photo].numpy())
-        left = {2 + word for word in range(DETECTED) if p[word] >= 0.3}
+        left = {2 + word for word in range(DETECTED) if p[word] >= 0.5}
         assert 0 < len(left) < DETECTED
         words: list[int] = []
         for time in range(C):
             before = [NOTHING, NOTHING, NOTHING, *words][::-1][:3]
             for word in range(K):
                 inside = int(word in left)
-                wanted = SCALE * w["word"][inside, word]
-                key = word * PRIMES[0]
-                for order in range(3):
-                    key += (before[order] + 1) * PRIMES[order + 1]
-                    wanted = wanted + SCALE * w["ngrams"][order, inside, key % SIZE]
+                wanted = w["word"][inside, word]
+                for order in (1, 2, 3):
+                    if (number := known.get((tuple(before[:order]), word))) is not None:
+                        wanted = wanted + w["ngram"][inside, number]
+                        used.add((order, inside))
                 if inside:
                     wanted = wanted + w["score"] * np.log(p[word - 2])
                 if word == Vocabulary.END:
@@ -75,62 +87,138 @@ def test_the_logits_are_the_equations(float64: None) -> None:
             words.append(int(captions[photo, time]))
             mentioned += words[-1] in left
             left -= {words[-1]}
-    assert mentioned > 0
+    assert mentioned > 0 and {order for order, _ in used} == {1, 2, 3} and {inside for _, inside in used} == {0, 1}
 
 
-def test_the_detectors_learn_the_words_of_the_captions(float64: None) -> None:
-    decoder, annotations, captions = small_msr(detection=0.5), small_annotations(), small_captions()
-    output = teacher_forcing(decoder, annotations, captions, paths=P)
-    assert output.penalty is not None and output.penalty.shape == (B, P)
-    w = {name: value.numpy() for name, value in decoder.state_dict().items()}
-    for photo in range(B):
-        p = probabilities(w, annotations[photo].numpy())
-        there = np.isin(np.arange(2, 2 + DETECTED), captions[photo].numpy())
-        wanted = -np.where(there, np.log(p), np.log(1 - p)).sum() / 2
-        np.testing.assert_allclose(output.penalty[photo].detach().numpy(), wanted, rtol=1e-6)
+def entries(decoder: Msr) -> list[tuple[tuple[int, ...], int]]:
+    """The context and the word of each n-gram, in their order."""
+    found = []
+    spans = itertools.pairwise(decoder.starts.tolist())
+    for context, (start, end) in zip(decoder.contexts.tolist(), spans, strict=True):
+        words = []
+        while start < end and context:
+            words.append(context % (K + 2) - 1)
+            context //= K + 2
+        found += [(tuple(words), word) for word in decoder.following[start:end].tolist()]
+    return found
 
 
-def test_each_path_may_have_its_own_caption(float64: None) -> None:
-    """As where a training maximizes CIDEr."""
-    decoder, annotations, captions = small_msr(detection=0.5), small_annotations(), small_captions()
-    others = torch.stack([captions, captions.flip(0)], dim=1)  # (B, 2, C)
-    both = teacher_forcing(decoder, annotations, others, paths=2).penalty
-    assert both is not None
-    for path in range(2):
-        alone = teacher_forcing(decoder, annotations, others[:, path]).penalty
-        torch.testing.assert_close(both[:, path : path + 1], alone)
+def test_before_its_training_it_is_a_smoothed_4_gram_model(float64: None) -> None:
+    decoder = small_baseline("msr")
+    with torch.no_grad():
+        decoder.end.zero_()
+    decoder.count(CAPTIONS, torch.ones(DETECTED))
+    told = Told(decoder.config).eval()
+    told.load_state_dict(decoder.state_dict())
+    model = NgramModel(CAPTIONS, K, orders=3)
+    caption = [4, 9, 9, 5, 12, 0]
+    before = [[NOTHING, NOTHING, NOTHING, *caption[:time]][::-1][:3] for time in range(len(caption))]
+    shares = [model.share(word, tuple(context)) for word, context in zip(caption, before, strict=True)]
+    assert sum(model.share(word, (9, 4)) for word in range(K)) == pytest.approx(1)
+    # the context (4) has 3 words of 2 kinds after it in training, and all are 17 words of 7 kinds
+    of_9 = (4 + SMOOTHING * 7 / K) / (17 + SMOOTHING * 7)
+    assert model.share(9, (4,)) == pytest.approx((3 + SMOOTHING * 2 * of_9) / (4 + SMOOTHING * 2))
+    nothing = torch.full((1, DETECTED), -99.0)
+    found = nats_a_word(told, {"photo": [caption]}, nothing)
+    assert found == pytest.approx(-np.log(shares).mean(), abs=1e-6)
 
 
-def test_captions_are_ranked_by_the_share_of_detected_words() -> None:
+def test_words_that_are_told_are_likelier_until_they_are_said() -> None:
+    decoder = small_baseline("msr")
+    decoder.count(CAPTIONS, torch.full((DETECTED,), 0.1))
+    told = Told(decoder.config).eval()
+    told.load_state_dict(decoder.state_dict())
+    with torch.no_grad():
+        told.score.fill_(1.0)
+    logits = torch.full((2, 1, DETECTED), -9.0)
+    logits[1, 0, 9 - 2] = 9.0
+    output = teacher_forcing(told, logits, torch.tensor([[9, 9, 0]] * 2)).logits[:, 0].log_softmax(-1).detach()
+    assert output[1, 0, 9] > output[0, 0, 9] + 1
+    assert output[1, 1, 9] == pytest.approx(float(output[0, 1, 9]), abs=1e-3)
+
+
+def test_detectors_find_a_word_at_one_location_and_the_probe_does_not() -> None:
+    torch.manual_seed(0)
+    annotations, truth = torch.randn(120, 6, 5), torch.zeros(120, 2)
+    truth[:60, 0], truth[::3, 1] = 1, 1
+    annotations[:60, 2] += torch.tensor([9.0, -9.0, 0.0, 0.0, 0.0])  # at one of six locations
+    annotations[60:, 2] -= torch.tensor([9.0, -9.0, 0.0, 0.0, 0.0])
+    parts = (annotations[::2], annotations[1::2]), (truth[::2], truth[1::2])
+    decided = Detectors(5, 32, 2, dropout=0.0)
+    found = detectors.fit(decided, *parts, epochs=60, show=False)
+    shares = detectors.detected(decided, annotations[1::2]).sigmoid()
+    assert found == pytest.approx(detectors.mean_average_precision(shares, truth[1::2]), abs=1e-6)
+    assert detectors.mean_average_precision(shares[:, :1], truth[1::2, :1]) > 0.9
+
+
+def test_a_word_is_detected_in_several_times_as_many_photos_as_have_it() -> None:
+    torch.manual_seed(0)
+    shares, truth = torch.rand(30, 3), torch.zeros(30, 3)
+    truth[:5, 0], truth[:20, 1] = 1, 1  # and no photo has the third word
+    found = detectors.thresholds(shares, truth)
+    assert (shares >= found).sum(0).tolist() == [5 * detectors.WIDTH, 30, 0]
+
+
+def test_windows_are_means_of_a_square_of_locations() -> None:
+    annotations = torch.randn(2, 16, 3)
+    found = Detectors(3, 0, 2, window=3, stride=1, dropout=0.0).windows(annotations)
+    grid = annotations.unflatten(1, (4, 4))
+    wanted = [grid[:, row : row + 3, column : column + 3].mean((1, 2)) for row in (0, 1) for column in (0, 1)]
+    torch.testing.assert_close(found, torch.stack(wanted, dim=1))
+    for locations in (15, 4):
+        with pytest.raises(SatError, match=f"{locations} locations have no windows of 3 × 3"):
+            Detectors(3, 0, 2, window=3, dropout=0.0)(torch.zeros(1, locations, 3))
+
+
+def test_mean_average_precision_is_that_of_its_definition() -> None:
+    scores = torch.tensor([[0.9, 0.1, 0.2], [0.8, 0.2, 0.1], [0.7, 0.9, 0.3], [0.1, 0.3, 0.4]])
+    truth = torch.tensor([[1.0, 0, 0], [0, 1, 0], [1, 0, 0], [0, 1, 0]])
+    each = [(1 / 1 + 2 / 3) / 2, (1 / 2 + 2 / 3) / 2]  # no photo has the third word
+    assert detectors.mean_average_precision(scores, truth) == pytest.approx(sum(each) / 2)
+
+
+def test_the_rerankers_words_are_those_that_it_expects() -> None:
+    torch.manual_seed(0)
+    train = {f"photo{number}": [[2 + number % 2, 5, 0]] for number in range(60)}
+    annotations = torch.randn(80, L, D).half()
+    annotations[::2, :, 0] += 3
+    shares = by_reranker(train, [annotations[:60], annotations[60:]], 4, show=False)
+    assert shares.shape == (20, 4)
+    assert shares[::2, 0].mean() > shares[1::2, 0].mean() + 0.2 and shares[:, 3].mean() > 0.9
+
+
+def test_captions_are_ranked_by_how_much_of_what_is_detected_they_mention() -> None:
     decoder, annotations = small_msr(), small_annotations()
     backend, config = TorchBackend(decoder), GenerationConfig(beam_size=P, max_length=C)
     found = search_candidates(backend, annotations, config, seeds=[0] * B, reranker=backend.own_reranker())
-    detected = decoder.start(annotations).memory.left[:, 0]
-    shares = set()
-    for photo, hypotheses in enumerate(found):
-        words = {*detected[photo].nonzero()[:, 0].tolist()}
+    start = decoder.start(annotations)
+    shares = start.source[:, 0].exp() * start.memory.left[:, 0]
+    mentioned = set()
+    for of_photo, hypotheses in zip(shares, found, strict=True):
         for hypothesis in hypotheses:
-            share = sum(word in hypothesis.words for word in words) / len(words)
+            share = sum(float(of_photo[word]) for word in {*hypothesis.words}) / float(of_photo.sum())
             assert hypothesis.rerank_score == pytest.approx(share)
-            shares.add(share)
-    assert len(shares) > 1
+            mentioned.add(share)
+    assert len(mentioned) > 1
 
 
-def test_it_reads_the_locations_and_learns() -> None:
+def test_the_language_model_learns_and_the_detectors_stay() -> None:
     data = random_data()
     config = fitted(small_config(epochs=3, learning_rate=0.05), data)
     sizes = {"vocabulary_size": config.decoder.vocabulary_size, "annotation_size": config.decoder.annotation_size}
-    config = replace(config, decoder=MsrConfig(**sizes, table_size=500))
+    config = replace(config, decoder=MsrConfig(**sizes, contexts=500, ngrams=900, hidden_size=6, window=1))
     seen: list[dict[str, float]] = []
     trainer = Trainer(config, data, device=torch.device("cpu"))
+    trainer.decoder.count([words for _, words in data.captions], torch.full((1,), 0.5))
+    before = {name: value.clone() for name, value in trainer.decoder.detectors.state_dict().items()}
     trainer.run(on_epoch=lambda epoch, better: seen.append(epoch.watch), show=False)
     assert seen[-1]["nats_per_word"] < seen[0]["nats_per_word"] - 0.1
-    assert seen[-1]["penalty"] < seen[0]["penalty"]
+    assert all(torch.equal(before[name], value) for name, value in trainer.decoder.detectors.state_dict().items())
 
 
 def test_a_checkpoint_comes_back_and_captions_with_its_own_ranking(tmp_path: Path) -> None:
     encoder = small_encoder()
-    decoder = Msr(MsrConfig(vocabulary_size=K, annotation_size=D, detected=DETECTED, table_size=SIZE))
+    decoder = Msr(MsrConfig(vocabulary_size=K, annotation_size=D, detected=DETECTED, window=1, contexts=50, ngrams=90))
     Checkpoint(
         config=decoder.config,
         weights=decoder_weights(decoder),
