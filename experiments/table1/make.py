@@ -15,7 +15,7 @@ there.
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,17 +29,25 @@ from research import retrieval
 from shipped import Training
 from stages import Stage
 
+from show_attend_tell.backends.encoding import fastest_encode
+from show_attend_tell.backends.torch import build_decoder
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.data.datasets import Dataset, read_dataset
-from show_attend_tell.files import atomic_write, read_object
+from show_attend_tell.files import read_object, write_text
 from show_attend_tell.metrics.bootstrap import RESAMPLES, Array, draw, interval
 from show_attend_tell.metrics.comparison import compare
+from show_attend_tell.training.selection import choose_generation
+from show_attend_tell.vision.encoder import load_encoder
+from show_attend_tell.vision.feature_cache import default_cache
+from show_attend_tell.vision.sources import cached
 from table1 import msr_training, templates
 
-DOCUMENT = results.RESULTS.parent / "notes" / "table1.md"
+DOCUMENT = results.RESULTS.parent / "notes" / "table1.md"  # and table1-runs.md beside it
 PLUGIN = ("--plugin", os.path.relpath(Path(__file__).parent))
 RUN_ORDER = (
     *("retrieval", "brnn", "m_rnn", "log_bilinear", "cmu_msr", "templates", "msr", "lrcn", "nic", "nic-blind"),
-    *("uniform", "plain", "soft", "soft-as-paper", "hard", "nic-ensemble"),
+    *("uniform", "plain", "soft", "soft-as-paper", "hard", "hard-as-paper", "nic-ensemble"),
 )
 SECOND_STAGE = ("--epochs", "3", "--set", "learning_rate=5e-4", "--set", "scheduled_sampling=0.3")
 TRAININGS = {  # two stages of each system; the first of a system NAME is NAME-plain
@@ -62,6 +70,8 @@ del TRAININGS["msr-plain"], TRAININGS["msr"]  # which `msr_training` makes
 BY_PRECISION = ("--set", "selected_by=bleu_4_no_brevity")  # epochs and decoding, as the paper's table quotes BLEU
 TRAININGS["as-paper-plain"] = Training((*TRAININGS["plain"].arguments, *BY_PRECISION))
 TRAININGS["soft-as-paper"] = Training((*TRAININGS["soft"].arguments, *BY_PRECISION), start="as-paper-plain")
+MSR_SCORES = {"BLEU-4": "bleu_4", "METEOR": "meteor", "CIDEr": "cider"}
+MADE_OTHERWISE = {"msr": "`python -m table1.msr_training`", "hard-as-paper": "the model that ships, decoded anew"}
 
 
 @dataclass(frozen=True)
@@ -92,6 +102,7 @@ SYSTEMS = {  # in the table's order; the name is that of the decoder or of the t
     "soft": System("Soft attention", "67 / 44.8 / 29.9 / 19.5 / 18.93", "all locations", shipped.SEEDS),
     "soft-as-paper": System("Soft attention, selected without penalty", NOT_THERE, "all locations", seeds=(1,)),
     "hard": System("Hard attention", "67 / 45.7 / 31.4 / 21.3 / 20.30", "all locations", shipped.SEEDS),
+    "hard-as-paper": System("Hard attention, beam and γ selected so", NOT_THERE, "all locations", seeds=(1,)),
 }
 ATTENTION = ("soft", "hard")
 WITHOUT_ATTENTION = ("uniform", "lrcn", "nic")  # what attention is compared with: the headline first
@@ -99,38 +110,46 @@ WITHOUT_ATTENTION = ("uniform", "lrcn", "nic")  # what attention is compared wit
 HEAD = """\
 # Table 1, reproduced
 
-The Flickr8k systems of the paper's Table 1, and more systems to compare with, trained and scored
-here. What follows from the table is in [the evidence](evidence.md#attention-against-no-attention).
+The Flickr8k systems of the paper's Table 1, and more to compare with, trained and scored here. What
+follows from it is in [the evidence](evidence.md#attention-against-no-attention); how each system
+was trained and what differs from its original, in [the runs](table1-runs.md).
 
 {table}
-- The table is on the test split: 1,000 photos with five references each, words as in Karpathy's
-  split file (lower case, no punctuation). Scores are ×100.
-- B-1 to B-4 are BLEU without brevity penalty, as in the paper. "B-4 p." is BLEU-4 with it.
-- If a system was trained with several seeds, ours are the mean ± the standard deviation.
+- Flickr8k test: 1,000 photos with five references each, words as in Karpathy's split file (lower
+  case, no punctuation). ×100. B-1 to B-4 are BLEU without brevity penalty, as in the paper.
+- With several seeds, ours are the mean, ± the standard deviation of the seeds. The interval is that
+  of CIDEr over photos.
 - † another split · ° figures by personal communication · Σ an ensemble · "–" not in the paper's
-  Flickr8k rows, or not run here. [First runs](lab-notes.md#table-1-the-first-runs), whose captions
-  were not kept, are in the lab notes.
-- Of soft and hard attention, seed 1 ships. It ships in 4 bits a weight, with [other last
-  digits](../../docs/reference/results.md); here it has 16.
-- MS Research, at which we made two trials, uses few distinct words: its detectors find few words of
-  a photo. So its row says little about the original.
+  Flickr8k rows.
+- Soft and hard attention of seed 1 ship, in 4 bits a weight, with [other last
+  digits](../../docs/reference/results.md); here they have 16.
 
+{b_1}
 The first command makes all trainings that are missing, in many hours; the second makes one system.
-Both can be stopped and started. They write models to `runs/`, and replace this page and the
-captions and scores in `experiments/results/`; rows that you do not run stay ours. `flickr8k/` holds
-Karpathy's `dataset_flickr8k.json` and the photos in `images/`. METEOR needs Java.
+Both can be stopped and started, and replace this page and its kept captions and scores.
 
     make table1 FLICKR8K=flickr8k/
     PYTHONPATH=experiments .venv/bin/python -m table1.make flickr8k/ runs/ lrcn --seeds 1
+"""
 
-Each system without attention is a decoder of its own, in one file of `experiments/table1/` that
-says what it leaves out. `sat train --plugin experiments/table1 --decoder lrcn` trains one.
+B_1 = """\
+"""
+
+DIFFERENCES = """\
+# The runs of Table 1
+
+How the systems of [Table 1](table1.md) were trained, what differs from their originals, and how
+they compare. Each system without attention is one file of `experiments/table1/` that opens with its
+citation and what it leaves out. `sat train --plugin experiments/table1 --decoder lrcn` trains one.
+`flickr8k/` holds Karpathy's `dataset_flickr8k.json` and the photos in `images/`. METEOR needs Java.
+The [first runs](lab-notes.md#table-1-the-first-runs), whose captions were not kept, are in the lab
+notes.
 
 ## What differs from the paper
 
 - The originals read the photo through the last fully connected layer of a network. Our VGG-19 has
   convolutions only. So most systems without attention read the mean of the conv5_4 map that the
-  attention models attend to. The column "ours gets" has the exceptions.
+  attention models attend to.
 - The table does not say how good the originals were. It says what attention gives over the mean of
   the same map.
 - All systems share the VGG-19, the vocabulary (words seen five times or more), the captions and the
@@ -141,22 +160,26 @@ says what it leaves out. `sat train --plugin experiments/table1 --decoder lrcn` 
   more ([lab notes](lab-notes.md)).
 - Photos are squashed to 224×224. The paper resized and cropped its photos.
 - The beam size (1, 3, 5, 10 or 20) and the length penalty γ (0, 0.25, 0.5 or 0.75) were chosen by
-  BLEU-4 on val, the hard model's with attention mode "argmax". An ensemble decodes as its first
-  member does.
+  BLEU-4 with brevity penalty on val, the hard model's with attention mode "argmax". An ensemble
+  decodes as its first member does. Rows "selected without penalty" are chosen by BLEU-4 without it:
+  of soft attention the epoch, the beam size and γ, of hard attention (the model that ships) the
+  beam size and γ alone.
 - Only MS Research uses a reranker, its own.
 - LRCN is the one-layer form, as in tutorials, with 512 units instead of 1,000.
-- NIC's LSTM starts with a bias of 1 at its forget gate. Its paper does not say.
+- NIC's LSTM starts with a bias of 1 at its forget gate. Its paper does not say. NIC without the
+  photo gets zeros instead of it, and learns the language of the captions alone.
 - Uniform attention is the soft model's decoder with α = 1 / L at every location and word. It is
   the control for what attention adds.
 - Log Bilinear is the additive one (MLBL-B) with a context of five words.
 - m-RNN and BRNN's generator keep their simple recurrences and rectifiers.
 - CMU/MS Research keeps its two recurrent layers and learns to reconstruct the mean of the map. It
   has 512 units a layer instead of 100, and no n-gram features.
-- MS Research keeps its word detectors (noisy-OR over the locations) and its log-linear language
-  model, which knows which detected words are still to be mentioned. Detectors and language model
-  learn together here, the latter by the likelihood. Its captions are ranked by log p, length and
-  the share of detected words in them; a grid on val tunes the weights. Its similarity of photo and
-  text (DMSM) is left out.
+- MS Research has its three parts, each trained by itself: word detectors (noisy-OR over windows of
+  the map), a maximum-entropy language model, which knows which detected words are still to be
+  mentioned, and a ranking by log p, length and the detected words that a caption mentions. The
+  language model learns by likelihood. The similarity of photo and text (DMSM) is left out.
+- Templates have the same detectors. Nouns, verbs and colors of frequent training captions are their
+  slots.
 - Soft attention and the systems without attention have a second stage of three epochs with
   scheduled sampling. The systems of other papers have it in their first stage too, up to 50 % of
   the words.
@@ -230,6 +253,9 @@ def stages_of(name: str, data: Path, output: Path, seeds: Sequence[int]) -> list
             continue
         if name == "msr":
             found.append(msr_stage(data, output / each, seed))
+        elif name == "hard-as-paper":
+            make = partial(choose_as_paper, SHIPPED / "flickr8k-hard", data, output / each)
+            found.append(Stage(f"train {each}", (output / each / "config.json").exists, make))
         else:
             found += shipped.trainings_to(name, seed, data, output, TRAININGS)
         found.append(stages.evaluation(data, [output / each], file, "test", lambda: plugin))
@@ -240,6 +266,19 @@ def msr_stage(data: Path, model: Path, seed: int) -> Stage:
     """Make a model of MS Research, whose detectors the templates use too."""
     make = partial(msr_training.main, [str(data), str(model), "--seed", str(seed)])
     return Stage(f"train {model.name}", (model / "config.json").exists, make)
+
+
+def choose_as_paper(model: Path, data: Path, output: Path) -> None:
+    """Save a trained model whose beam size and γ are those with the best BLEU-4 without brevity penalty on val."""
+    checkpoint, dataset = Checkpoint.load(model), read_dataset(data)
+    encoder = checkpoint.encoder.load(load_encoder, str(model))
+    source = cached(dataset, encoder, default_cache(), splits=("val",), encode=fastest_encode(encoder))
+    on_val = msr_training.validation_data(dataset, checkpoint.vocabulary, source)
+    chosen = choose_generation(
+        build_decoder(checkpoint), on_val, checkpoint.generation.max_length, metric="bleu_4_no_brevity"
+    )
+    print(f"on val: {chosen.scores}", flush=True)
+    replace(checkpoint, generation=chosen.generation, ngrams=None).save(output, bits=16)
 
 
 def keep(output: Path, folder: Path = results.RESULTS) -> None:
@@ -262,15 +301,16 @@ def write(dataset: Dataset, document: Path, folder: Path = results.RESULTS) -> N
     if kept("retrieval", folder):
         chosen = results.read(kept("retrieval", folder)[0], folder)["retrieval"]
         neighbors = f"{chosen['neighbors']}, {'whitened' if chosen['whitened'] else 'their mean subtracted'}"
-    parts = [HEAD.format(neighbors=neighbors, table=main_table(folder)), runs_table(folder)]
+    parts = [DIFFERENCES.format(neighbors=neighbors), msr_parts(folder), runs_table(folder)]
     with_attention = [name for name in ATTENTION if kept(name, folder)]
     for without in WITHOUT_ATTENTION:
         if kept(without, folder) and with_attention:
             parts.append(attention_over(dataset, without, with_attention, folder))
     parts.append(QUOTED)
     document.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write(document, lambda file: file.write_text("\n".join(parts), encoding="utf-8"))
-    print(f"wrote {document}")
+    write_text(document, HEAD.format(table=main_table(folder), b_1=B_1))
+    write_text(document.with_name("table1-runs.md"), "\n".join(parts))
+    print(f"wrote {document} and table1-runs.md beside it")
 
 
 def main_table(folder: Path = results.RESULTS) -> str:
@@ -287,6 +327,32 @@ def main_table(folder: Path = results.RESULTS) -> str:
         cells = [len(found) or "–", system.paper, bleu, *(tables.mean(values[each]) for each in ("meteor", "cider"))]
         cells.append(photos_interval(found) if found else "–")
         lines.append(f"| {system.title} | {system.reads} | {' | '.join(map(str, cells))} |")
+    return "\n".join(lines) + "\n"
+
+
+def msr_parts(folder: Path = results.RESULTS) -> str:
+    """What the parts of MS Research are worth, one by one."""
+    file = folder / "msr-parts.json"
+    if not file.exists():
+        return ""
+    found = read_object(file, "nats")
+    precision = found["mean_average_precision"].items()
+    lines = [
+        "## The parts of MS Research",
+        "",
+        "On val, by `python -m table1.msr_training flickr8k/ --examine runs/msr-1`. The true words are those of",
+        "the photo's own captions, as if the detectors were perfect.",
+        "",
+        "| part | figures |",
+        "| --- | --- |",
+        f"| detectors: mean average precision | {' · '.join(f'{name} {value:.1f}' for name, value in precision)} |",
+        "| language model: −log p, nats a word | "
+        + " · ".join(f"{name} {value:.2f}" for name, value in found["nats"].items())
+        + " |",
+    ]
+    for words, scores in found["scores"].items():
+        shown = " · ".join(f"{name} {scores[metric]:.1f}" for name, metric in MSR_SCORES.items())
+        lines.append(f"| captions with {words} | {shown} |")
     return "\n".join(lines) + "\n"
 
 
@@ -323,10 +389,8 @@ def runs_table(folder: Path = results.RESULTS) -> str:
             if file not in there:
                 continue
             found = results.read(file, folder)
-            given = "python -m table1.msr_training"
-            if name != "msr":
-                given = shlex.join(map(str, arguments(name, seed, Path("runs"))))
-            lines.append(f"| {each} | `{given}` | {found['beam_size']} | {found['length_penalty']:g} | {file} |")
+            given = MADE_OTHERWISE.get(name) or f"`{shlex.join(map(str, arguments(name, seed, Path('runs'))))}`"
+            lines.append(f"| {each} | {given} | {found['beam_size']} | {found['length_penalty']:g} | {file} |")
     return "\n".join([*lines, "", "Files are in `experiments/results/`."]) + "\n"
 
 

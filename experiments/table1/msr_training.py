@@ -119,8 +119,7 @@ def make(dataset: Dataset, output: Path, *, seed: int, epochs: int, cache: Path,
     told = Told(decoder.config)
     told.load_state_dict(learnt(decoder, train, unseen, show=show))
     on_val = OfPhotos([*val], detected(decoder.detectors, seen[1])[:, None])
-    references = [(example.name, example.captions) for example in dataset.split("val")]
-    data = TrainingData(vocabulary=vocabulary, captions=[], validation=references, views=[on_val])
+    data = validation_data(dataset, vocabulary, on_val)
     chosen = choose_generation(told.eval(), data, settings.max_length, reranker=Coverage(told), grid=GRID, show=show)
     print(f"on val: {chosen.scores}", flush=True)
     notes = {"data": dataset.name, "seed": seed, "mean_average_precision": found, "validation_bleu_4": chosen.scores}
@@ -132,6 +131,12 @@ def make(dataset: Dataset, output: Path, *, seed: int, epochs: int, cache: Path,
         generation=chosen.generation,
         training=notes,
     ).save(output)
+
+
+def validation_data(dataset: Dataset, vocabulary: Vocabulary, features: Any) -> TrainingData:
+    """The photos of val and their captions, on which a generation config is chosen."""
+    references = [(example.name, example.captions) for example in dataset.split("val")]
+    return TrainingData(vocabulary=vocabulary, captions=[], validation=references, views=[features])
 
 
 def learnt(decoder: Msr, captions: Captions, scores: Tensor, *, show: bool) -> dict[str, Tensor]:
