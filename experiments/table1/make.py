@@ -1,10 +1,11 @@
-"""Train and evaluate every system of the paper's Table 1 on Flickr8k, and write notes/table1.md: `make table1`.
+"""Train and evaluate every system of the paper's Table 1 on Flickr8k, and write the tables of its
+two pages in notes/: `make table1`.
 
     export PYTHONPATH=experiments
     python -m table1.make flickr8k/ runs/                    # hours on two cores; stop and start it as you like
     python -m table1.make flickr8k/ runs/ uniform --seeds 1  # one system of `SYSTEMS`, one seed
     python -m table1.make flickr8k/ runs/ --list             # list what is done and what is left
-    python -m table1.make flickr8k/ runs/ --write            # run nothing, write the table of what is there
+    python -m table1.make flickr8k/ runs/ --write            # run nothing, write the tables of what is kept
 
 Each run leaves a model, runs/NAME/, and its evaluation on the test split, which is kept in results/ too. The runs of
 soft and hard attention are those of `shipped.py`, evaluated without their reranker. The other systems have the same two
@@ -14,9 +15,10 @@ there.
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,7 @@ from show_attend_tell.backends.torch import build_decoder
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.data.datasets import Dataset, read_dataset
-from show_attend_tell.files import read_object, write_text
+from show_attend_tell.files import read_object, read_text, write_text
 from show_attend_tell.metrics.bootstrap import RESAMPLES, Array, draw, interval
 from show_attend_tell.metrics.comparison import compare
 from show_attend_tell.training.selection import choose_generation
@@ -43,7 +45,7 @@ from show_attend_tell.vision.feature_cache import default_cache
 from show_attend_tell.vision.sources import cached
 from table1 import msr_training, templates
 
-DOCUMENT = results.RESULTS.parent / "notes" / "table1.md"  # and table1-runs.md beside it
+DOCUMENTS = [results.RESULTS.parent / "notes" / name for name in ("table1.md", "table1-runs.md")]
 PLUGIN = ("--plugin", os.path.relpath(Path(__file__).parent))
 RUN_ORDER = (
     *("retrieval", "brnn", "m_rnn", "log_bilinear", "cmu_msr", "templates", "msr", "lrcn", "nic", "nic-blind"),
@@ -106,116 +108,6 @@ SYSTEMS = {  # in the table's order; the name is that of the decoder or of the t
 }
 ATTENTION = ("soft", "hard")
 WITHOUT_ATTENTION = ("uniform", "lrcn", "nic")  # what attention is compared with: the headline first
-
-HEAD = """\
-# Table 1, reproduced
-
-The Flickr8k systems of the paper's Table 1, and more to compare with, trained and scored here. What
-follows from it is in [the evidence](evidence.md#attention-against-no-attention); how each system
-was trained and what differs from its original, in [the runs](table1-runs.md).
-
-{table}
-- Flickr8k test: 1,000 photos with five references each, words as in Karpathy's split file (lower
-  case, no punctuation). ×100. B-1 to B-4 are BLEU without brevity penalty, as in the paper.
-- With several seeds, ours are the mean, ± the standard deviation of the seeds. The interval is that
-  of CIDEr over photos.
-- † another split · ° figures by personal communication · Σ an ensemble · "–" not in the paper's
-  Flickr8k rows.
-- Soft and hard attention of seed 1 ship, in 4 bits a weight, with [other last
-  digits](../../docs/reference/results.md); here they have 16.
-
-{b_1}
-The first command makes all trainings that are missing, in many hours; the second makes one system.
-Both can be stopped and started, and replace this page and its kept captions and scores.
-
-    make table1 FLICKR8K=flickr8k/
-    PYTHONPATH=experiments .venv/bin/python -m table1.make flickr8k/ runs/ lrcn --seeds 1
-"""
-
-B_1 = """\
-"""
-
-DIFFERENCES = """\
-# The runs of Table 1
-
-How the systems of [Table 1](table1.md) were trained, what differs from their originals, and how
-they compare. Each system without attention is one file of `experiments/table1/` that opens with its
-citation and what it leaves out. `sat train --plugin experiments/table1 --decoder lrcn` trains one.
-`flickr8k/` holds Karpathy's `dataset_flickr8k.json` and the photos in `images/`. METEOR needs Java.
-The [first runs](lab-notes.md#table-1-the-first-runs), whose captions were not kept, are in the lab
-notes.
-
-## What differs from the paper
-
-- The originals read the photo through the last fully connected layer of a network. Our VGG-19 has
-  convolutions only. So most systems without attention read the mean of the conv5_4 map that the
-  attention models attend to.
-- The table does not say how good the originals were. It says what attention gives over the mean of
-  the same map.
-- All systems share the VGG-19, the vocabulary (words seen five times or more), the captions and the
-  mirrored photos. They also share the optimizer, its schedule, the label smoothing and the averaged
-  weights of the preset `flickr8k`. The systems of other papers have their own dropout, and their
-  gradient's norm is clipped at 5.
-- Each system without attention had at most three trials on val. Soft and hard attention had many
-  more ([lab notes](lab-notes.md)).
-- Photos are squashed to 224×224. The paper resized and cropped its photos.
-- The beam size (1, 3, 5, 10 or 20) and the length penalty γ (0, 0.25, 0.5 or 0.75) were chosen by
-  BLEU-4 with brevity penalty on val, the hard model's with attention mode "argmax". An ensemble
-  decodes as its first member does. Rows "selected without penalty" are chosen by BLEU-4 without it:
-  of soft attention the epoch, the beam size and γ, of hard attention (the model that ships) the
-  beam size and γ alone.
-- Only MS Research uses a reranker, its own.
-- LRCN is the one-layer form, as in tutorials, with 512 units instead of 1,000.
-- NIC's LSTM starts with a bias of 1 at its forget gate. Its paper does not say. NIC without the
-  photo gets zeros instead of it, and learns the language of the captions alone.
-- Uniform attention is the soft model's decoder with α = 1 / L at every location and word. It is
-  the control for what attention adds.
-- Log Bilinear is the additive one (MLBL-B) with a context of five words.
-- m-RNN and BRNN's generator keep their simple recurrences and rectifiers.
-- CMU/MS Research keeps its two recurrent layers and learns to reconstruct the mean of the map. It
-  has 512 units a layer instead of 100, and no n-gram features.
-- MS Research has its three parts, each trained by itself: word detectors (noisy-OR over windows of
-  the map), a maximum-entropy language model, which knows which detected words are still to be
-  mentioned, and a ranking by log p, length and the detected words that a caption mentions. The
-  language model learns by likelihood. The similarity of photo and text (DMSM) is left out.
-- Templates have the same detectors. Nouns, verbs and colors of frequent training captions are their
-  slots.
-- Soft attention and the systems without attention have a second stage of three epochs with
-  scheduled sampling. The systems of other papers have it in their first stage too, up to 50 % of
-  the words.
-- Hard attention starts from the soft model, without its gate, and also sees photos cropped at
-  random. Its annotations are means over windows of 5×5 locations. 30 % of the previous words are
-  its own.
-- Hard attention's objective: the paper tosses a coin for each caption between a sampled path and
-  the expected one; here every caption has both. The reward of a sampled path is a *reward to go*
-  (it counts the location's own word and the later ones), its baseline is the expected path's log p
-  instead of a moving mean, and its weight λ_r is 0.5. λ_e, the weight of the entropy of α, goes
-  from −0.02 to −0.05. This sign makes α sharper; the paper's makes it wider.
-- Retrieval takes the caption on which the captions of the most similar training photos agree best.
-  The number of these photos, and how their features are made comparable, were chosen on val
-  ({neighbors}).
-"""
-
-QUOTED = """\
-## Quoted only
-
-The rest of the paper's Table 1, which was not run here. † another split · ° figures by personal
-communication · Σ an ensemble · a AlexNet features.
-
-| data | system | B-1 | B-2 | B-3 | B-4 | METEOR |
-| --- | --- | ---: | ---: | ---: | ---: | ---: |
-| Flickr30k | Google NIC †°Σ | 66.3 | 42.3 | 27.7 | 18.3 | – |
-| Flickr30k | Log Bilinear | 60.0 | 38 | 25.4 | 17.1 | 16.88 |
-| Flickr30k | Soft attention | 66.7 | 43.4 | 28.8 | 19.1 | 18.49 |
-| Flickr30k | Hard attention | 66.9 | 43.9 | 29.6 | 19.9 | 18.46 |
-| COCO | CMU/MS Research a | – | – | – | – | 20.41 |
-| COCO | MS Research †a | – | – | – | – | 20.71 |
-| COCO | BRNN ° | 64.2 | 45.1 | 30.4 | 20.3 | – |
-| COCO | Google NIC †°Σ | 66.6 | 46.1 | 32.9 | 24.6 | – |
-| COCO | Log Bilinear ° | 70.8 | 48.9 | 34.4 | 24.3 | 20.03 |
-| COCO | Soft attention | 70.7 | 49.2 | 34.4 | 24.3 | 23.90 |
-| COCO | Hard attention | 71.8 | 50.4 | 35.7 | 25.0 | 23.04 |
-"""
 
 
 def runs(name: str) -> list[str]:
@@ -295,22 +187,18 @@ def kept(name: str, folder: Path = results.RESULTS) -> list[str]:
     return results.kept(evaluated(name), results.SHIPPED.get(name), folder)
 
 
-def write(dataset: Dataset, document: Path, folder: Path = results.RESULTS) -> None:
-    """Write the document from the evaluations that are kept; ``dataset`` has their references."""
-    neighbors = "–"
-    if kept("retrieval", folder):
-        chosen = results.read(kept("retrieval", folder)[0], folder)["retrieval"]
-        neighbors = f"{chosen['neighbors']}, {'whitened' if chosen['whitened'] else 'their mean subtracted'}"
-    parts = [DIFFERENCES.format(neighbors=neighbors), msr_parts(folder), runs_table(folder)]
-    with_attention = [name for name in ATTENTION if kept(name, folder)]
-    for without in WITHOUT_ATTENTION:
-        if kept(without, folder) and with_attention:
-            parts.append(attention_over(dataset, without, with_attention, folder))
-    parts.append(QUOTED)
-    document.parent.mkdir(parents=True, exist_ok=True)
-    write_text(document, HEAD.format(table=main_table(folder), b_1=B_1))
-    write_text(document.with_name("table1-runs.md"), "\n".join(parts))
-    print(f"wrote {document} and table1-runs.md beside it")
+def write(dataset: Dataset, documents: Sequence[Path] = DOCUMENTS, folder: Path = results.RESULTS) -> None:
+    """Write the tables of the documents from the evaluations that are kept; ``dataset`` has their references."""
+    made: dict[str, Callable[[], str]] = {
+        "systems": partial(main_table, folder),
+        "parts": partial(msr_parts, folder),
+        "runs": partial(runs_table, folder),
+        **{f"over_{name}": partial(attention_over, dataset, name, folder) for name in WITHOUT_ATTENTION},
+        "by_length": partial(by_length, dataset, folder),
+    }
+    for document in documents:
+        write_text(document, tables.with_tables(read_text(document), made, "table1/make"))
+        print(f"wrote {document}")
 
 
 def main_table(folder: Path = results.RESULTS) -> str:
@@ -336,19 +224,12 @@ def msr_parts(folder: Path = results.RESULTS) -> str:
     if not file.exists():
         return ""
     found = read_object(file, "nats")
-    precision = found["mean_average_precision"].items()
+    precision = " · ".join(f"{name} {value:.1f}" for name, value in found["mean_average_precision"].items())
+    nats = " · ".join(f"{name} {value:.2f}" for name, value in found["nats"].items())
     lines = [
-        "## The parts of MS Research",
-        "",
-        "On val, by `python -m table1.msr_training flickr8k/ --examine runs/msr-1`. The true words are those of",
-        "the photo's own captions, as if the detectors were perfect.",
-        "",
-        "| part | figures |",
-        "| --- | --- |",
-        f"| detectors: mean average precision | {' · '.join(f'{name} {value:.1f}' for name, value in precision)} |",
-        "| language model: −log p, nats a word | "
-        + " · ".join(f"{name} {value:.2f}" for name, value in found["nats"].items())
-        + " |",
+        *("| part | figures |", "| --- | --- |"),
+        f"| detectors: mean average precision | {precision} |",
+        f"| language model: −log p, nats a word | {nats} |",
     ]
     for words, scores in found["scores"].items():
         shown = " · ".join(f"{name} {scores[metric]:.1f}" for name, metric in MSR_SCORES.items())
@@ -367,20 +248,7 @@ def photos_interval(evaluations: Sequence[Mapping[str, Any]]) -> str:
 def runs_table(folder: Path = results.RESULTS) -> str:
     """How each run was trained, and how it decodes."""
     command = f"`sat train {stages.DATA} --resize squash --output runs/RUN` with"
-    lines = [
-        "## The runs",
-        "",
-        "Runs start from models of a first stage. This makes that of nic-1:",
-        "",
-        f"    sat train {stages.DATA} --resize squash --seed 1 --output runs/nic-plain-1 \\",
-        f"        {' '.join(TRAININGS['nic-plain'].arguments)}",
-        "",
-        "For `plain-S` and `uniform-plain-S`, the plugin, the decoder and its settings are replaced by",
-        "`--attention soft` or `uniform` with `--set visual_ngrams=false`.",
-        "",
-        f"| run | {command} | beam | γ | file |",
-        "| --- | --- | ---: | ---: | --- |",
-    ]
+    lines = [f"| run | {command} | beam | γ | file |", "| --- | --- | ---: | ---: | --- |"]
     for name, system in SYSTEMS.items():
         there = kept(name, folder)
         for each, seed, file in zip(runs(name), system.seeds, evaluated(name), strict=False):
@@ -391,31 +259,28 @@ def runs_table(folder: Path = results.RESULTS) -> str:
             found = results.read(file, folder)
             given = MADE_OTHERWISE.get(name) or f"`{shlex.join(map(str, arguments(name, seed, Path('runs'))))}`"
             lines.append(f"| {each} | {given} | {found['beam_size']} | {found['length_penalty']:g} | {file} |")
-    return "\n".join([*lines, "", "Files are in `experiments/results/`."]) + "\n"
+    return "\n".join(lines) + "\n"
 
 
-def attention_over(dataset: Dataset, without: str, systems: Sequence[str], folder: Path = results.RESULTS) -> str:
-    """Systems with attention against one without, on all photos and by the length of their references."""
+def attention_over(dataset: Dataset, without: str, folder: Path = results.RESULTS) -> str:
+    """Systems with attention minus one without, over photos and seeds."""
+    names = [name for name in (without, *ATTENTION) if kept(name, folder)]
+    if without not in names or len(names) == 1:
+        return ""
     compared = {
         SYSTEMS[name].title: [results.evaluation(each, dataset, folder) for each in kept(name, folder)]
-        for name in (without, *systems)
+        for name in names
     }
-    lines = [
-        f"## Attention against {SYSTEMS[without].title}",
-        "",
-        "A difference whose interval holds 0 is not significant.",
-        "",
-        compare(compared, show=False).to_markdown(),
-        "Does attention help more where people say more? The table says by how many points the difference",
-        "of a photo's scores grows for each word more in its references (their mean length), with the 95 %",
-        "interval over photos:",
-        "",
-        "| | CIDEr | METEOR |",
-        "| --- | ---: | ---: |",
-    ]
-    for name in systems:
-        cells = [slope_over_length(dataset, without, name, metric, folder) for metric in ("cider", "meteor")]
-        lines.append(f"| {SYSTEMS[name].title} | {' | '.join(cells)} |")
+    return compare(compared, show=False).to_markdown()
+
+
+def by_length(dataset: Dataset, folder: Path = results.RESULTS) -> str:
+    """How the differences grow with the length of a photo's references."""
+    lines = ["| | CIDEr | METEOR |", "| --- | ---: | ---: |"]
+    for name, without in product(ATTENTION, WITHOUT_ATTENTION):
+        if kept(name, folder) and kept(without, folder):
+            cells = [slope_over_length(dataset, without, name, metric, folder) for metric in ("cider", "meteor")]
+            lines.append(f"| {SYSTEMS[name].title} minus {SYSTEMS[without].title} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -447,13 +312,13 @@ def slope(x: Array, y: Array, weights: Array) -> Array:
 
 
 def finish(data: Path, output: Path) -> None:
-    """Keep the evaluations and write the document."""
+    """Keep the evaluations and write the tables."""
     keep(output)
-    write(read_dataset(data), DOCUMENT)
+    write(read_dataset(data))
 
 
 def main(given: Sequence[str] | None = None) -> None:
-    """Make what is missing, keep the evaluations, and write the document."""
+    """Make what is missing, keep the evaluations, and write the tables."""
     known = {name: SYSTEMS[name].seeds for name in RUN_ORDER}
     stages.script("system", known, stages_of, finish, description=__doc__, given=given)
 

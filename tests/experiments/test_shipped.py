@@ -124,16 +124,16 @@ GONE = {
     "hard.mosaic_weight": 0.0,
     "attention_rate": 1.0,
     "sharpening": 1.0,
+    "decoder.initial_dropout": 0.0,
+    "maximize": "likelihood",
 }
 # Settings that came later, and what they were before: the training was as these values say.
 NEW = {
     "crops": 0,
     "renderings": 0,
     "visual_ngrams": True,
-    "decoder.initial_dropout": 0.0,
     "decoder.initial_size": 0,
     "decoder.output_depth": 1,
-    "maximize": "likelihood",
     "selected_by": "bleu_4",
     "new_words": True,  # of Flickr8k, there are none
     "text_weight": 1.0,  # where there were no texts

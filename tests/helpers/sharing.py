@@ -21,7 +21,6 @@ from show_attend_tell.training import ranks
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.loop import Epoch, Trainer
 from show_attend_tell.training.losses import HardObjective
-from show_attend_tell.training.self_critical import SelfCritical
 from show_attend_tell.vision.sources import Annotations
 
 EPOCHS = 3
@@ -30,8 +29,6 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "soft": {"batch_size": 6, "clip": 0.5, "averaging": 0.9, "scheduled_sampling": 0.5},
     "hard": {"decoder": {"attention": "hard"}, "batch_size": 5, "hard": HardObjective(samples=2)},
     "one toss": {"decoder": {"attention": "hard"}, "hard": HardObjective(coin="batch", reward="to_go")},
-    "cider": {"maximize": "cider", "batch_size": 3, "self_critical": SelfCritical(samples=3, likelihood_weight=0.2)},
-    "hard cider": {"maximize": "cider", "decoder": {"attention": "hard"}, "batch_size": 4},
     "nats": {"selected_by": "nats", "optimizer": "rmsprop", "schedule": "cosine", "warmup": 3},
     "encoder": {"batch_size": 6, "clip": 1.0},
     "dropout": {"decoder": {"dropout": 0.5}, "scheduled_sampling": 0.3, "batch_size": 6},

@@ -98,7 +98,7 @@ def test_equals_numpy_transcription(options: dict[str, object], name: str, float
 def test_every_option_of_the_function_is_held_against_the_reference() -> None:
     """A new field of `DecoderConfig` must either join `OPTIONS` or be named here."""
     tried = {name for options in OPTIONS for name in options}
-    no_function = {"dropout", "annotation_dropout", "initial_dropout", "attention"}
+    no_function = {"dropout", "annotation_dropout", "attention"}
     no_function |= {"annotation_window"}  # it needs a square grid: by hand below
     assert {field.name for field in fields(DecoderConfig)} == tried | no_function | set(SIZES)
 
@@ -246,18 +246,6 @@ def test_uniform_attention_is_the_soft_decoder_with_equal_energies(norm: str) ->
     torch.testing.assert_close(output.logits, even.logits)
     torch.testing.assert_close(output.beta, even.beta)
     assert output.alpha is None  # nothing to show
-
-
-def test_initial_dropout_takes_the_photo_out_of_the_start() -> None:
-    decoder = small_decoder(initial_dropout=0.5, dropout=0.0).train()
-    torch.manual_seed(0)
-    annotations = small_annotations()[:1].expand(200, -1, -1)
-    hidden, memory = decoder.start(annotations).memory
-    with_photo = decoder.eval().start(annotations).memory
-    without = decoder.start(torch.zeros_like(annotations)).memory
-    for part, full, empty in zip((hidden, memory), with_photo, without, strict=True):
-        seen, unseen = (part - full).abs().amax((1, 2)) < 1e-6, (part - empty).abs().amax((1, 2)) < 1e-6
-        assert bool((seen ^ unseen).all()) and 60 < seen.sum() < 140
 
 
 def test_dropout_keeps_the_mean_and_draws_every_value_by_itself() -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.settings import Count, CountOrNone, Share, ShareBelowOne, settings
+from show_attend_tell.settings import Count, CountOrNone, ShareBelowOne, settings
 
 LARGEST = 40.0  # of |2k| and |2q| in the attention, so that the product of their exponentials is finite in float32
 
@@ -92,7 +92,6 @@ class DecoderConfig(Config):
     annotation_window: Count = 1  # locations on a side of the window that each annotation is the mean of; 1: no window
     dropout: ShareBelowOne = 0.5  # on the initial-state layer, on h before the deep output, on the deep output
     annotation_dropout: ShareBelowOne = 0.0  # on whole channels, the same ones at every location of a photo
-    initial_dropout: Share = 0.0  # on the whole mean annotation of a photo, so that only attention sees the photo
 
     def __post_init__(self) -> None:
         if self.annotation_window % 2 == 0:

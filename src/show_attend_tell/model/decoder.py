@@ -121,8 +121,6 @@ class AttentionDecoder(Decoder):
             annotations = annotations.mean(1, keepdim=True)  # one location, so that α is 1 there
         if self.config.annotation_window > 1:
             annotations = windowed(annotations, self.config.annotation_window)
-        if self.training and self.config.initial_dropout:
-            mean = mean * (torch.rand(len(mean), 1, device=mean.device) >= self.config.initial_dropout)
         if self.initial is not None:
             mean = self.dropout(torch.relu(self.initial(mean)))
         hidden, memory = torch.tanh(self.initial_hidden(mean)), torch.tanh(self.initial_memory(mean))

@@ -15,7 +15,6 @@ from show_attend_tell.model.config import Config, DecoderConfig
 from show_attend_tell.settings import Amount, Count, CountOrNone, Rate, Share, ShareBelowOne, read_setting, settings
 from show_attend_tell.training import RunOptions
 from show_attend_tell.training.losses import HardObjective, SoftObjective
-from show_attend_tell.training.self_critical import SelfCritical
 from show_attend_tell.vision.encoder import Encoder
 
 
@@ -30,8 +29,6 @@ class TrainingConfig:
     decoder: Config = field(default_factory=DecoderConfig)
     soft: SoftObjective = field(default_factory=SoftObjective)
     hard: HardObjective = field(default_factory=HardObjective)
-    maximize: Literal["likelihood", "cider"] = "likelihood"  # of true captions, or of captions that the decoder draws
-    self_critical: SelfCritical = field(default_factory=SelfCritical)  # how CIDEr is maximized
 
     minimum_count: Count = 1  # words seen less often in training captions become unknown
     vocabulary_size: Count = 10_000

@@ -34,7 +34,6 @@ from show_attend_tell.training.data import (
 )
 from show_attend_tell.training.losses import HardObjective, Loss, word_losses
 from show_attend_tell.training.selection import nats_a_word, scores_of, validation_captions
-from show_attend_tell.training.self_critical import CaptionRewards
 from show_attend_tell.training.state import (
     UNREADABLE,
     Counters,
@@ -104,9 +103,6 @@ class Trainer:
         else:  # Graves' centred RMSProp with the authors' program's constants
             self.optimizer = torch.optim.RMSprop(groups, alpha=0.95, eps=1e-2, momentum=0.9, centered=True)
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
-        self.rewards = (
-            CaptionRewards(config.self_critical, data.captions, data.weights) if config.maximize == "cider" else None
-        )
         self.text_corpus = of_one_length([("", words) for words in data.text_corpus], range(len(data.text_corpus)))
         self.batches_an_epoch = len(self.batches(0))
         self.epoch = self.batch = self.taken = 0  # epochs finished, batches of this one taken, batches taken in all
@@ -124,8 +120,7 @@ class Trainer:
 
     def compiling_pays(self) -> bool:
         """Whether compiled loops, which take up to a minute to compile, save more than that."""
-        captions = 1 if self.rewards is None else self.config.self_critical.samples  # of each photo of a batch
-        long = self.config.epochs * self.batches_an_epoch * captions >= LONG_TRAINING
+        long = self.config.epochs * self.batches_an_epoch >= LONG_TRAINING
         return long and self.device.type == "cpu" and kernels.can_compile()
 
     def progress(self) -> float:
@@ -233,12 +228,9 @@ class Trainer:
         return {name: value / number for name, (value, number) in sums.items() if number}
 
     def batches(self, seed: int) -> list[list[int]]:
-        """One epoch's mini-batches: numbers of captions or, where captions are rewarded, of photos."""
-        size = self.config.batch_size
-        if self.rewards is not None:
-            return self.rewards.batches(size, seed)
+        """One epoch's mini-batches: numbers of captions."""
         of = batches if self.data.encoder is None else batches_of_photos
-        return of(self.data.captions, size, seed, self.data.weights)
+        return of(self.data.captions, self.config.batch_size, seed, self.data.weights)
 
     def one_batch(self, indices: list[int]) -> dict[str, float]:
         """One step of the optimizer."""
@@ -264,8 +256,6 @@ class Trainer:
 
     def loss_of(self, indices: list[int]) -> Loss:
         """The loss of a mini-batch. If several ranks share it, the mean of their losses is the loss of all of it."""
-        if self.rewards is not None:
-            return self.reward(indices, self.rewards)
         loss = self.likelihood(indices) if self.data.encoder is None else self.likelihood_of_photos(indices)
         if not self.text_corpus or not self.config.text_weight:
             return loss
@@ -275,25 +265,6 @@ class Trainer:
     def own_dropout(self, *what: int) -> AbstractContextManager[None]:
         """Dropout of this rank's own, see `ranks.own_dropout`."""
         return ranks.own_dropout(self.device, self.config.seed, self.taken, *what)
-
-    def reward(self, photos: list[int], rewards: CaptionRewards) -> Loss:
-        """The loss of captions that the decoder draws for photos, and of true captions too if they have a weight."""
-        part = ranks.part_of(len(photos))
-        annotations = self.annotations([rewards.names[photo] for photo in photos], part.rows)
-        with self.autocast, self.own_dropout(0):
-            loss = rewards.loss(
-                self.decoder,
-                self.forward,
-                annotations,
-                photos,
-                generator=self.generator,
-                word_scores=self.kernels.word_scores,
-            )
-        loss = Loss(part.share * loss.total, loss.watch)
-        if not self.config.self_critical.likelihood_weight:
-            return loss
-        true = self.likelihood(rewards.true_captions(len(photos), self.generator))
-        return Loss(loss.total + self.config.self_critical.likelihood_weight * true.total, {**true.watch, **loss.watch})
 
     def likelihood_of_photos(self, indices: Sequence[int]) -> Loss:
         """The loss of training captions of any lengths while the encoder is trained, which encodes each photo once."""

@@ -214,8 +214,6 @@ def check_settings(plan: TrainingPlan) -> None:
     config = plan.config
     if plan.tensorboard:
         summary_writer()
-    if plan.text_corpus is not None and config.maximize == "cider":
-        raise SatError("maximize is cider, which rewards captions of photos: leave out the captions without photos")
     if config.visual_ngrams and config.decoder.attention == "none":
         raise SatError("visual_ngrams is on, and without attention only the mean annotation is kept: leave it off")
     if isinstance(config.decoder, DecoderConfig):

@@ -26,7 +26,7 @@ from show_attend_tell.vision import encoder as encoders
 
 PAPERS_ENCODER = "vgg19"
 # Settings of a decoder that say how it learns, not which weights it has. A model may start from one with other ones.
-FREE = {"attention", "annotation_window", "dropout", "annotation_dropout", "initial_dropout", "embedding_dropout"}
+FREE = {"attention", "annotation_window", "dropout", "annotation_dropout", "embedding_dropout"}
 
 
 @dataclass(frozen=True)

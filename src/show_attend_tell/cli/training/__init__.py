@@ -15,7 +15,7 @@ training_options = options(
         "preset_name",
         default="flickr8k",
         show_default=True,
-        help="Settings to start from: paper, flickr8k, flickr8k-cider, flickr30k, coco, scenes or a file of sat tune.",
+        help="Settings to start from: paper, flickr8k, flickr30k, coco, scenes or a file of sat tune.",
     ),
     click.option(
         "--attention",

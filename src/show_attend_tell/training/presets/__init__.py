@@ -12,12 +12,11 @@ from show_attend_tell.files import read_object
 from show_attend_tell.messages import shorten
 from show_attend_tell.model.registry import config_class
 from show_attend_tell.training.config import TrainingConfig, changed
-from show_attend_tell.training.presets import coco, flickr8k, flickr8k_cider, flickr30k, paper, scenes
+from show_attend_tell.training.presets import coco, flickr8k, flickr30k, paper, scenes
 
 PRESETS = {
     "paper": paper,
     "flickr8k": flickr8k,
-    "flickr8k-cider": flickr8k_cider,
     "flickr30k": flickr30k,
     "coco": coco,
     "scenes": scenes,
