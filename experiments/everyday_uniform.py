@@ -21,7 +21,6 @@ from stages import reporting
 
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.files import read_object
-from show_attend_tell.metrics.comparison import compare
 
 NAME = "everyday-uniform"
 
@@ -62,8 +61,7 @@ def compared(dataset: Dataset, way: str, folder: Path = results.RESULTS) -> str:
     ending = f"{dataset.name}-test{way}"
     control = results.kept([f"{NAME}-{seed}-{ending}" for seed in shipped.SEEDS], None, folder)
     systems = {"uniform α": control, "everyday-soft": tables.of_all_seeds("everyday-soft", ending, folder)}
-    found = {title: [results.evaluation(name, dataset, folder) for name in names] for title, names in systems.items()}
-    return f"## {dataset.name}, {WAYS[way]}\n\n{compare(found, show=False).to_markdown()}"
+    return f"## {dataset.name}, {WAYS[way]}\n\n{results.compared(systems, dataset, folder)}"
 
 
 @reporting

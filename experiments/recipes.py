@@ -6,8 +6,7 @@
     python experiments/recipes.py flickr8k/ runs/ --write           # train nothing, write what is kept
 
 - The *fair pair*: soft attention with the hard model's windows, crops and missing gate, so that the two differ only in
-  the attention mode and in what is minimized. Hard attention is called as good if the 95 % intervals of its
-  differences, over photos and seeds, exclude the differences of `MARGINS`.
+  the attention mode and in what is minimized.
 - The paper's own recipe (preset `paper`), soft, soft with λ = 0, and hard, once each.
 - EfficientNet-Lite2 instead of VGG-19: soft attention, its control with uniform α, and hard attention.
 
@@ -28,10 +27,8 @@ from shipped import Training
 
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.files import read_object, read_text, write_text
-from show_attend_tell.metrics.comparison import METRICS, Comparison, Difference, compare
 
 DOCUMENT = Path(__file__).parent / "notes" / "recipes.md"
-MARGINS = {"bleu_4": 1.0, "cider": 3.0}  # differences, ×100, that must be excluded before two models are as good
 RERANKED = "-reranked"  # the end of an evaluation's name with the reranker; the others are without it
 ALONE = ("--set", "visual_ngrams=false")
 ENCODER = ("--encoder", "efficientnet-lite2-1280")
@@ -125,54 +122,10 @@ def seeds_of(names: Sequence[str]) -> str:
     return f", {len(names)} seeds" if len(names) > 1 else ""
 
 
-def compared(first: str, second: str, dataset: Dataset, folder: Path = results.RESULTS) -> Comparison:
-    """The second recipe minus the first, over photos and seeds, from what is kept."""
-    systems = {
-        RECIPES[name].title: [results.evaluation(each, dataset, folder) for each in kept(name, folder)]
-        for name in (first, second)
-    }
-    return compare(systems, show=False)
-
-
-def verdict(one: Difference) -> str:
-    """Whether a difference is shown to be smaller than its margin, in words."""
-    lies = "lies within" if within(one) else "goes beyond"
-    figures = f"{one.difference:+.2f} [{one.low:+.2f}, {one.high:+.2f}]".replace("-", "−")
-    return f"{METRICS[one.metric]} {figures}: the interval {lies} ±{MARGINS[one.metric]:g}"
-
-
-def within(one: Difference) -> bool:
-    """Whether the whole interval of a difference is inside of its margin."""
-    return -MARGINS[one.metric] < one.low and one.high < MARGINS[one.metric]
-
-
-def equivalence(comparison: Comparison) -> list[str]:
-    """What the differences of two models show, a line for each of `MARGINS` and one for both."""
-    (found,) = comparison.differences.values()
-    by_metric = {one.metric: one for one in found}
-    chosen = [by_metric[metric] for metric in MARGINS]
-    if all(map(within, chosen)):
-        conclusion = "So hard attention is as good as soft attention here."
-    elif all(one.high < 0 for one in chosen):
-        conclusion = "So hard attention is worse than soft attention here."
-    else:
-        conclusion = "So it is not shown that hard attention is as good as soft attention."
-    return [*(f"- {verdict(one)}." for one in chosen), "", conclusion]
-
-
-def fair(dataset: Dataset, folder: Path = results.RESULTS) -> str:
-    """Hard against soft attention with the same settings, if both are kept."""
-    if not (kept("soft-as-hard", folder) and kept("hard", folder)):
-        return ""
-    comparison = compared("soft-as-hard", "hard", dataset, folder)
-    return "\n".join([comparison.to_markdown(), *equivalence(comparison)]) + "\n"
-
-
-def encoders(dataset: Dataset, folder: Path = results.RESULTS) -> str:
-    """Soft attention against its control on another encoder, if both are kept."""
-    if not (kept("efficientnet-uniform", folder) and kept("efficientnet-soft", folder)):
-        return ""
-    return compared("efficientnet-uniform", "efficientnet-soft", dataset, folder).to_markdown()
+def compared(first: str, second: str, dataset: Dataset, folder: Path = results.RESULTS) -> str:
+    """The second recipe minus the first, over photos and seeds, if both are kept."""
+    systems = {RECIPES[name].title: kept(name, folder) for name in (first, second)}
+    return results.compared(systems, dataset, folder)
 
 
 def scores(folder: Path = results.RESULTS) -> str:
@@ -191,8 +144,8 @@ def finish(data: Path, output: Path) -> None:
     keep(output)
     dataset = read_dataset(data)
     made: dict[str, Callable[[], str]] = {
-        "fair": partial(fair, dataset),
-        "encoders": partial(encoders, dataset),
+        "fair": partial(compared, "soft-as-hard", "hard", dataset),
+        "encoders": partial(compared, "efficientnet-uniform", "efficientnet-soft", dataset),
         "scores": scores,
     }
     write_text(DOCUMENT, tables.with_tables(read_text(DOCUMENT), made, "recipes"))

@@ -22,6 +22,7 @@ from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write, list_of_objects, read_object, read_text, write_text
 from show_attend_tell.metrics.caption_files import EvaluationFile
+from show_attend_tell.metrics.comparison import compare
 
 RESULTS = Path(__file__).parent / "results"
 ABLATION, EVIDENCE = RESULTS / "ablation", RESULTS / "evidence"
@@ -113,6 +114,17 @@ def evaluation(name: str, dataset: Dataset, folder: Path = RESULTS) -> Evaluatio
             for example in dataset.split("test")
         },
     )
+
+
+def compared(systems: Mapping[str, Sequence[str]], dataset: Dataset, folder: Path = RESULTS) -> str:
+    """Systems minus the first one, over photos and seeds, as a table; nothing where evaluations of one are not kept.
+
+    ``systems`` are the names of each system's evaluations, by its title.
+    """
+    if len(systems) < 2 or not all(systems.values()):
+        return ""
+    found = {title: [evaluation(name, dataset, folder) for name in names] for title, names in systems.items()}
+    return compare(found, show=False).to_markdown()
 
 
 def command(evaluation: Mapping[str, Any]) -> str:

@@ -38,7 +38,6 @@ from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.files import read_object, read_text, write_text
 from show_attend_tell.metrics.bootstrap import RESAMPLES, Array, draw, interval
-from show_attend_tell.metrics.comparison import compare
 from show_attend_tell.training.selection import choose_generation
 from show_attend_tell.vision.encoder import load_encoder
 from show_attend_tell.vision.feature_cache import default_cache
@@ -264,14 +263,9 @@ def runs_table(folder: Path = results.RESULTS) -> str:
 
 def attention_over(dataset: Dataset, without: str, folder: Path = results.RESULTS) -> str:
     """Systems with attention minus one without, over photos and seeds."""
-    names = [name for name in (without, *ATTENTION) if kept(name, folder)]
-    if without not in names or len(names) == 1:
-        return ""
-    compared = {
-        SYSTEMS[name].title: [results.evaluation(each, dataset, folder) for each in kept(name, folder)]
-        for name in names
-    }
-    return compare(compared, show=False).to_markdown()
+    systems = {SYSTEMS[name].title: kept(name, folder) for name in (without, *ATTENTION)}
+    with_rows = {title: names for title, names in systems.items() if names or title == SYSTEMS[without].title}
+    return results.compared(with_rows, dataset, folder)
 
 
 def by_length(dataset: Dataset, folder: Path = results.RESULTS) -> str:
