@@ -50,8 +50,8 @@ SLOTS = ("noun", "verb", "color")
 TEMPLATES = 150
 CANDIDATES = 6  # words of a kind that may fill a slot
 BEAM_SIZE = 8
-WEIGHTS = (0.25, 0.5, 0.75, 1.0)  # λ, tried on val
-PENALTIES = (0.0, 0.5, 1.0)  # γ, tried on val
+WEIGHTS = (0.5, 1.0, 1.5, 2.0)  # λ, tried on val
+PENALTIES = (0.5, 1.0, 1.5, 2.0)  # γ, tried on val
 
 Template = tuple[int | str, ...]  # word ids, and the kinds of slots; the end token is the last
 

@@ -66,6 +66,12 @@ def test_bleu_of_a_copy_is_100() -> None:
     assert bleu([caption], [[["a"], caption]]) == pytest.approx((100, 100, 100, 100), abs=1e-5)
 
 
+def test_bleu_without_brevity_penalty_is_that_of_the_precisions() -> None:
+    captions, references = [["a", "dog"]], [[["a", "dog", "runs", "in", "snow"]]]
+    assert bleu(captions, references)[0] == pytest.approx(100 * math.exp(1 - 5 / 2))
+    assert bleu(captions, references, brevity=False)[:2] == pytest.approx([100, 100])
+
+
 def test_bleu_takes_the_shorter_of_two_references_as_close() -> None:
     assert _bleu_counts([["a"] * 5], [[["b"] * 7, ["b"] * 3, ["b"] * 11]])[0, 9] == 3
 
