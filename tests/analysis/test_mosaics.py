@@ -195,19 +195,24 @@ def test_the_page_has_the_share_of_each_quarter_at_each_word(
     (tmp_path / "page.html").write_text(mosaic_page(counted, [one.photos for one in drawn], title="mosaics"))
     assert encoded == [1] * 6
     photos, known = shown(tmp_path / "page.html"), captioner.checkpoint.vocabulary
-    shares = []
+    shares: dict[str, list[float]] = {"attention": [], "evidence": []}
     for mosaic, photo in zip(drawn, photos, strict=True):
         assert photo["size"] == [800, 800] and len(photo["captions"]) == 4
         for quarter, caption in enumerate(photo["captions"]):
             about = caption["quarters"]
             assert about["own"] == quarter and caption["visible_box"] == [0, 0, 800, 800]
             assert about["names"] == [example.name for example in mosaic.photos]
-            assert np.sum(about["shares"], axis=1) == pytest.approx([1] * len(caption["words"]), abs=2e-4)
+            for shares_of_map in about["shares"].values():
+                assert np.sum(shares_of_map, axis=1) == pytest.approx([1] * len(caption["words"]), abs=2e-4)
             assert about["nouns"] == [step for step, _ in replace_quarter(mosaic, quarter).nouns(known)] != []
         about = photo["captions"][mosaic.quarter]["quarters"]
-        shares += [about["shares"][step][mosaic.quarter] for step in about["nouns"]]
-    measured = point_in_mosaics(captioner, examples, split="val", mosaics=6, show=False).maps["alpha"]["all"]
-    assert measured.words == len(shares) and np.mean(shares) == pytest.approx(measured.means["share"].value, abs=1e-4)
+        for name, found in shares.items():
+            found += [about["shares"][name][step][mosaic.quarter] for step in about["nouns"]]
+    measured = point_in_mosaics(captioner, examples, split="val", mosaics=6, show=False).maps
+    for name, title in (("attention", "alpha"), ("evidence", "evidence")):
+        of_map = measured[title]["all"]
+        assert of_map.words == len(shares[name])
+        assert np.mean(shares[name]) == pytest.approx(of_map.means["share"].value, abs=1e-4)
 
 
 def replace_quarter(mosaic: Mosaic, quarter: int) -> Mosaic:

@@ -630,7 +630,7 @@ def mosaic() -> str:
         words = [*["the"] * own, f"man{own}", f"dog{own}"]
         peaks = [0] * (len(words) - 1) + [own]
         one = caption(words=words, attention=attention(*(corners[at] for at in peaks)), gate=None, source=None)
-        shares = [[0.94 if quarter == at else 0.02 for quarter in range(4)] for at in peaks]
+        shares = {"attention": [[0.94 if quarter == at else 0.02 for quarter in range(4)] for at in peaks]}
         quarters = {"own": own, "names": [f"{own}.jpg" for own in range(4)], "shares": shares, "nouns": [own, own + 1]}
         captions.append(pages.with_image(one.to_dict(), one.photo) | {"source": "mosaic 1", "quarters": quarters})
     return pages.captions_page(captions, title="a mosaic")
@@ -659,7 +659,7 @@ def test_one_caption_of_a_mosaic_is_shown_at_a_time(visit: Any) -> None:
     assert shown.count() == 1 and shown.get_attribute("aria-label") == "the the man2 dog2"
     word(page, "dog2", panel=2).click()
     assert bars(page) == ["2 %", "2 %", "94 %", "2 %"]
-    assert "94 % of α on its own photo" in reading(page)
+    assert "94 % of attention on its own photo" in reading(page)
     assert page.locator(".sat-shares:visible tr.sat-own").inner_text().startswith("lower left 2.jpg")
     assert page.locator(".sat-quarters:visible span").all_inner_texts() == bars(page)
     assert bright(overlay(page, 0.1, 5 / 6, panel=2)) and dark(overlay(page, *UPPER_LEFT, panel=2))
@@ -674,10 +674,11 @@ def test_nouns_of_one_photo_are_marked_with_its_share(visit: Any) -> None:
     page.get_by_role("radio", name="lower right").check()
     assert page.locator(".sat-mark:visible").all_text_contents() == ["", "", "", "2 %", "94 %"]
     assert (
-        "48 % of α on its own photo at the 2 marked nouns on average" in page.locator(".sat-facts:visible").inner_text()
+        "48 % of attention on its own photo at the 2 marked nouns on average"
+        in page.locator(".sat-facts:visible").inner_text()
     )
     heard = word(page, "dog3", panel=3).text_content()
-    assert heard.endswith("most attention at the lower right, peak α 0.900, 94 % of α on its own photo")
+    assert heard.endswith("most attention at the lower right, peak α 0.900, 94 % of attention on its own photo")
 
 
 def test_steps_lead_through_the_words_and_on_to_the_next_caption(visit: Any) -> None:

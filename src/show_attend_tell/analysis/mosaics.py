@@ -38,7 +38,7 @@ from show_attend_tell.data.datasets import Example
 from show_attend_tell.data.parts_of_speech import part_of_speech, singular
 from show_attend_tell.data.photos import Preprocessing, open_photo
 from show_attend_tell.errors import SatError
-from show_attend_tell.generation import photo_seed
+from show_attend_tell.generation import photo_seed, with_evidence
 from show_attend_tell.messages import plural, shorten
 from show_attend_tell.progress import Progress
 from show_attend_tell.settings import AttentionModeName
@@ -193,7 +193,6 @@ def own_mosaics(
     return [examples[start : start + 4] for start in range(0, len(examples), 4)]
 
 
-@torch.inference_mode()
 def mosaic_page(
     captioner: Captioner,
     mosaics: Sequence[Sequence[Example]],
@@ -204,8 +203,8 @@ def mosaic_page(
 ) -> str:
     """A page of mosaics of four photos each, on which the model reads the first caption of each photo.
 
-    For each word the page has the light over the mosaic and the share of α in each quarter. It marks the nouns that
-    tell the caption's photo apart. Where the light goes to another photo when another caption is read, attention
+    For each word the page has its evidence and α over the mosaic, and the share of each in each quarter. It marks the
+    nouns that tell the caption's photo apart. Where a map goes to another photo when another caption is read, it
     follows the words. ``attention_mode`` and ``seed`` are as in `point_in_mosaics`. Raises `SatError` for a caption
     without a word, and for a model without attention.
     """
@@ -228,9 +227,8 @@ def mosaic_page(
         for quarter, example in enumerate(photos):
             config = captioner.generation(attention_mode=attention_mode, seed=seed)
             hypothesis = captioner.explain_features(annotations, example.raw[0], config, own_seed)
-            caption = captioner.assemble([hypothesis], config, size=picture.size)
-            assert caption.attention is not None
-            alpha = caption.attention.reshape(len(caption.words), -1).astype(np.float64)  # (T, L)
+            hypotheses = with_evidence(captioner.backend, annotations, [hypothesis], config)
+            caption = captioner.assemble(hypotheses, config, size=picture.size)
             nouns = Mosaic(tuple(photos), quarter, tuple(caption.words)).nouns(known)
             found = caption.to_dict() | {
                 "source": f"mosaic {number}",
@@ -240,12 +238,23 @@ def mosaic_page(
                 "quarters": {
                     "own": quarter,
                     "names": [PurePath(each.name).name for each in photos],
-                    "shares": [[round(float(word @ part), 4) for part in inside] for word in alpha],
+                    "shares": {
+                        name: shares(maps, inside)
+                        for name, maps in (("attention", caption.attention), ("evidence", caption.evidence))
+                        if maps is not None
+                    },
                     "nouns": [step for step, _ in nouns],
                 },
             }
             read.append(with_image(found, picture, side=2 * SHOWN))
     return captions_page(read, title=title, cards={captioner.name: captioner.checkpoint.card(captioner.name)})
+
+
+def shares(maps: NDArray[np.float32], parts: Sequence[NDArray[np.float64]]) -> list[list[float]]:
+    """The share of each word's map (T, rows, columns), where it is positive, in each part; 0 for a dark map."""
+    light = maps.reshape(len(maps), -1).clip(0).astype(np.float64)
+    light /= np.maximum(light.sum(1, keepdims=True), 1e-12)
+    return [[round(float(word @ part), 4) for part in parts] for word in light]
 
 
 def _quarters(captioner: Captioner) -> list[NDArray[np.float64]]:

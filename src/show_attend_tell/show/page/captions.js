@@ -8,9 +8,9 @@
    text nodes.
 
    The image may be a mosaic: four photos, each a quarter of it. Its captions then have an entry quarters, {own, names,
-   shares, nouns}: the number of the photo that the caption is of, the names of the four photos, for each word the share
-   of α in each quarter, and the numbers of the words that are nouns of that photo alone. One caption of a mosaic is
-   shown at a time. */
+   shares, nouns}: the number of the photo that the caption is of, the names of the four photos, for evidence and for
+   attention the share of each word's map in each quarter, and the numbers of the words that are nouns of that photo
+   alone. One caption of a mosaic is shown at a time. */
 (() => {
   "use strict";
 
@@ -220,7 +220,7 @@
           onpointerenter: (event) => event.pointerType === "mouse" && show(index),
           onfocus: () => pin(index), onclick: () => pin(index),
         },
-        make("span", {}, word), bar, quarters && mark(index), make("span", { class: "sat-hidden" }),
+        make("span", {}, word), bar, quarters && make("span", { class: "sat-mark", "aria-hidden": "true" }), make("span", { class: "sat-hidden" }),
       );
     });
     const sentence = make(
@@ -263,7 +263,7 @@
       }
       if (gate && !(all && all.evident)) parts.push(`β ${gate[index].toFixed(2)}`);
       if (trust(index) !== null) parts.push(`confidence ${trust(index).toFixed(2)}${low(index) ? ": check this word" : ""}`);
-      if (quarters) parts.push(`${percent(quarters.shares[index][quarters.own])} of α on its own photo`);
+      if (quarters) parts.push(`${percent(share(index))} of ${mapped()} on its own photo`);
       return parts.join(", ") || "this model has no attention";
     }
 
@@ -275,23 +275,30 @@
         bar.hidden = full == null;
         bar.firstChild.style.height = `${Math.min(100, Math.max(4, 100 * full))}%`;
         button.querySelector(".sat-hidden").textContent = `: ${story(index)}`;
+        if (quarters && quarters.nouns.includes(index)) button.querySelector(".sat-mark").textContent = percent(share(index));
       });
+      if (divided) divided.show(current, mapped());
+      element.querySelector(".sat-own-photo")?.replaceChildren(`${onOwnPhoto()} · `);
       readout.replaceChildren(...reading());
     }
 
-    /** Below a noun of this photo alone: the share of α on its photo. */
-    function mark(index) {
-      const on = quarters.nouns.includes(index);
-      return make("span", { class: "sat-mark", "aria-hidden": "true" }, on ? percent(quarters.shares[index][quarters.own]) : "");
+    /** What is shown of a word of a mosaic, and the share of it on the caption's own photo. */
+    function mapped() {
+      return maps() && maps().evident ? "evidence" : "attention";
+    }
+
+    function share(index) {
+      return quarters.shares[mapped()][index][quarters.own];
+    }
+
+    function onOwnPhoto() {
+      const { nouns } = quarters, mean = nouns.reduce((sum, index) => sum + share(index), 0) / nouns.length;
+      const which = nouns.length === 1 ? "the marked noun" : `the ${nouns.length} marked nouns on average`;
+      return `${percent(mean)} of ${mapped()} on its own photo at ${which}`;
     }
 
     function facts() {
       const settings = caption.settings || {}, found = [];
-      if (quarters && quarters.nouns.length) {
-        const total = quarters.nouns.reduce((sum, index) => sum + quarters.shares[index][quarters.own], 0);
-        const nouns = quarters.nouns.length === 1 ? "the marked noun" : `the ${quarters.nouns.length} marked nouns on average`;
-        found.push(`${percent(total / quarters.nouns.length)} of α on its own photo at ${nouns}`);
-      }
       if (caption.note) found.push(caption.note);
       if (caption.log_probability != null) found.push(`log p ${number(caption.log_probability)}`);
       if (caption.confidence != null) found.push(`confidence ${caption.confidence.toFixed(2)}`);
@@ -301,7 +308,8 @@
       else if (settings.beam_size) found.push(settings.beam_size === 1 ? "greedy search" : `beam size ${settings.beam_size}`);
       if (settings.attention_mode && maps()) found.push(`attention mode: ${settings.attention_mode}`);
       if (cropped) found.push("striped: not seen by the model");
-      return make("p", { class: "sat-facts" }, found.join(" · "));
+      const own = quarters && quarters.nouns.length ? make("span", { class: "sat-own-photo" }) : null;
+      return make("p", { class: "sat-facts" }, own, found.join(" · "));
     }
 
     function others() {
@@ -350,7 +358,7 @@
       current = index;
       buttons.forEach((button, other) => button.classList.toggle("sat-on", other === index));
       readout.replaceChildren(...reading());
-      if (divided) divided.show(index);
+      if (divided) divided.show(index, mapped());
       redraw(true);
     }
 
@@ -367,7 +375,7 @@
       const how = "Point at a word, tap it, or use the arrow keys.";
       if (all.evident) return [`${how} Bright places spoke for the word; the bar below a word is its strongest evidence.`];
       const bar = gate ? " The bar below a word is its β: how much the word relied on the photo." : "";
-      const lacks = view.shown === "evidence" && !quarters ? " This caption has no evidence, so attention is shown." : "";
+      const lacks = view.shown === "evidence" ? " This caption has no evidence, so attention is shown." : "";
       return [`${how}${lacks} α is a location’s share of the attention before the word was chosen.${bar}`];
     }
 
@@ -445,7 +453,7 @@
     };
   }
 
-  /** How α is divided between the four photos of a mosaic: over the picture, and as bars beside it. */
+  /** How a word's map is divided between the four photos of a mosaic: over the picture, and as bars beside it. */
   function division({ own, names, shares }) {
     const ofOwn = (quarter) => (quarter === own ? "sat-own" : null);
     const labels = QUARTERS.map((_, quarter) => make("span", { class: ofOwn(quarter) }));
@@ -456,10 +464,10 @@
     return {
       over: make("div", { class: "sat-quarters", "aria-hidden": "true" }, labels),
       bars: make("div", { class: "sat-shares" },
-        make("table", {}, make("caption", {}, "α in each quarter; the line is chance, 25 %"), make("tbody", {}, rows))),
-      show(index) {
+        make("table", {}, make("caption", {}, "Share in each quarter; the line is chance, 25 %"), make("tbody", {}, rows))),
+      show(index, kind) {
         QUARTERS.forEach((_, quarter) => {
-          const share = index === null ? null : shares[index][quarter];
+          const share = index === null ? null : shares[kind][index][quarter];
           labels[quarter].textContent = share === null ? "" : percent(share);
           values[quarter].textContent = share === null ? "–" : percent(share);
           fills[quarter].style.width = `${100 * (share ?? 0)}%`;
@@ -563,8 +571,8 @@
 
   const ABOUT = "Four photos share one picture, and the model sees them at once. It is given a caption of one of them, word by "
     + "word (teacher forcing). The attention of a word comes before the word is given, so only the words before it can lead "
-    + "to the right photo. Uniform attention puts 25 % on each quarter. A percentage below a word is the share on the right "
-    + "photo, at nouns that no other photo’s captions have.";
+    + "to the right photo. Evidence knows the word. A uniform map has 25 % on each quarter. A percentage below a word is the "
+    + "share on the right photo, at nouns that no other photo’s captions have.";
 
   // All together
 
