@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from show_attend_tell.backends.torch import TorchBackend, build_decoder, decoder_weights
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.datasets import Dataset, Example, read_dataset
 from show_attend_tell.data.vocabulary import Vocabulary
@@ -186,7 +187,8 @@ def by_reranker(train: Captions, seen: Sequence[Tensor], words: int, *, show: bo
 def examine(dataset: Dataset, model: Path, *, cache: Path, show: bool = True) -> dict[str, Any]:
     """What each part of a trained model is worth on val.
 
-    - ``nats``: −log p a word of the language model, with no words to say, with the detected and with the true ones;
+    - ``nats``: −log p a word of the language model, with no words to say, with the detected and with the true ones; and
+      that of `flickr8k-soft`, with the photo, and with the mean annotations of all training photos instead;
     - ``scores``: those of its captions, with the detected words and with the true ones.
     """
     checkpoint = Checkpoint.load(model)
@@ -196,10 +198,15 @@ def examine(dataset: Dataset, model: Path, *, cache: Path, show: bool = True) ->
     decoder.load_state_dict(trained.state_dict())
     encoder, val = checkpoint.encoder.load(load_encoder, str(model)), dataset.split("val")
     captions = encoded(val, vocabulary)
-    found = detected(trained.detectors, annotations_of(dataset, "val", encoder, cache, show=show))
+    seen = annotations_of(dataset, "val", encoder, cache, show=show)
+    found = detected(trained.detectors, seen)
     true = CERTAIN * (2 * present([*captions.values()], found.shape[1]) - 1)
     known = {"no words": torch.full_like(true, -CERTAIN), "detected words": found, "true words": true}
-    nats = {name: round(nats_a_word(decoder, captions, logits), 3) for name, logits in known.items()}
+    nats = {name: nats_a_word(decoder, captions, logits[:, None]) for name, logits in known.items()}
+    soft = build_decoder(Checkpoint.load(SHIPPED / "flickr8k-soft")).eval()
+    usual = annotations_of(dataset, "train", encoder, cache, show=show).float().mean(0)
+    nats["flickr8k-soft"] = nats_a_word(soft, captions, seen)
+    nats["flickr8k-soft without the photo"] = nats_a_word(soft, captions, usual.expand(len(seen), -1, -1))
     scores = {}
     for name in ("detected words", "true words"):
         logits, entries = known[name], []
@@ -218,19 +225,19 @@ def examine(dataset: Dataset, model: Path, *, cache: Path, show: bool = True) ->
         scores[name] = {each: round(corpus[each] or 0.0, 1) for each in SHOWN}
     return {
         "mean_average_precision": checkpoint.training.get("mean_average_precision"),
-        "nats": nats,
+        "nats": {name: round(value, 3) for name, value in nats.items()},
         "scores": scores,
     }
 
 
 @torch.inference_mode()
 def nats_a_word(decoder: Decoder, captions: Captions, features: Tensor) -> float:
-    """−log p a word, of the end token too and not of unknown words, of captions of photos with features (N, W)."""
+    """−log p a word, of the end token too and not of unknown words, of captions of photos with features (N, L, D)."""
     total = words = 0.0
     for of_photo, row in zip(captions.values(), features, strict=True):
         for caption in of_photo:
             forced = torch.tensor([caption])
-            log_p = word_log_probabilities(teacher_forcing(decoder, row[None, None], forced).logits, forced)[0, 0]
+            log_p = word_log_probabilities(teacher_forcing(decoder, row[None], forced).logits, forced)[0, 0]
             known = forced[0] != Vocabulary.UNKNOWN
             total, words = total - float(log_p[known].sum()), words + float(known.sum())
     return total / words

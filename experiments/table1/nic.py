@@ -29,7 +29,6 @@ class NicConfig(BaselineConfig):
     system = "Google NIC (Vinyals et al., 2014)"
     hidden_size: Count = 512  # n
     forget_bias: float = 1.0  # what f's b starts at
-    sees_photo: bool = True  # false: the control that writes captions without the photo, from the captions alone
 
 
 class Nic(Baseline):
@@ -49,7 +48,7 @@ class Nic(Baseline):
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
         """m and c after one step over the photo, from zero; nothing is said after that step."""
-        mean = self.mean_annotation(annotations) * float(self.config.sees_photo)
+        mean = self.mean_annotation(annotations)
         photo = self.photo_as_word(mean)  # x_{−1} (B, 1, m)
         nothing = zeros(photo, paths, self.config.hidden_size)
         gates = self.gates_from_input(photo).expand(-1, paths, -1)

@@ -160,14 +160,6 @@ def test_nic_forgets_little_at_first() -> None:
     assert decoder.gates_from_input.bias.tolist() == [*[0] * 13, *[1] * 13, *[0] * 26]
 
 
-def test_nic_without_the_photo_has_the_captions_alone() -> None:
-    decoder, annotations, captions = small_baseline("nic", sees_photo=False), small_annotations(), small_captions()
-    logits = teacher_forcing(decoder, annotations, captions).logits
-    assert torch.equal(teacher_forcing(decoder, 2 * annotations + 1, captions).logits, logits)
-    other = teacher_forcing(decoder, annotations, captions.flip(1)).logits
-    assert not torch.allclose(other[:, :, 1:], logits[:, :, 1:])
-
-
 # As any decoder
 
 

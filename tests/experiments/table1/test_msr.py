@@ -118,7 +118,7 @@ def test_before_its_training_it_is_a_smoothed_4_gram_model(float64: None) -> Non
     # the context (4) has 3 words of 2 kinds after it in training, and all are 17 words of 7 kinds
     of_9 = (4 + SMOOTHING * 7 / K) / (17 + SMOOTHING * 7)
     assert model.share(9, (4,)) == pytest.approx((3 + SMOOTHING * 2 * of_9) / (4 + SMOOTHING * 2))
-    nothing = torch.full((1, DETECTED), -99.0)
+    nothing = torch.full((1, 1, DETECTED), -99.0)
     found = nats_a_word(told, {"photo": [caption]}, nothing)
     assert found == pytest.approx(-np.log(shares).mean(), abs=1e-6)
 
