@@ -26,7 +26,7 @@ from show_attend_tell.analysis.ablation.occlusion import VARIANTS
 from show_attend_tell.analysis.ablation.result import SHOWN as CLASSES
 from show_attend_tell.analysis.ablation.run import SEARCHED
 from show_attend_tell.analysis.evidence import HIDDEN, MAPS, PARTS
-from show_attend_tell.checkpoint.hub import SHIPPED
+from show_attend_tell.checkpoint.hub import SHIPPED, shipped_size
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_object, read_text, write_text
 
@@ -62,8 +62,7 @@ def models(folder: Path = results.RESULTS) -> str:
     lines[1] = "| --- | ---: | --- | ---: | ---: |"
     for name in ("everyday-soft", "everyday-hard", "flickr8k-soft", "flickr8k-hard"):
         purpose = read_object(SHIPPED / name / "config.json", "training")["training"]["purpose"]
-        size = sum(file.stat().st_size for file in (SHIPPED / name).iterdir())
-        cells = [f"`{name}`", f"{size / 1e6:.1f} MB", purpose]
+        cells = [f"`{name}`", f"{shipped_size(name) / 1e6:.1f} MB", purpose]
         own = f"{name}-flickr8k-test" if name.startswith("everyday") else f"{name}-test"
         for kept in (f"{name}-coco-test", own):
             cells.append(mean([results.read(kept, folder)["cider"]]) if kept in results.names(folder) else "–")

@@ -47,7 +47,7 @@ from table1 import msr_training, templates
 DOCUMENTS = [results.RESULTS.parent / "notes" / name for name in ("table1.md", "table1-runs.md")]
 PLUGIN = ("--plugin", os.path.relpath(Path(__file__).parent))
 RUN_ORDER = (
-    *("retrieval", "brnn", "m_rnn", "log_bilinear", "cmu_msr", "templates", "msr", "lrcn", "nic-plain", "nic"),
+    *("retrieval", "brnn", "m_rnn", "log_bilinear", "cmu_msr", "templates", "msr", "lrcn", "nic"),
     *("uniform", "plain", "soft", "soft-as-paper", "hard", "hard-as-paper", "nic-ensemble"),
 )
 SECOND_STAGE = ("--epochs", "3", "--set", "learning_rate=5e-4", "--set", "scheduled_sampling=0.3")
@@ -87,8 +87,7 @@ NOT_THERE = "–"
 SYSTEMS = {  # in the table's order; the name is that of the decoder or of the training in `shipped.py`
     "retrieval": System("Retrieval: consensus caption", NOT_THERE),
     "templates": System("Templates filled with detected words", NOT_THERE, "all locations"),
-    "nic-ensemble": System("Google NIC †Σ, three first stages", "63 / 41 / 27"),
-    "nic-plain": System("Google NIC, first stage alone", NOT_THERE, seeds=shipped.SEEDS),
+    "nic-ensemble": System("Google NIC †Σ, three seeds", "63 / 41 / 27"),
     "nic": System("Google NIC, single", NOT_THERE, seeds=shipped.SEEDS),
     "lrcn": System("LRCN, one layer", NOT_THERE, seeds=shipped.SEEDS),
     "log_bilinear": System("Log Bilinear °", "65.6 / 42.4 / 27.7 / 17.7 / 17.31", seeds=(1,)),
@@ -133,9 +132,7 @@ def stages_of(name: str, data: Path, output: Path, seeds: Sequence[int]) -> list
         return [Stage(f"evaluate {files[0].stem}", files[0].exists, make)]
     plugin = PLUGIN if name.partition("-")[0] in results.BASELINES else ()
     if name == "nic-ensemble":
-        return [
-            stages.evaluation(data, [output / each for each in runs("nic-plain")], files[0], "test", lambda: plugin)
-        ]
+        return [stages.evaluation(data, [output / each for each in runs("nic")], files[0], "test", lambda: plugin)]
     if name == "templates":
         start = output / "msr-1"
         make = partial(templates.main, [str(data), str(start), "--json", str(files[0])])

@@ -206,7 +206,7 @@ def examine(dataset: Dataset, model: Path, *, cache: Path, show: bool = True) ->
     soft = build_decoder(Checkpoint.load(SHIPPED / "flickr8k-soft")).eval()
     usual = annotations_of(dataset, "train", encoder, cache, show=show).float().mean(0)
     nats["flickr8k-soft"] = nats_a_word(soft, captions, seen)
-    nats["flickr8k-soft without the photo"] = nats_a_word(soft, captions, usual.expand(len(seen), -1, -1))
+    nats["flickr8k-soft on the mean photo"] = nats_a_word(soft, captions, usual.expand(len(seen), -1, -1))
     scores = {}
     for name in ("detected words", "true words"):
         logits, entries = known[name], []

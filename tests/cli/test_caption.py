@@ -255,7 +255,7 @@ def test_a_photo_s_name_may_be_no_utf8(photos: Path, model: Path, tmp_path: Path
         assert json.loads(text)[0]["source"] == str(odd)
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/f\xff"))
     output = sat("caption", photos / "photo1.png", "--model", model, "--save-maps", folder).stdout
-    assert f"1 picture of what spoke for each word: {tmp_path}/f\\udcff/" in output
+    assert f"1 picture of what supported each word: {tmp_path}/f\\udcff/" in output
 
 
 def test_links_are_written_through(photos: Path, model: Path, tmp_path: Path) -> None:

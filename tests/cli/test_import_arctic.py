@@ -31,7 +31,7 @@ def test_an_imported_model_is_a_model(files: Files, photos: Path, data: Path, tm
     output = tmp_path / "imported"
     printed = sat("import-arctic", *files, "--output", output, *WEIGHTS).stdout.splitlines()
     assert printed == [
-        f"{output}: soft attention; LSTM of 13, words of 7, attention of 11; 23 words",
+        f"{output}: soft attention; LSTM of 13, embeddings of 7, attention of 11; 23 words",
         "For photos, it needs the authors' encoder: add --encoder-weights authors-1",
     ]
     card = (output / "README.md").read_text(encoding="utf-8")

@@ -100,7 +100,8 @@ def training_lines(training: Mapping[str, Any], attention: str) -> list[str]:
     for name, value in training.items():
         if name in metrics:
             metric, how = metrics[name]
-            title = f"Best {metric} on val of each beam" + (f" ({how})" if how else "")
+            each = " of each beam" if len(value) > 1 else ""
+            title = f"Best {metric} on val{each}" + (f" ({how})" if how else "")
             value = "; ".join(f"{how}: {score}" for how, score in value.items())
         elif name == "without_reranker":
             title = "Best on val without the reranker"
@@ -108,7 +109,7 @@ def training_lines(training: Mapping[str, Any], attention: str) -> list[str]:
             metric, score = metrics[key][0], value[key]
             value = f"beam size {value['beam_size']}, length penalty {value['length_penalty']:g} ({metric} {score})"
         else:
-            title = name.replace("_", " ").capitalize()
+            title = "Best epoch" if name == "epochs" else name.replace("_", " ").capitalize()
             value = f"`{value}`" if name.startswith("stage_") else value
         if name not in ("settings", "purpose"):
             lines.append(f"- {title}: {value}")
@@ -140,7 +141,7 @@ def score_lines(scores: Mapping[str, Any]) -> list[str]:
     lines = ["| split | " + " | ".join(SHOWN.values()) + " |", "| --- |" + " ---: |" * len(SHOWN)]
     made: dict[str, list[str]] = {}  # what was scored, by how it was made
     for split, found in scores.items():
-        for kind, suffix in (("with brevity penalty", ""), ("without it", "_no_brevity")):
+        for kind, suffix in (("brevity penalty", ""), ("no brevity penalty", "_no_brevity")):
             cells = [found.get(name + suffix if name.startswith("bleu") else name) for name in SHOWN]
             lines.append(f"| {split}, {kind} | " + " | ".join("–" if c is None else f"{c:.1f}" for c in cells) + " |")
         numbers = ("beam_size", "length_penalty", "rerank_weight", "rare_word_exponent")

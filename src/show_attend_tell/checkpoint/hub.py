@@ -11,6 +11,14 @@ SHIPPED = Path(__file__).parent / "models"
 DEFAULT_MODEL = "everyday-soft"  # of every command that is given none
 
 
+def shipped_size(name: str) -> int:
+    """The bytes of a shipped model, those of its reranker included, which may lie beside it (`shared_arrays`)."""
+    files, shared = [*(SHIPPED / name).iterdir()], SHIPPED / f"{name.rpartition('-')[0]}-ngrams"
+    if shared.is_dir() and not (SHIPPED / name / "ngrams.safetensors").exists():
+        files += shared.iterdir()
+    return sum(file.stat().st_size for file in files)
+
+
 def absolute(folder: str | os.PathLike[str]) -> Path:
     """The folder's absolute path, which ends in the folder's name. The path "." does not."""
     return Path(os.path.abspath(folder))

@@ -24,7 +24,7 @@ EXAMPLES = """
 \b
 Examples:
   sat caption dog.jpg                                a caption
-  sat caption photos/ --html captions.html           a page that shows what spoke for each word
+  sat caption photos/ --html captions.html           a page that shows what supported each word
   sat train photos/ --output my-model                a model of your own photos and captions
 
 Documentation: docs/index.md in the project's folder; `make docs` builds the site.
@@ -38,7 +38,7 @@ Documentation: docs/index.md in the project's folder; `make docs` builds the sit
 )
 @click.version_option(__version__, prog_name="sat")
 def main() -> None:
-    """Show, Attend and Tell: captions that show what in the photo spoke for each word."""
+    """Show, Attend and Tell: captions that show what in the photo supported each word."""
 
 
 main.add_section("Everyday commands", (caption, models, check, train, evaluate, serve))

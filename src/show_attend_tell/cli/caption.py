@@ -36,7 +36,7 @@ Examples:
   sat caption dog.jpg
   sat caption photos/ --recursive
   cat dog.jpg | sat caption -
-  sat caption photos/ --save-maps maps/              pictures of what in the photo spoke for each word
+  sat caption photos/ --save-maps maps/              pictures of what in the photo supported each word
   sat caption dog.jpg --save-maps maps/ --style format=svg --style dark=true
   sat caption dog.jpg --save-maps maps/ --style shown=attention    where the model looked before it chose the word
   sat caption dog.jpg --save-maps maps/ --compare everyday-hard --generation attention_mode=argmax
@@ -74,13 +74,13 @@ class PictureFile:
     "--html",
     "html_file",
     metavar="FILE",
-    help="Page of all captions to write: point at a word and see what in the photo spoke for it.",
+    help="Page of all captions to write: point at a word and see what in the photo supported it.",
 )
 @click.option(
     "--save-maps",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Folder for pictures of what spoke for each word. Earlier ones are replaced, other files never.",
+    help="Folder for pictures of what supported each word. Earlier ones are replaced, other files never.",
 )
 @options_from(f"{__name__}:PictureFile show_attend_tell.show.pictures.style:Style", into="style", rest="--style")
 @model_option()
@@ -176,7 +176,7 @@ def caption(
     finally:
         results.write()
     if pictures:
-        results.log(f"{plural(pictures, 'picture')} of what spoke for each word: {save_maps}{os.sep}")
+        results.log(f"{plural(pictures, 'picture')} of what supported each word: {save_maps}{os.sep}")
     if html_file and results.captioned:
         results.log(f"a page to explore the captions in: {html_file}")
     if interrupted:

@@ -33,7 +33,7 @@ def models(name: str | None) -> None:
     NAME is a shipped model, a folder or a hub id. CIDEr is that of the test photos, ×100.
     """
     from show_attend_tell.checkpoint.config import read_configuration
-    from show_attend_tell.checkpoint.hub import SHIPPED, find_model, shipped_models
+    from show_attend_tell.checkpoint.hub import SHIPPED, find_model, shipped_models, shipped_size
 
     if name is not None:
         click.echo(read_text(find_model(name) / "README.md"), nl=False)
@@ -41,7 +41,6 @@ def models(name: str | None) -> None:
     rows = [("model", "size", "for", "CIDEr on test")]
     for shipped in sorted(shipped_models(), key=lambda name: name != DEFAULT_MODEL):
         config, *_ = read_configuration(SHIPPED / shipped / "config.json")
-        size = sum(file.stat().st_size for file in (SHIPPED / shipped).iterdir())
         data, purpose = str(config.training.get("data")), str(config.training.get("purpose"))
         tests = {
             data if split == "test" else split.removesuffix(", test"): scores["cider"]
@@ -49,7 +48,7 @@ def models(name: str | None) -> None:
             if split.split(", ")[-1] == "test"
         }
         figures = ", ".join(f"{split} {cider:.1f}" for split, cider in tests.items())
-        rows.append((shipped, f"{size / 1e6:.1f} MB", purpose, figures))
+        rows.append((shipped, f"{shipped_size(shipped) / 1e6:.1f} MB", purpose, figures))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         click.echo("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())

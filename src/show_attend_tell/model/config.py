@@ -151,7 +151,7 @@ class DecoderConfig(Config):
     def sizes(self) -> str:
         windows = f" on windows of {self.annotation_window}×{self.annotation_window} locations"
         attention = f"attention of {self.attention_size}{windows if self.annotation_window > 1 else ''}"
-        return f"LSTM of {self.hidden_size}, words of {self.embedding_size}, {attention}"
+        return f"LSTM of {self.hidden_size}, embeddings of {self.embedding_size}, {attention}"
 
 
 def check_window(window: int, rows: int, columns: int) -> None:

@@ -42,7 +42,7 @@ class GenerationConfig:
     min_confidence: Annotated[float, Field(ge=0, le=1)] = 0.0  # least confidence of the caption's judged words; 0: any
     max_length: Words = 40  # words of a caption at most, end token included
     allow_repetitions: bool = False  # whether a caption may have a word twice in a row, or three words in a row twice
-    num_captions: Count | None = None  # diverse captions of the beam, or captions drawn; None: the beam's, or one drawn
+    num_captions: Count | None = None  # captions: diverse ones of the beam, or drawn ones; None: the best, or one drawn
     do_sample: bool = False  # draw the words at random
     temperature: Rate = 1.0  # temperature of drawn words; below 1, probable words become more probable
     top_k: CountOrNone = 0  # draw among that many most probable words; 0: among all

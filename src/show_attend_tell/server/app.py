@@ -35,7 +35,7 @@ FORM = Form(media_type="multipart/form-data")
 PAGE = Path(__file__).parent / "page"
 
 ABOUT = """Captions of photos. For each word, the answer has the attention (α) over the photo, how much the word relied
-on the photo (β) and, with `evidence=true`, which places of the photo spoke for the word.
+on the photo (β) and, with `evidence=true`, which locations of the photo supported the word.
 
 Send photos as files of a form (`multipart/form-data`), under the name `photos`. A body in JSON is not accepted.
 

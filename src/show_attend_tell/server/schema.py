@@ -58,7 +58,7 @@ class CaptionForm(form_of(*SETTINGS)):  # type: ignore[misc]  # all of them
     model: Annotated[tuple[str, ...], Field(max_length=8)] = ()  # names of models, see /v1/models; by default the first
     evidence: bool = False  # whether the answer holds the evidence of each word; png and html show it in any case
     attention: bool = True  # whether the answer holds α, the attention map of each word
-    shown: Shown = "evidence"  # what a png shows: which places spoke for a word, or its attention
+    shown: Shown = "evidence"  # what a png shows: which locations supported a word, or its attention
     format: Literal["json", "png", "html"] = "json"  # JSON, a picture (of one photo), or a page to explore captions in
 
 

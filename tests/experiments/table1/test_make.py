@@ -59,7 +59,7 @@ def test_missing_runs_are_made_cheap_first(tmp_path: Path) -> None:
     ]  # the control differs in its attention alone
     hard = next(line for line in asked if "--attention hard" in line and "--seed 3" in line)
     assert f"--init-from {tmp_path}/soft-3 " in hard and f"--output {tmp_path}/hard-3" in hard
-    members = " ".join(f"--model {tmp_path}/nic-plain-{seed}" for seed in (1, 2, 3))
+    members = " ".join(f"--model {tmp_path}/nic-{seed}" for seed in (1, 2, 3))
     assert asked[-1].startswith(f"evaluate {members} --data DATA --split test --plugin ")
 
 
@@ -111,8 +111,8 @@ def test_the_document_has_the_papers_figures_and_ours(tmp_path: Path) -> None:
     main, text = (document.read_text(encoding="utf-8") for document in copies)
     shown = main + text.split("### Minus Google NIC")[0]
     rows = {line.split(" | ")[0].lstrip("| "): line for line in shown.splitlines() if line.startswith("|")}
-    assert rows["Google NIC †Σ, three first stages"].startswith(
-        "| Google NIC †Σ, three first stages | mean of the map | – | 63 / 41 / 27 | – | – | – | – |"
+    assert rows["Google NIC †Σ, three seeds"].startswith(
+        "| Google NIC †Σ, three seeds | mean of the map | – | 63 / 41 / 27 | – | – | – | – |"
     )
     assert rows["Google NIC, single"].startswith("| Google NIC, single | mean of the map | 2 | – | ")
     assert " / 21.0 | – | " in rows["Google NIC, single"] and " / 25.0 | – | " in rows["Soft attention"]

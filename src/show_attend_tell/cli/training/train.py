@@ -84,7 +84,7 @@ def train(
 ) -> None:
     """Train a captioner on a folder of captioned photos.
 
-    Started by torchrun, several processes share each batch (docs/how-to/many-photos.md).
+    Started by torchrun, several processes share each batch (docs/how-to/train.md).
     """
     from show_attend_tell.checkpoint.hub import shipped_models
     from show_attend_tell.data.datasets import join, read_dataset

@@ -373,7 +373,7 @@
       const all = maps();
       if (!all) return [caption.attention === undefined ? "No attention was kept for this caption." : "This model has no attention to show."];
       const how = "Point at a word, tap it, or use the arrow keys.";
-      if (all.evident) return [`${how} Bright places spoke for the word; the bar below a word is its strongest evidence.`];
+      if (all.evident) return [`${how} Bright places supported the word; the bar below a word is its strongest evidence.`];
       const bar = gate ? " The bar below a word is its β: how much the word relied on the photo." : "";
       const lacks = view.shown === "evidence" ? " This caption has no evidence, so attention is shown." : "";
       return [`${how}${lacks} α is a location’s share of the attention before the word was chosen.${bar}`];

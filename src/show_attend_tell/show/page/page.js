@@ -268,7 +268,7 @@
     main.append(
       ...(report ? reportOnTop() : []),
       make("section", {}, report ? make("h2", { class: "sat-heading" }, "All photos") : "",
-        make("p", { class: "sat-about" }, "Open a photo to see what in it spoke for each word.",
+        make("p", { class: "sat-about" }, "Open a photo to see what in it supported each word.",
           ...(report ? [" ", make("em", {}, "Marked"), " words are in none of its references."] : [])),
         form, found, gallery, end),
       dialog);

@@ -153,7 +153,7 @@ def _legend(panels: Panels) -> list[str]:
     if panels.cropped:
         legend.append("striped: not seen by the model")
     if panels.evident:
-        legend.append("evidence: how fast a word’s log p grows with the attention to the places that speak for it")
+        legend.append("evidence: how fast a word’s log p grows with the attention to the locations that support it")
     elif figure.words:
         legend.append("α: a location’s share of the attention")
         if figure.gate is not None:
