@@ -167,7 +167,7 @@ SHIPS = {
     "flickr8k-soft": Model("soft", purpose="soft attention after the paper", bits=4),
     "flickr8k-hard": Model("hard", purpose="hard attention after the paper", bits=4),
     "everyday-soft": Model("everyday-soft", "cider", True, "photos of everyday life", "4 bits each"),
-    "everyday-hard": Model("everyday-hard", "cider", True, "captions that read one location per word", "8 bits each"),
+    "everyday-hard": Model("everyday-hard", "cider", True, "one location per word", "8 bits each"),
 }
 
 

@@ -490,7 +490,7 @@ def test_a_card_says_how_each_split_was_captioned(encoder: Encoder) -> None:
     assert f" - test; val: {one} " in " ".join(model.card("beach").split())
     model.scores["val"] = {"bleu_4": 20.0, "beam_size": 3}  # of another program, which says less
     assert f" - test; val: {one} " in " ".join(model.card("beach").split())
-    assert "- Best BLEU-4 on val of each beam (with brevity penalty, by argmax): beam 3, γ 0: 17.5" in card
+    assert "- Best BLEU-4 on val (with brevity penalty, by argmax): beam 3, γ 0: 17.5" in card
 
 
 def test_the_card_says_what_the_model_is(encoder: Encoder, tmp_path: Path) -> None:
@@ -518,5 +518,5 @@ def test_the_card_says_what_the_model_is(encoder: Encoder, tmp_path: Path) -> No
     model.save(tmp_path / "beach")
     card = (tmp_path / "beach" / "README.md").read_text(encoding="utf-8")
     assert "| val, with brevity penalty | 59.0 | 58.0 | 57.0 | 56.0 | – | 44.4 | 55.5 |" in card
-    assert "| val, without it | 69.0 | 68.0 | 67.0 | 66.0 | – |" in card
+    assert "| val, without brevity penalty | 69.0 | 68.0 | 67.0 | 66.0 | – |" in card
     assert "Scores are ×100." in card and "vgg19" not in card and "small, fine-tuned;" in card

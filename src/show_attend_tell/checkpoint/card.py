@@ -105,7 +105,7 @@ def training_lines(training: Mapping[str, Any], attention: str) -> list[str]:
             value = "; ".join(f"{how}: {score}" for how, score in value.items())
         elif name == "without_reranker":
             title = "Best on val without the reranker"
-            key = next(key for key in metrics if key in value)
+            key = next((key for key in metrics if key in value), "validation_cider")
             metric, score = metrics[key][0], value[key]
             value = f"beam size {value['beam_size']}, length penalty {value['length_penalty']:g} ({metric} {score})"
         else:
@@ -141,7 +141,7 @@ def score_lines(scores: Mapping[str, Any]) -> list[str]:
     lines = ["| split | " + " | ".join(SHOWN.values()) + " |", "| --- |" + " ---: |" * len(SHOWN)]
     made: dict[str, list[str]] = {}  # what was scored, by how it was made
     for split, found in scores.items():
-        for kind, suffix in (("brevity penalty", ""), ("no brevity penalty", "_no_brevity")):
+        for kind, suffix in (("with brevity penalty", ""), ("without brevity penalty", "_no_brevity")):
             cells = [found.get(name + suffix if name.startswith("bleu") else name) for name in SHOWN]
             lines.append(f"| {split}, {kind} | " + " | ".join("–" if c is None else f"{c:.1f}" for c in cells) + " |")
         numbers = ("beam_size", "length_penalty", "rerank_weight", "rare_word_exponent")
