@@ -3,7 +3,8 @@
 The model's n-grams keep their directions, and get more. These are fitted to the residuals: the shares of captions that
 have each n-gram, less what the model expects. N-grams that the model lacks begin with an expectation of zero. A larger
 ridge keeps more of the model. The ridge is chosen by leave-one-out errors, which have a closed form, so every photo
-judges: `cautious` keeps the model as it is unless the photos show that another one is better.
+judges: `cautious` keeps the model as it is unless the photos show that another one is better. Photos of another kind
+(charts, for example) show that n-grams of their own are better than adapted ones.
 
 N photos · M second moments · R directions · G n-grams.
 """
@@ -20,7 +21,7 @@ from torch import Tensor
 from show_attend_tell.backends.torch import second_moments
 from show_attend_tell.checkpoint.packing import SCALE, as_array, pack, pack_4bit, unpack_4bit
 from show_attend_tell.errors import SatError
-from show_attend_tell.rerank.fit import BATCH_SIZE, DIRECTIONS, frequent_ngrams, mean_length, shares_of
+from show_attend_tell.rerank.fit import BATCH_SIZE, DIRECTIONS, RIDGE, frequent_ngrams, mean_length, shares_of
 from show_attend_tell.rerank.ngrams import VisualNgrams, as_rows
 from show_attend_tell.vision.sources import Annotations
 
@@ -45,11 +46,11 @@ def adapt_ngrams(
     captions: Mapping[str, Sequence[Sequence[int]]],
     *,
     device: torch.device,
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, NDArray[Any]] | None:
     """The visual n-grams ``start`` adapted to photos, given by name, and their ``captions`` as word ids.
 
-    Returns ``start`` itself where no ridge is better. Raises `SatError` for arrays that are no visual n-grams,
-    and for annotations that are not finite.
+    Returns ``start`` itself where no ridge is better, and None where n-grams of these photos alone are. Raises
+    `SatError` for arrays that are no visual n-grams, and for annotations that are not finite.
     """
     device = torch.device("cpu") if device.type == "mps" else device  # mps lacks eigh
     before, names = VisualNgrams(start), list(captions)
@@ -71,13 +72,17 @@ def adapt_ngrams(
     scale = kernel.diagonal().mean().clamp_min(torch.finfo(torch.float32).tiny)
     kernel = kernel / scale + 1  # the 1 is that of a constant
     values, vectors = torch.linalg.eigh(kernel)
-    turned = vectors.T @ residuals
+    turned, alone = vectors.T @ residuals, shares.to(device)
+    tried = [(residuals, turned, ridge) for ridge in RIDGES] + [(alone, vectors.T @ alone, RIDGE)]
     errors = []
-    for ridge in RIDGES:
+    for targets, of_vectors, ridge in tried:
         shrunk = vectors * (values.clamp_min(0) / (values.clamp_min(0) + ridge))
-        left_out = (residuals - shrunk @ turned) / (1 - (shrunk * vectors).sum(1))[:, None]
+        left_out = (targets - shrunk @ of_vectors) / (1 - (shrunk * vectors).sum(1))[:, None]
         errors.append(as_array(left_out.square().sum(1)))
-    ridge = RIDGES[cautious(np.stack(errors))]
+    choice = cautious(np.stack(errors))
+    if choice == len(RIDGES):
+        return None
+    ridge = RIDGES[choice]
     if math.isinf(ridge):
         return start
     dual = vectors @ (turned / (values.clamp_min(0) + ridge)[:, None])  # (N, G)

@@ -34,7 +34,14 @@ from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
 from show_attend_tell.training.data import TrainingData, encode_readable, training_data
 from show_attend_tell.training.loop import RESTART, Trainer
 from show_attend_tell.training.presets import custom
-from show_attend_tell.training.presets.caution import DECODING, VAL_FOR_DECODING, choose_share, gain, is_better
+from show_attend_tell.training.presets.caution import (
+    BEAM_SIZE_OF_ANOTHER_KIND,
+    DECODING,
+    VAL_FOR_DECODING,
+    choose_share,
+    gain,
+    is_better,
+)
 from show_attend_tell.training.ranks import log
 from show_attend_tell.training.reports import Reports, TensorBoard, duration, summary_writer
 from show_attend_tell.training.selection import (
@@ -361,7 +368,9 @@ def finished(
     if best.tuned_encoder is not None:  # that of the best epoch, which the decoder was trained with
         plan.start.encoder.adopt(as_tensors(best.tuned_encoder))
     before = start.ngrams if start is not None and config.cautious else None
-    best.ngrams = fit_visual_ngrams(decoder, data, before=before, show=show) if config.visual_ngrams else None
+    best.ngrams, replaced = None, False
+    if config.visual_ngrams:
+        best.ngrams, replaced = fit_visual_ngrams(decoder, data, before=before, show=show)
     fitted: Reranker | None = None if best.ngrams is None else VisualNgrams(best.ngrams)
     reranker = fitted or decoder.own_reranker()
     earlier = [
@@ -370,6 +379,8 @@ def finished(
     for name in earlier:  # decisions before the training went on
         del best.training[name]
     kept = kept_generation(start if competing else None, config, reranked=reranker is not None)
+    if replaced:  # n-grams of photos of another kind, which gain from more captions to choose from
+        kept = kept.merge(beam_size=BEAM_SIZE_OF_ANOTHER_KIND)
     photos, better = len(data.validation), False
     if not config.cautious or photos >= VAL_FOR_DECODING:
         metric: Metric = config.selected_by if config.selected_by in ("bleu_4_no_brevity", "cider") else "bleu_4"
@@ -418,10 +429,11 @@ def kept_generation(start: Checkpoint | None, config: TrainingConfig, *, reranke
 
 def fit_visual_ngrams(
     decoder: Decoder, data: TrainingData, *, before: dict[str, NDArray[Any]] | None = None, show: bool
-) -> dict[str, NDArray[Any]] | None:
+) -> tuple[dict[str, NDArray[Any]] | None, bool]:
     """The visual n-grams of the training captions, on the decoder's device; None when no word is seen often enough.
 
-    ``before`` are those of the model to start from, which are adapted to these captions.
+    ``before`` are those of the model to start from. They are adapted, unless new ones are better. Also returns whether
+    they were replaced.
     """
     captions: dict[str, list[list[int]]] = {}
     for name, words in data.captions:
@@ -429,9 +441,11 @@ def fit_visual_ngrams(
     device = next(decoder.parameters()).device
     if before is not None:
         adapted = adapt_ngrams(before, data.views[0], captions, device=device)
-        log(f"the reranker of the model to start from is {'kept' if adapted is before else 'adapted'}")
-        return adapted
+        made = "fitted anew" if adapted is None else "kept" if adapted is before else "adapted"
+        log(f"the reranker of the model to start from is {made}")
+        if adapted is not None:
+            return adapted, False
     ngrams = fit_ngrams(data.views[0], captions, device=device, show=show)
     if ngrams is None:
         log(f"no word is in {LEAST} training captions or more, so there are no visual n-grams to rank captions by")
-    return ngrams
+    return ngrams, before is not None and ngrams is not None
