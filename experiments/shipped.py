@@ -156,7 +156,7 @@ TRAININGS = {
     ),
     "everyday-hard": Training(
         (
-            *("--attention", "hard", "--bits", "8", *EVERYDAY, "--epochs", "2", "--set", "crops=0"),
+            *("--attention", "hard", "--bits", "4", *EVERYDAY, "--epochs", "2", "--set", "crops=0"),
             *("--set", "decoder.annotation_window=3"),
         ),
         start="everyday-soft",
@@ -167,7 +167,7 @@ SHIPS = {
     "flickr8k-soft": Model("soft", purpose="soft attention after the paper", bits=4),
     "flickr8k-hard": Model("hard", purpose="hard attention after the paper", bits=4),
     "everyday-soft": Model("everyday-soft", "cider", True, "photos of everyday life", "4 bits each"),
-    "everyday-hard": Model("everyday-hard", "cider", True, "one location per word", "8 bits each"),
+    "everyday-hard": Model("everyday-hard", "cider", True, "one location per word", "4 bits each"),
 }
 
 

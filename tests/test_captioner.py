@@ -571,8 +571,8 @@ def test_the_checkpoint_s_defaults_and_geometry_are_used(photos: list[Image.Imag
 
 def test_a_saved_captioner_is_the_same_captioner(photos: list[Image.Image], tmp_path: Path) -> None:
     """By both back ends: PyTorch and ONNX Runtime search by the same session, and encode alike."""
-    encoder = load_encoder("efficientnet-lite2", resize="squash")
-    captioner = captioner_of(small_checkpoint(encoder, annotation_size=512), encoder)
+    encoder = load_encoder("efficientnet-lite2-1280", resize="squash")
+    captioner = captioner_of(small_checkpoint(encoder, annotation_size=1280), encoder)
     expected = captioner(photos[:3])
     captioner.save_pretrained(tmp_path / "saved")
     for backend in ("torch", "onnx", "auto"):
@@ -590,9 +590,9 @@ def test_a_saved_captioner_is_the_same_captioner(photos: list[Image.Image], tmp_
 
 
 def test_an_ensemble_is_made_explicitly(photos: list[Image.Image], tmp_path: Path) -> None:
-    encoder = load_encoder("efficientnet-lite2", resize="squash")
+    encoder = load_encoder("efficientnet-lite2-1280", resize="squash")
     for seed in (5, 7):
-        small_checkpoint(encoder, seed=seed, annotation_size=512).save(tmp_path / f"model{seed}")
+        small_checkpoint(encoder, seed=seed, annotation_size=1280).save(tmp_path / f"model{seed}")
     names = [tmp_path / "model5", tmp_path / "model7"]
     both = Captioner.ensemble(names, device="cpu")
     assert both.name == "model5 + model7" and both(photos[0]).words

@@ -52,7 +52,7 @@ def test_native_bf16_follows_the_instructions_of_the_processor(monkeypatch: pyte
 
 def test_auto_is_the_faster_back_end_that_has_the_model() -> None:
     """On a processor ONNX Runtime, where it has the decoder and the encoder; PyTorch on a GPU and for all else."""
-    attention = small_checkpoint(load_encoder("efficientnet-lite2", resize="squash"), annotation_size=512)
+    attention = small_checkpoint(load_encoder("efficientnet-lite2-1280", resize="squash"), annotation_size=1280)
     other_encoder = replace(attention, encoder=replace(attention.encoder, name="small"))
     other_decoder = replace(attention, config=ScriptedConfig())
     assert pick_backend("auto", attention, "cpu") == "onnx"

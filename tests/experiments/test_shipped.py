@@ -143,15 +143,7 @@ NEW = {
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(reason="trained on mosaics, before these commands", strict=True))
-        if name == "everyday-hard"
-        else name
-        for name in shipped.SHIPS
-    ],
-)
+@pytest.mark.parametrize("name", shipped.SHIPS)
 def test_the_commands_have_the_settings_of_the_shipped_models(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

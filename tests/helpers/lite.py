@@ -13,19 +13,19 @@ from show_attend_tell.vision.backbones import Backbone, EfficientNetLite2
 from show_attend_tell.vision.encoder import Encoder
 
 
-def lite_encoder(weights: Mapping[str, Tensor], name: str = efficientnet.UNPROJECTED) -> Encoder:
+def lite_encoder(weights: Mapping[str, Tensor]) -> Encoder:
     """The network for photos of 64 × 64 pixels."""
-    body = EfficientNetLite2(efficientnet.blocks(name))
-    body.load_state_dict({each: weights[each] for each in efficientnet.shapes(name)})
-    size, preprocessing = efficientnet.SIZES[name], Preprocessing(size=64)
-    return Encoder(Backbone(body, name, size, (2, 2), preprocessing, fixed_precision="float32"))
+    body = EfficientNetLite2()
+    body.load_state_dict(weights)
+    size, preprocessing = efficientnet.CHANNELS, Preprocessing(size=64)
+    return Encoder(Backbone(body, efficientnet.NAME, size, (2, 2), preprocessing, fixed_precision="float32"))
 
 
 def published(seed: int = 0) -> dict[str, NDArray[np.float32]]:
     """Random weights under the names of the published file, with a batch norm after each convolution."""
     random = np.random.default_rng(seed)
     state: dict[str, NDArray[np.float32]] = {}
-    for block in efficientnet.BLOCKS[:-1]:
+    for block in efficientnet.BLOCKS:
         for each in block.convolutions:
             convolution, norm = published_names(each.name)
             inputs = each.shape[1] * each.kernel**2

@@ -1,4 +1,4 @@
-"""EfficientNet-Lite2: the folded network, its projection, both back ends, and how its file of weights is made."""
+"""EfficientNet-Lite2: the folded network, both back ends, and how its file of weights is made."""
 
 import hashlib
 import io
@@ -29,7 +29,7 @@ from show_attend_tell.vision.encoder import load_encoder
 
 def test_a_location_looks_below_and_to_the_right_of_its_cell() -> None:
     """Where a patch of the photo is hidden, the annotations that change lie above it and to its left."""
-    encoder, chance = onnx.load_encoder(efficientnet.UNPROJECTED, resize="squash"), np.random.default_rng(0)
+    encoder, chance = onnx.load_encoder(efficientnet.NAME, resize="squash"), np.random.default_rng(0)
     photo = Image.fromarray(chance.integers(0, 256, (14, 14, 3), np.uint8)).resize((448, 448), Image.Resampling.BICUBIC)
     upright = encoder.preprocessing.pixels(photo)
     found = []
@@ -55,11 +55,7 @@ def state() -> dict[str, Tensor]:
 
 @pytest.fixture(scope="module")
 def folded(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    random = torch.Generator().manual_seed(1)
-    weights = small_encoder.folded(arrays(state))
-    weights["projection.weight"] = torch.randn(512, 1280, 1, 1, generator=random) / 1280**0.5
-    weights["projection.bias"] = torch.randn(512, generator=random)
-    return weights
+    return small_encoder.folded(arrays(state))
 
 
 def arrays(tensors: dict[str, Tensor]) -> dict[str, NDArray[Any]]:
@@ -97,15 +93,14 @@ def test_the_folded_network_is_the_published_one(state: dict[str, Tensor], folde
     pixels = noise(2, 96)
     with torch.no_grad():
         found, head = body(pixels), as_published(state, pixels)
-    assert found.shape == (2, 512, 3, 3) and head.shape == (2, 1280, 3, 3)
+    assert found.shape == head.shape == (2, 1280, 3, 3)
     assert 0.05 < (head > 0).float().mean() < 0.95
-    expected = functional.conv2d(head, folded["projection.weight"], folded["projection.bias"])
-    assert (found - expected).norm() < 1e-4 * expected.norm()
+    assert (found - head).norm() < 1e-4 * head.norm()
 
 
 def test_both_back_ends_are_equal(folded: dict[str, Tensor]) -> None:
-    encoder = lite_encoder(folded, "efficientnet-lite2")
-    light = onnx.OnnxEfficientNet("efficientnet-lite2", arrays(folded), encoder.preprocessing)
+    encoder = lite_encoder(folded)
+    light = onnx.OnnxEfficientNet(arrays(folded), encoder.preprocessing)
     assert light.digest == encoder.digest == weights_digest(arrays(folded))
     assert light.grid == encoder.grid and light.annotation_size == encoder.annotation_size
     pixels = noise(3, 64)
@@ -135,31 +130,22 @@ def test_a_frozen_encoder_is_run_by_onnx_runtime_on_a_cpu(folded: dict[str, Tens
 def test_a_file_of_weights_plain_or_in_8_bits(folded: dict[str, Tensor], tmp_path: Path) -> None:
     save_file(folded, tmp_path / "plain.safetensors")
     save_file(as_tensors(pack(arrays(folded))), tmp_path / "packed.safetensors")
-    plain = load_encoder("efficientnet-lite2", weights=tmp_path / "plain.safetensors", resize="squash")
-    packed = load_encoder("efficientnet-lite2", weights=tmp_path / "packed.safetensors", resize="squash")
+    plain = load_encoder("efficientnet-lite2-1280", weights=tmp_path / "plain.safetensors", resize="squash")
+    packed = load_encoder("efficientnet-lite2-1280", weights=tmp_path / "packed.safetensors", resize="squash")
     assert all(torch.equal(value, folded[name]) for name, value in plain.body.state_dict().items())
-    assert (plain.name, plain.grid, plain.annotation_size) == ("efficientnet-lite2", (14, 14), 512)
+    assert (plain.name, plain.grid, plain.annotation_size) == ("efficientnet-lite2-1280", (14, 14), 1280)
     assert plain.precision == "float32"  # also where bfloat16 is faster
     assert plain.preprocessing == Preprocessing(size=448, resize="squash", mean=(127 / 255,) * 3, std=(128 / 255,) * 3)
-    whole = load_encoder("efficientnet-lite2-1280", weights=tmp_path / "plain.safetensors", resize="squash")
-    assert (whole.name, whole.grid, whole.annotation_size) == ("efficientnet-lite2-1280", (14, 14), 1280)
-    light = onnx.load_encoder("efficientnet-lite2-1280", weights=tmp_path / "plain.safetensors", resize="squash")
-    assert light.digest == whole.digest != plain.digest and light.annotation_size == 1280
-    pixels = noise(1, 448)
-    map_of_all = whole(pixels)
-    weight, bias = (folded[f"projection.{part}"] for part in ("weight", "bias"))
-    torch.testing.assert_close(map_of_all @ weight[:, :, 0, 0].mT + bias, plain(pixels), atol=1e-3, rtol=1e-3)
-    np.testing.assert_allclose(light.annotate(pixels.numpy()), map_of_all.numpy(), atol=0.01)
     for encoder, file in ((plain, "plain"), (packed, "packed")):
-        light = onnx.load_encoder("efficientnet-lite2", weights=tmp_path / f"{file}.safetensors", resize="squash")
+        light = onnx.load_encoder("efficientnet-lite2-1280", weights=tmp_path / f"{file}.safetensors", resize="squash")
         assert light.digest == encoder.digest and light.preprocessing == encoder.preprocessing
     assert packed.digest != plain.digest
 
     save_file({**folded, "head.bias": torch.ones(3)}, tmp_path / "other.safetensors")
     with pytest.raises(SatError, match=r"not the weights of EfficientNet-Lite2: head\.bias has shape \(3,\), and not"):
-        load_encoder("efficientnet-lite2", weights=tmp_path / "other.safetensors")
+        load_encoder("efficientnet-lite2-1280", weights=tmp_path / "other.safetensors")
     with pytest.raises(SatError, match=r"none\.safetensors: no such file of EfficientNet-Lite2 weights"):
-        onnx.load_encoder("efficientnet-lite2", weights=tmp_path / "none.safetensors")
+        onnx.load_encoder("efficientnet-lite2-1280", weights=tmp_path / "none.safetensors")
 
 
 def test_the_installed_weights_are_folded_and_rounded(
@@ -180,7 +166,7 @@ def test_the_installed_weights_are_folded_and_rounded(
 
     published_weights = small_encoder.installed(package, hashlib.sha256(content.getvalue()).hexdigest())
     found = as_tensors(unpack(arrays(small_encoder.packed(small_encoder.folded(published_weights)))))
-    assert found.keys() == {name for name in folded if not name.startswith("projection")}
+    assert found.keys() == folded.keys()
     for name, value in found.items():
         largest = folded[name].abs().max()
         bits = 32 if value.ndim == 1 else 8 if value.numel() >= 32_000 else 16
@@ -188,27 +174,9 @@ def test_the_installed_weights_are_folded_and_rounded(
         assert torch.equal(value, value.half().float()) == (bits == 16), name
 
 
-def test_the_projection_has_the_main_directions_of_all_locations() -> None:
-    random = np.random.default_rng(0)
-    deviations, turned = np.array([5.0, 3.0, 1.0, 0.1]), np.linalg.qr(random.normal(size=(4, 4)))[0]
-    locations = (random.normal(size=(4000, 4)) * deviations) @ turned.T + 7
-    maps = torch.from_numpy(locations.astype(np.float32)).view(100, 40, 4)
-    found = small_encoder.projection(maps.split(32), 2)
-    weight, bias = found["projection.weight"][:, :, 0, 0].numpy(), found["projection.bias"].numpy()
-    projected = locations @ weight.T + bias
-    assert np.abs(projected.mean(0)).max() < 1e-3
-    assert np.abs(projected.std(0) / deviations[:2] - 1).max() < 0.05
-    assert np.abs(np.abs(weight @ turned[:, :2]) - np.eye(2)).max() < 0.05
-    assert np.abs(weight @ weight.T - np.eye(2)).max() < 1e-5
-
-
 def test_the_shipped_weights_are_in_few_bits() -> None:
     card = (efficientnet.SHIPPED.parent / "README.md").read_text(encoding="utf-8")
-    for name in efficientnet.NAMES:
-        encoder = load_encoder(name, resize="squash")
-        assert encoder.digest == onnx.load_encoder(name, resize="squash").digest
-        assert f"`{encoder.digest}`" in card
-    encoder = load_encoder("efficientnet-lite2", resize="squash")
-    assert efficientnet.SHIPPED.stat().st_size < 6.2e6
-    weight = encoder.body.get_parameter("projection.weight")[:, :, 0, 0]
-    assert (weight @ weight.mT - torch.eye(512)).abs().max() < 0.02  # directions, to the precision of 8 bits
+    encoder = load_encoder(efficientnet.NAME, resize="squash")
+    assert encoder.digest == onnx.load_encoder(efficientnet.NAME, resize="squash").digest
+    assert f"`{encoder.digest}`" in card
+    assert efficientnet.SHIPPED.stat().st_size < 5.4e6

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import torch
 
 BackendName = Literal["torch", "onnx"]
-ONNX_ENCODERS = ("vgg19", *efficientnet.NAMES)
+ONNX_ENCODERS = ("vgg19", efficientnet.NAME)
 GPU_FILES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")  # of NVIDIA's driver, of WSL's, of AMD's
 
 

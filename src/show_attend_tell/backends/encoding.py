@@ -23,7 +23,7 @@ def fastest_encode(encoder: Encoder) -> Encode:
     if not (isinstance(body, EfficientNetLite2) and encoder.frozen and on_cpu and encoder.precision == "float32"):
         return encoder.annotate
     weights = {name: as_array(tensor) for name, tensor in body.state_dict().items()}
-    network = OnnxEfficientNet(encoder.name, weights, encoder.preprocessing, body.blocks)
+    network = OnnxEfficientNet(weights, encoder.preprocessing, body.blocks)
 
     def encode(pixels: Tensor | NDArray[Any]) -> Tensor:
         encoder.check(pixels)

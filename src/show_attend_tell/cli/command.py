@@ -245,7 +245,7 @@ device_option = options(
 weights_option = click.option(
     "--encoder-weights",
     metavar="FILE",
-    help="Weights of the encoder, for vgg19 and efficientnet-lite2 (also -1280): a safetensors file with the names of "
+    help="Weights of the encoder, for vgg19 and efficientnet-lite2-1280: a safetensors file with the names of "
     "the shipped one, or, for vgg19, the word torchvision to download its own. [default: the shipped weights]",
 )
 loading_options = options(
@@ -264,7 +264,7 @@ PAPERS_ENCODER = "vgg19"
 encoder_options = options(
     click.option(
         "--encoder",
-        help="Encoder: vgg19, efficientnet-lite2 (512 values a location), efficientnet-lite2-1280 (all values), a "
+        help="Encoder: vgg19, efficientnet-lite2-1280 (1,280 values a location), a "
         "vision model of Hugging Face transformers, or small (for generated scenes; it must be fine-tuned). "
         f"[default: that of the model to start from, otherwise {PAPERS_ENCODER}]",
     ),

@@ -22,7 +22,7 @@ from show_attend_tell.vision import efficientnet, vgg
 from show_attend_tell.vision.weights import Weights
 
 Precision = Literal["bfloat16", "float32"]
-BUILT_IN = ("vgg19", *efficientnet.NAMES, "small")  # encoders that need no transformers
+BUILT_IN = ("vgg19", efficientnet.NAME, "small")  # encoders that need no transformers
 TORCHVISION_VGG19 = "https://download.pytorch.org/models/vgg19-dcbb9e9d.pth"
 
 
@@ -86,10 +86,9 @@ def vgg19(weights: Weights, resize: Resize) -> Backbone:
 
 
 class EfficientNetLite2(nn.Module):
-    """EfficientNet-Lite2 up to the head, and its projection: (B, 3, H, W) → (B, 512, H / 32, W / 32).
+    """EfficientNet-Lite2 up to the head: (B, 3, H, W) → (B, 1280, H / 32, W / 32).
 
-    H and W are multiples of 32. Each convolution bears its name in ``blocks``. Without the last block, the projection,
-    the map has the 1,280 channels of the head.
+    H and W are multiples of 32. Each convolution bears its name in ``blocks``.
     """
 
     def __init__(self, blocks: Sequence[efficientnet.Block] = efficientnet.BLOCKS) -> None:
@@ -125,15 +124,15 @@ class EfficientNetLite2(nn.Module):
         return value
 
 
-def efficientnet_lite2(name: str, weights: Weights, resize: Resize) -> Backbone:
-    """EfficientNet-Lite2, `PROJECTED` or `UNPROJECTED`, with the shipped weights or with those that are given.
+def efficientnet_lite2(weights: Weights, resize: Resize) -> Backbone:
+    """EfficientNet-Lite2 with the shipped weights or with those that are given.
 
     It computes in float32. In bfloat16 its annotations change by a tenth (relative L2 norm), VGG-19's by 0.8 %.
     """
-    body = EfficientNetLite2(efficientnet.blocks(name))
-    body.load_state_dict(as_tensors(efficientnet.read(name, weights)))
+    body = EfficientNetLite2()
+    body.load_state_dict(as_tensors(efficientnet.read(weights)))
     preprocessing, side = efficientnet.preprocessing(resize), efficientnet.SIZE // efficientnet.STEP
-    return Backbone(body, name, efficientnet.SIZES[name], (side, side), preprocessing, "float32")
+    return Backbone(body, efficientnet.NAME, efficientnet.CHANNELS, (side, side), preprocessing, "float32")
 
 
 # The small one

@@ -4,11 +4,7 @@ EfficientNet (Tan and Le 2019) has a first convolution, the stem; then blocks; t
 block makes more channels (expand), filters each of them by itself (depthwise) and makes fewer channels again (project).
 The Lite models (Google, 2020) have no squeeze-and-excitation, ReLU6 as the activation, and the same stem and head in
 every size. The batch norm after each convolution is folded into its weights and biases, so that the network is made of
-convolutions only.
-
-One more convolution may follow the head: the projection, to the 512 main directions of the head's 1,280 channels
-(principal component analysis), less their mean. Two encoders share the shipped file: `PROJECTED` has the projection,
-and `UNPROJECTED` leaves it out. `experiments/small_encoder.py` makes the file.
+convolutions only. `experiments/small_encoder.py` makes the shipped file.
 """
 
 from pathlib import Path
@@ -20,11 +16,10 @@ from numpy.typing import NDArray
 from show_attend_tell.data.photos import Preprocessing, Resize
 from show_attend_tell.vision.weights import Weights, network_weights
 
-PROJECTED, UNPROJECTED = "efficientnet-lite2", "efficientnet-lite2-1280"
-NAMES = (PROJECTED, UNPROJECTED)
+NAME = "efficientnet-lite2-1280"
 TITLE = "EfficientNet-Lite2"
 SHIPPED = Path(__file__).parent / "efficientnet_lite2" / "model.safetensors"
-SIZES = {PROJECTED: 512, UNPROJECTED: 1280}  # channels of the map
+CHANNELS = 1280  # of the map
 SIZE, STEP = 448, 32  # pixels of a photo's side and of a location's
 OFFSET = (0.24, 0.28)  # cells down and right, measured by `experiments/research/locations.py`
 MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3  # of a color from 0 to 1, as the network was trained
@@ -75,7 +70,7 @@ class Block(NamedTuple):
 
     @property
     def name(self) -> str:
-        """ "stem", "block1" to "block21", "head" or "projection"."""
+        """ "stem", "block1" to "block21" or "head"."""
         return self.convolutions[0].name.partition("_")[0]
 
 
@@ -91,12 +86,10 @@ def _blocks() -> tuple[Block, ...]:
             convolutions = (depthwise, project) if expansion == 1 else (expand, depthwise, project)
             found.append(Block(convolutions, adds_input=stride == 1 and channels == given))
             channels = given
-    head = Convolution("head", channels, SIZES[UNPROJECTED])
-    projection = Convolution("projection", SIZES[UNPROJECTED], SIZES[PROJECTED], relu6=False)
-    return (*found, Block((head,)), Block((projection,)))
+    return (*found, Block((Convolution("head", channels, CHANNELS),)))
 
 
-BLOCKS = _blocks()  # the stem first, the head and the projection last
+BLOCKS = _blocks()  # the stem first, the head last
 
 
 def offset(name: str) -> tuple[float, float]:
@@ -104,12 +97,7 @@ def offset(name: str) -> tuple[float, float]:
 
     Those of EfficientNet-Lite2 look there because of its padding, see `Convolution.padding`; all others do not.
     """
-    return OFFSET if name in NAMES else (0.0, 0.0)
-
-
-def blocks(name: str) -> tuple[Block, ...]:
-    """The blocks of an encoder, `PROJECTED` or `UNPROJECTED`."""
-    return BLOCKS if name == PROJECTED else BLOCKS[:-1]
+    return OFFSET if name == NAME else (0.0, 0.0)
 
 
 def preprocessing(resize: Resize) -> Preprocessing:
@@ -117,19 +105,15 @@ def preprocessing(resize: Resize) -> Preprocessing:
     return Preprocessing(size=SIZE, resize=resize, mean=MEAN, std=STD)
 
 
-def shapes(name: str) -> dict[str, tuple[int, ...]]:
+def shapes() -> dict[str, tuple[int, ...]]:
     """The shape of each weight of the folded network: `LAYER.weight` and `LAYER.bias` of each convolution."""
     found: dict[str, tuple[int, ...]] = {}
-    for block in blocks(name):
+    for block in BLOCKS:
         for each in block.convolutions:
             found |= {f"{each.name}.weight": each.shape, f"{each.name}.bias": (each.outputs,)}
     return found
 
 
-def read(name: str, weights: Weights) -> dict[str, NDArray[np.float32]]:
-    """The float32 weights of an encoder from a file, from the shipped one for None, or from arrays.
-
-    See `network_weights`. `UNPROJECTED` leaves out the projection's.
-    """
-    unused = () if name == PROJECTED else ("projection.",)
-    return network_weights(weights, shapes(name), TITLE, shipped=SHIPPED, unused=unused)
+def read(weights: Weights) -> dict[str, NDArray[np.float32]]:
+    """The float32 weights from a file, from the shipped one for None, or from arrays; see `network_weights`."""
+    return network_weights(weights, shapes(), TITLE, shipped=SHIPPED)

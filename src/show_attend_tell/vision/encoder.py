@@ -131,8 +131,7 @@ def load_encoder(
     `name` is one of these:
 
     - `vgg19`;
-    - `efficientnet-lite2`: a small network for photos of 448 × 448 pixels, its map projected to 512 values a location;
-    - `efficientnet-lite2-1280`: the same with all 1,280 values;
+    - `efficientnet-lite2-1280`: a small network for photos of 448 × 448 pixels, with 1,280 values a location;
     - `small`: an untrained network for pictures of 64 × 64 pixels, to be trained together with a decoder. Its first
       weights are always the same (`backbones.SmallEncoder`);
     - the hub id or the local folder of a vision model of Hugging Face `transformers` (an extra) that gives a feature
@@ -152,11 +151,11 @@ def load_encoder(
         weights = {each: packing.as_array(tensor) for each, tensor in weights.items()}
     if name == "vgg19":
         return Encoder(vgg19(weights, resize))
-    if name in efficientnet.NAMES:
-        return Encoder(efficientnet_lite2(name, weights, resize))
+    if name == efficientnet.NAME:
+        return Encoder(efficientnet_lite2(weights, resize))
     if weights is not None:
         raise SatError(
-            f"encoder {name}: only {', '.join(('vgg19', *efficientnet.NAMES))} take a file of weights; name the "
+            f"encoder {name}: only vgg19 and {efficientnet.NAME} take a file of weights; name the "
             "model's local folder instead"
         )
     if name == "small":

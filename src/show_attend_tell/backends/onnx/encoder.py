@@ -93,17 +93,18 @@ class OnnxVGG19(OnnxEncoder):
 
 
 class OnnxEfficientNet(OnnxEncoder):
-    """EfficientNet-Lite2 up to the head, and its projection, if its name stands for the one that has it."""
+    """EfficientNet-Lite2 up to the head."""
+
+    name = efficientnet.NAME
 
     def __init__(
         self,
-        name: str,
         weights: Mapping[str, NDArray[np.float32]],
         preprocessing: Preprocessing,
-        blocks: Sequence[efficientnet.Block] | None = None,
+        blocks: Sequence[efficientnet.Block] = efficientnet.BLOCKS,
     ) -> None:
-        """``blocks`` are by default those of the encoder of that name; the map is what the last of them gives."""
-        self.name, self.blocks = name, blocks or efficientnet.blocks(name)
+        """The map is what the last of the ``blocks`` gives."""
+        self.blocks = blocks
         convolutions = [each for block in self.blocks for each in block.convolutions]
         self.step, self.annotation_size = math.prod(each.stride for each in convolutions), convolutions[-1].outputs
         super().__init__(weights, preprocessing)
@@ -138,8 +139,8 @@ def load_encoder(
 
     Raises `SatError` for weights that cannot be had, and for encoders that need PyTorch.
     """
-    if name in efficientnet.NAMES:
-        return OnnxEfficientNet(name, efficientnet.read(name, weights), efficientnet.preprocessing(resize))
+    if name == efficientnet.NAME:
+        return OnnxEfficientNet(efficientnet.read(weights), efficientnet.preprocessing(resize))
     if name != "vgg19":
         raise needs_torch(f"the encoder {name}")
     if weights == "torchvision":
