@@ -46,7 +46,7 @@ from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
 from show_attend_tell.training.loop import Epoch, Trainer
 from show_attend_tell.training.losses import HardObjective
 from show_attend_tell.training.presets import preset
-from show_attend_tell.training.presets.caution import DECODING
+from show_attend_tell.training.presets.caution import DECODING, LARGE_BEAM_SIZE
 from show_attend_tell.training.reports import write_log
 from show_attend_tell.training.run import Prepared, prepare, train
 from show_attend_tell.training.selection import (
@@ -474,6 +474,11 @@ def test_a_cautious_training_keeps_the_start_s_decoding_and_reranker(dataset: Da
     assert any(line.startswith("the reranker of the model to start from is ") for line in messages)
     card = (tmp_path / "model" / "README.md").read_text()
     assert "- Decoding: not chosen on val" in card and "- On val: " in card
+    assert soft.ngrams is not None
+    other = dataclasses.replace(soft, ngrams={**soft.ngrams, "ngrams": np.roll(soft.ngrams["ngrams"], 5, axis=0)})
+    model, messages = run(dataset, config, tmp_path / "other", init_from=other, choose=None)
+    assert "the reranker of the model to start from is fitted anew" in messages
+    assert model.generation == soft.generation.merge(beam_size=LARGE_BEAM_SIZE)
     ranked = {"length_penalty": 0.0}  # a start without a reranker gets one, and decodes as the default model does
     soft, _ = run(dataset, small_config(epochs=1), tmp_path / "plain", choose=decoded)
     model, _ = run(dataset, config, tmp_path / "ranked", init_from=soft, choose=None)

@@ -346,11 +346,7 @@ def test_models_that_do_not_fit_are_refused(transformers: Any, tmp_path: Path) -
         ("small", "w.safetensors", "only vgg19 and efficientnet-lite2-1280 take a file of weights"),
         ("facebook/dinov2-small", "w.safetensors", "only vgg19 and .* take a file of weights"),
         ("vgg16", None, "there is no encoder 'vgg16': choose vgg19, .*, small, a model of the Hugging Face hub"),
-        (
-            "efficientnet-lite-2",
-            None,
-            "there is no encoder 'efficientnet-lite-2': choose vgg19, .*-1280,",
-        ),
+        ("efficientnet-lite-2", None, "there is no encoder 'efficientnet-lite-2': choose vgg19, .*-1280,"),
     ],
 )
 def test_names_and_files_are_refused_without_asking_the_hub(name: str, weights: str | None, message: str) -> None:

@@ -264,8 +264,8 @@ PAPERS_ENCODER = "vgg19"
 encoder_options = options(
     click.option(
         "--encoder",
-        help="Encoder: vgg19, efficientnet-lite2-1280 (1,280 values a location), a "
-        "vision model of Hugging Face transformers, or small (for generated scenes; it must be fine-tuned). "
+        help="Encoder: vgg19, efficientnet-lite2-1280, a vision model of Hugging Face transformers, or small (for "
+        "generated scenes; it must be fine-tuned). "
         f"[default: that of the model to start from, otherwise {PAPERS_ENCODER}]",
     ),
     weights_option,

@@ -86,7 +86,7 @@ def adapt_ngrams(
     if math.isinf(ridge):
         return start
     dual = vectors @ (turned / (values.clamp_min(0) + ridge)[:, None])  # (N, G)
-    axes = main_axes((kernel - 1) @ dual)
+    axes: Tensor = torch.linalg.svd((kernel - 1) @ dual, full_matrices=False).Vh[:DIRECTIONS].mT.contiguous()  # (G, R)
     fresh = as_array(((centered.T @ (dual @ axes)) / scale).T)  # (R, M)
     constant = np.zeros_like(fresh[:1])  # a direction along which every photo lies at 1
     packed, scales = pack_4bit(np.concatenate([before.directions, fresh, constant]))
@@ -104,9 +104,3 @@ def adapt_ngrams(
         "length": np.array(before.length + weight * (mean_length(captions) - before.length), dtype=np.float32),
     }
     return {"directions": packed, "directions" + SCALE: scales, **pack(small)}
-
-
-def main_axes(predictions: Tensor) -> Tensor:
-    """The `DIRECTIONS` main axes (G, R) of predictions (N, G), or as many as there are."""
-    axes: Tensor = torch.linalg.svd(predictions, full_matrices=False).Vh[:DIRECTIONS]
-    return axes.T.contiguous()

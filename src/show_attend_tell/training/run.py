@@ -35,8 +35,8 @@ from show_attend_tell.training.data import TrainingData, encode_readable, traini
 from show_attend_tell.training.loop import RESTART, Trainer
 from show_attend_tell.training.presets import custom
 from show_attend_tell.training.presets.caution import (
-    BEAM_SIZE_OF_ANOTHER_KIND,
     DECODING,
+    LARGE_BEAM_SIZE,
     VAL_FOR_DECODING,
     choose_share,
     gain,
@@ -378,9 +378,7 @@ def finished(
     ]
     for name in earlier:  # decisions before the training went on
         del best.training[name]
-    kept = kept_generation(start if competing else None, config, reranked=reranker is not None)
-    if replaced:  # n-grams of photos of another kind, which gain from more captions to choose from
-        kept = kept.merge(beam_size=BEAM_SIZE_OF_ANOTHER_KIND)
+    kept = kept_generation(start if competing else None, config, reranked=reranker is not None, replaced=replaced)
     photos, better = len(data.validation), False
     if not config.cautious or photos >= VAL_FOR_DECODING:
         metric: Metric = config.selected_by if config.selected_by in ("bleu_4_no_brevity", "cider") else "bleu_4"
@@ -416,15 +414,19 @@ def finished(
     return best
 
 
-def kept_generation(start: Checkpoint | None, config: TrainingConfig, *, reranked: bool) -> GenerationConfig:
+def kept_generation(
+    start: Checkpoint | None, config: TrainingConfig, *, reranked: bool, replaced: bool
+) -> GenerationConfig:
     """The generation config where val does not choose one: that of the model to start from, if it fits, or the usual.
 
-    It fits if it uses a reranker just where there is one.
+    It fits if it uses a reranker just where there is one. Where its reranker was replaced, the beam is large: n-grams
+    of photos of another kind gain from more captions to choose from.
     """
-    if start is not None and bool(start.generation.rerank_weight) == reranked:
-        return start.generation
     usual = GenerationConfig(attention_mode=default_attention_mode(config.decoder), max_length=config.max_length)
-    return usual.merge(**DECODING) if reranked else usual.merge(beam_size=config.validation_beam_size)
+    kept = usual.merge(**DECODING) if reranked else usual.merge(beam_size=config.validation_beam_size)
+    if start is not None and bool(start.generation.rerank_weight) == reranked:
+        kept = start.generation
+    return kept.merge(beam_size=LARGE_BEAM_SIZE) if replaced else kept
 
 
 def fit_visual_ngrams(

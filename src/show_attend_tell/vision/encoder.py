@@ -138,7 +138,7 @@ def load_encoder(
       map or patch tokens. Class and register tokens are dropped. A folder of the hub's cache is known by its hub id,
       every other folder by its whole path.
 
-    `weights` is for the first three. None takes the file of this package, `vision/vgg19/` or
+    `weights` is for the first two. None takes the file of this package, `vision/vgg19/` or
     `vision/efficientnet_lite2/`. A path takes another `.safetensors` file with the same names, plain or 8-bit
     (`pack`). Tensors by their names are taken as they are. For `vgg19`, whose names are torchvision's,
     `"torchvision"` downloads torchvision's published file, once, and checks its hash.

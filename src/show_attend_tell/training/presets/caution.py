@@ -24,7 +24,7 @@ LITTLE = 0.1  # nats a word; a training that gains less had photos like those th
 VAL_FOR_DECODING = 200  # photos
 # How a model with a reranker makes captions where val cannot choose: as the default model does.
 DECODING = {"beam_size": 20, "length_penalty": 0.75, "rerank_weight": 16.0, "rare_word_exponent": 0.75}
-BEAM_SIZE_OF_ANOTHER_KIND = 100  # where photos are so unlike those of the start that its reranker was replaced
+LARGE_BEAM_SIZE = 100  # where photos are so unlike those of the start that its reranker was replaced
 
 
 def mixed(start: Mapping[str, Tensor], trained: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
