@@ -259,12 +259,10 @@ class OnnxDecoder:
         rows = graph("Unsqueeze", graph.input("rows", ["B", "P"], "int64"), graph.constant([-1]))
         words = graph.input("words", ["B", "P", self.gates + config.embedding_size])
 
-        from_hidden = [w["gates_from_hidden.weight"], -2 * w["attention.query.weight"]]
-        from_hidden += [w["gate.weight"]] if config.gate else []
-        product = graph.linear(hidden, np.concatenate(from_hidden))
-        sizes = [self.gates, A, *([1] if config.gate else [])]
-        parts = graph("Split", product, graph.constant(sizes), outputs=len(sizes), axis=-1)
-        query = graph("Unsqueeze", self._exponential(graph, parts[1]), graph.constant([2]))  # (B, Q, 1, A)
+        from_hidden = np.concatenate([w["gates_from_hidden.weight"], -2 * w["attention.query.weight"]])
+        sizes = graph.constant([self.gates, A])
+        hidden_gates, query = graph("Split", graph.linear(hidden, from_hidden), sizes, outputs=2, axis=-1)
+        query = graph("Unsqueeze", self._exponential(graph, query), graph.constant([2]))  # (B, Q, 1, A)
         product = graph("Mul", graph("Unsqueeze", keys, graph.constant([1])), query)  # (B, Q, L, A)
         sigma = graph("Reciprocal", graph.add(product, graph.constant(1.0)))
         energies = graph("MatMul", sigma, graph.constant(2 * w["attention.energy"][:, None]))
@@ -286,7 +284,8 @@ class OnnxDecoder:
             context = graph("GatherND", weighed, index, batch_dims=1)
         beta = None
         if config.gate:
-            beta = graph("Sigmoid", graph.add(parts[2], graph.constant(w["gate.bias"])))
+            # a product by itself: its weights have more bits, and the others' would be stored in as many
+            beta = graph("Sigmoid", graph.linear(hidden, w["gate.weight"], w["gate.bias"]))
             context = graph("Mul", context, beta)
         if not wide:
             context = graph.linear(context, self._from_context)
@@ -294,7 +293,7 @@ class OnnxDecoder:
         if config.output_context:
             sizes = [self.gates, config.embedding_size]
             context, deep_context = graph("Split", context, graph.constant(sizes), outputs=2, axis=-1)
-        gates = graph("GatherND", graph.add(parts[0], context), rows, batch_dims=1)  # (B, P, 4n)
+        gates = graph("GatherND", graph.add(hidden_gates, context), rows, batch_dims=1)  # (B, P, 4n)
         sizes = [self.gates, config.embedding_size]
         word_gates, word_deep = graph("Split", words, graph.constant(sizes), outputs=2, axis=-1)
         sizes = [3 * n, n]
