@@ -31,7 +31,11 @@ def control(training: str, start: str | None = None) -> Training:
     return replace(model, arguments=("--attention", "uniform", *model.arguments[2:]), start=start)
 
 
-TRAININGS = {f"{NAME}-plain": control("everyday-plain"), NAME: control("everyday-soft", f"{NAME}-plain")}
+TRAININGS = {
+    f"{NAME}-plain": control("everyday-plain"),
+    f"{NAME}-texts": control("everyday-texts", f"{NAME}-plain"),
+    NAME: control("everyday-soft", f"{NAME}-texts"),
+}
 ALONE = "-alone"  # the end of an evaluation's name without the reranker
 WAYS = {ALONE: "without the reranker", "": "with the reranker"}
 

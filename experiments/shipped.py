@@ -24,6 +24,7 @@ The models of Flickr8k alone ship in 4 bits a weight, and are evaluated again in
 """
 
 import argparse
+import filecmp
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,11 +38,11 @@ from safetensors.numpy import save_file
 from stages import SQUASHED, Stage, alone, evaluation, is_trained, list_stages, reporting, run, trained, training
 
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.checkpoint.arrays import CONFIDENCE, NGRAMS, read_arrays
+from show_attend_tell.checkpoint.arrays import CONFIDENCE, NGRAMS, TUNED, read_arrays
 from show_attend_tell.checkpoint.card import figures
 from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
 from show_attend_tell.checkpoint.hub import SHIPPED
-from show_attend_tell.checkpoint.packing import Arrays, arrays_digest
+from show_attend_tell.checkpoint.packing import Arrays, arrays_digest, weights_digest
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.evaluation import searched
 from show_attend_tell.files import atomic_write, read_object, write_text
@@ -67,6 +68,18 @@ and triples of words. They read the {channels} channels of EfficientNet-Lite2's 
 - **Stored**: the directions in 4 bits a weight, the rest in 8 bits. The n-grams are those that at
   least ten training captions have. No caption is stored.
 - **SHA-256**, by which the models know them:
+  `{digest}`.
+"""
+
+ENCODER_CARD = """\
+# The last blocks of EfficientNet-Lite2, tuned with `everyday-soft`
+
+These are the blocks 17 to 21 and the head. They were trained together with the decoder, on photos and
+captions of Flickr8k's training split and 1,757 of COCO's (CC BY 4.0); the model's card has the
+command. The blocks below are those of `show_attend_tell/vision/efficientnet_lite2/`.
+
+- **Stored** in 8 bits a weight.
+- **SHA-256** of the weights that they unpack to, by which models know them:
   `{digest}`.
 """
 
@@ -124,9 +137,15 @@ CREDITS = "COCO's captions are by T.-Y. Lin et al., Microsoft COCO (2014), CC BY
 BOTH = ("flickr8k", "coco")
 WEIGHTS = ("--weight", "1", "--weight", "2")  # of the captions of each
 EVERYDAY = (  # of all trainings of the everyday models
-    *(*WEIGHTS, "--resize", "squash-256", "--set", "flipped=false", "--set", "renderings=1"),
-    *("--set", "selected_by=cider"),
+    *(*WEIGHTS, "--resize", "squash-256", "--set", "flipped=false", "--set", "selected_by=cider"),
 )
+RENDERED = ("--set", "renderings=1")  # of each photo
+WITH_TEXTS = (
+    "--set",
+    "scheduled_sampling=0.3",
+    "--set",
+    "minimum_count=20",
+)  # of trainings with captions without photos
 TEXTS = "captions_without_photos.txt.gz"  # in COCO's folder: its captions of photos that are not there, one in a line
 TRAININGS = {
     "plain": Training(("--attention", "soft", "--set", "visual_ngrams=false")),
@@ -140,23 +159,33 @@ TRAININGS = {
     "hard": Training(("--attention", "hard", "--set", "visual_ngrams=false"), start="soft"),
     "everyday-plain": Training(
         (
-            *("--attention", "soft", "--encoder", "efficientnet-lite2-1280", *EVERYDAY, "--epochs", "3"),
+            *("--attention", "soft", "--encoder", "efficientnet-lite2-1280", *EVERYDAY, *RENDERED, "--epochs", "3"),
             *("--set", "visual_ngrams=false"),
         ),
         data=BOTH,
     ),
-    "everyday-soft": Training(
+    "everyday-texts": Training(
         (
-            *("--attention", "soft", "--bits", "4", *EVERYDAY, "--epochs", "4", "--set", "learning_rate=7e-4"),
-            *("--set", "scheduled_sampling=0.3", "--set", "minimum_count=20"),
+            *("--attention", "soft", "--bits", "4", *EVERYDAY, *RENDERED, "--epochs", "4"),
+            *("--set", "learning_rate=7e-4", *WITH_TEXTS),
         ),
         start="everyday-plain",
         data=BOTH,
         texts=True,
     ),
+    "everyday-soft": Training(
+        (
+            *("--attention", "soft", "--bits", "4", *EVERYDAY, "--set", "renderings=3", "--epochs", "3"),
+            *("--set", "learning_rate=3e-4", *WITH_TEXTS, "--set", "batch_size=192"),
+            *("--encoder-lr", "5e-5", "--unfreeze-from", "block17"),
+        ),
+        start="everyday-texts",
+        data=BOTH,
+        texts=True,
+    ),
     "everyday-hard": Training(
         (
-            *("--attention", "hard", "--bits", "4", *EVERYDAY, "--epochs", "2", "--set", "crops=0"),
+            *("--attention", "hard", "--bits", "4", *EVERYDAY, *RENDERED, "--epochs", "2", "--set", "crops=0"),
             *("--set", "decoder.annotation_window=3"),
         ),
         start="everyday-soft",
@@ -298,6 +327,8 @@ def make(name: str, chosen: Callable[[], int], output: Path) -> None:
     for file in ("model.safetensors", "vocabulary.json", CONFIDENCE):
         if (source / file).exists():
             shutil.copyfile(source / file, target / file)
+    if (source / TUNED).exists():
+        share_encoder(source / TUNED, target)
     if checkpoint.ngrams is not None:
         store(checkpoint.ngrams, target)
     described(checkpoint, name, evaluated).describe(target)
@@ -306,6 +337,18 @@ def make(name: str, chosen: Callable[[], int], output: Path) -> None:
 def shared_ngrams(name: str) -> str:
     """The folder of the visual n-grams that models of the same data share: "flickr8k-ngrams" of "flickr8k-soft"."""
     return f"{name.rpartition('-')[0]}-ngrams"
+
+
+def share_encoder(tuned: Path, model: Path) -> None:
+    """Copy an encoder's tuned blocks into the folder that models of the same data share, or into the model's own."""
+    shared = model.parent / f"{model.name.rpartition('-')[0]}-encoder" / TUNED
+    if shared.exists() and not filecmp.cmp(tuned, shared, shallow=False):
+        shutil.copyfile(tuned, model / TUNED)
+        return
+    shared.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(tuned, shared)
+    digest = weights_digest(read_arrays(tuned, unpacked=True))
+    write_text(shared.parent / "README.md", ENCODER_CARD.format(digest=digest))
 
 
 def store(ngrams: Arrays, model: Path) -> None:

@@ -14,19 +14,20 @@ from trainings import config_of
 from show_attend_tell.data.datasets import read_dataset
 
 
-@pytest.mark.parametrize("stage", ["-plain", ""])
+@pytest.mark.parametrize("stage", ["-plain", "-texts", ""])
 def test_the_control_has_the_settings_of_everyday_soft_but_for_attention(stage: str) -> None:
     control, model = everyday_uniform.TRAININGS[NAME + stage], shipped.TRAININGS[f"everyday{stage or '-soft'}"]
     uniform, soft = config_of(control), config_of(model)
     assert dataclasses.replace(uniform, decoder=dataclasses.replace(uniform.decoder, attention="soft")) == soft
     assert uniform.decoder.attention == "uniform" and control.arguments[2:] == model.arguments[2:]
-    assert (control.data, control.texts, control.start) == (model.data, model.texts, None if stage else f"{NAME}-plain")
+    start = None if model.start is None else model.start.replace("everyday", NAME)
+    assert (control.data, control.texts, control.start) == (model.data, model.texts, start)
 
 
 def test_its_stages_are_those_of_an_everyday_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     everyday_uniform.main(["flickr8k", "coco", str(tmp_path), "--seeds", "1", "--list"])
     said = capsys.readouterr().out
-    assert "[1/10] train everyday-uniform-plain-1: to do\n[2/10] train everyday-uniform-1: to do\n" in said
+    assert "[1/11] train everyday-uniform-plain-1: to do\n[2/11] train everyday-uniform-texts-1: to do\n" in said
     assert "evaluate everyday-uniform-1-coco-test-alone: to do" in said
 
 
