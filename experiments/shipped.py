@@ -188,7 +188,7 @@ TRAININGS = {
             *("--attention", "hard", "--bits", "4", *EVERYDAY, *RENDERED, "--epochs", "2", "--set", "crops=0"),
             *("--set", "decoder.annotation_window=3"),
         ),
-        start="everyday-soft",
+        start="everyday-texts",
         data=BOTH,
     ),
 }
