@@ -50,7 +50,7 @@ def options(command: click.Command) -> int:
 def main() -> None:
     """Print what is counted with its limit."""
     counted = {
-        "lines of src": (lines("src"), 23_839),
+        "lines of src": (lines("src"), 23_838),
         "lines of tests": (lines("tests"), 22_640),
         "lines of src and experiments": (lines("src", "experiments"), 28_296),
         "lines of README": (len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()), 130),

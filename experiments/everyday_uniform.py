@@ -25,16 +25,14 @@ from show_attend_tell.files import read_object
 NAME = "everyday-uniform"
 
 
-def control(training: str, start: str | None = None) -> Training:
+def control(model: Training) -> Training:
     """A training of the everyday models with uniform attention."""
-    model = shipped.TRAININGS[training]
+    start = None if model.start is None else model.start.replace("everyday", NAME)
     return replace(model, arguments=("--attention", "uniform", *model.arguments[2:]), start=start)
 
 
 TRAININGS = {
-    f"{NAME}-plain": control("everyday-plain"),
-    f"{NAME}-texts": control("everyday-texts", f"{NAME}-plain"),
-    NAME: control("everyday-soft", f"{NAME}-texts"),
+    f"{NAME}{stage}": control(shipped.TRAININGS[f"everyday{stage or '-soft'}"]) for stage in ("-plain", "-texts", "")
 }
 ALONE = "-alone"  # the end of an evaluation's name without the reranker
 WAYS = {ALONE: "without the reranker", "": "with the reranker"}

@@ -24,7 +24,6 @@ The models of Flickr8k alone ship in 4 bits a weight, and are evaluated again in
 """
 
 import argparse
-import filecmp
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,11 +41,12 @@ from show_attend_tell.checkpoint.arrays import CONFIDENCE, NGRAMS, TUNED, read_a
 from show_attend_tell.checkpoint.card import figures
 from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
 from show_attend_tell.checkpoint.hub import SHIPPED
-from show_attend_tell.checkpoint.packing import Arrays, arrays_digest, weights_digest
+from show_attend_tell.checkpoint.packing import Arrays, arrays_digest
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.evaluation import searched
 from show_attend_tell.files import atomic_write, read_object, write_text
 from show_attend_tell.rerank import confidence
+from show_attend_tell.vision import efficientnet
 from show_attend_tell.vision.feature_cache import default_cache
 
 SEEDS = (1, 2, 3)
@@ -68,18 +68,6 @@ and triples of words. They read the {channels} channels of EfficientNet-Lite2's 
 - **Stored**: the directions in 4 bits a weight, the rest in 8 bits. The n-grams are those that at
   least ten training captions have. No caption is stored.
 - **SHA-256**, by which the models know them:
-  `{digest}`.
-"""
-
-ENCODER_CARD = """\
-# The last blocks of EfficientNet-Lite2, tuned with `everyday-soft`
-
-These are the blocks 17 to 21 and the head. They were trained together with the decoder, on photos and
-captions of Flickr8k's training split and 1,757 of COCO's (CC BY 4.0); the model's card has the
-command. The blocks below are those of `show_attend_tell/vision/efficientnet_lite2/`.
-
-- **Stored** in 8 bits a weight.
-- **SHA-256** of the weights that they unpack to, by which models know them:
   `{digest}`.
 """
 
@@ -135,18 +123,19 @@ DATA = {
 TEXTS_ARE = "230,708 captions of other COCO photos, without these photos"
 CREDITS = "COCO's captions are by T.-Y. Lin et al., Microsoft COCO (2014), CC BY 4.0"
 BOTH = ("flickr8k", "coco")
-WEIGHTS = ("--weight", "1", "--weight", "2")  # of the captions of each
-EVERYDAY = (  # of all trainings of the everyday models
-    *(*WEIGHTS, "--resize", "squash-256", "--set", "flipped=false", "--set", "selected_by=cider"),
-)
-RENDERED = ("--set", "renderings=1")  # of each photo
-WITH_TEXTS = (
-    "--set",
-    "scheduled_sampling=0.3",
-    "--set",
-    "minimum_count=20",
-)  # of trainings with captions without photos
 TEXTS = "captions_without_photos.txt.gz"  # in COCO's folder: its captions of photos that are not there, one in a line
+
+
+def everyday(attention: str, renderings: int, more: str, *, start: str | None = None, texts: bool = True) -> Training:
+    """A training of the everyday models; one that has a ``start`` learns from captions without photos, if ``texts``."""
+    given = f"--attention {attention} --weight 1 --weight 2 --resize squash-256 --set flipped=false"
+    given += f" --set renderings={renderings} --set selected_by=cider {more}"
+    texts = texts and start is not None
+    if texts:
+        given += " --set scheduled_sampling=0.3 --set minimum_count=20"
+    return Training(tuple(given.split()), start, BOTH, texts)
+
+
 TRAININGS = {
     "plain": Training(("--attention", "soft", "--set", "visual_ngrams=false")),
     "soft": Training(
@@ -157,39 +146,20 @@ TRAININGS = {
         start="plain",
     ),
     "hard": Training(("--attention", "hard", "--set", "visual_ngrams=false"), start="soft"),
-    "everyday-plain": Training(
-        (
-            *("--attention", "soft", "--encoder", "efficientnet-lite2-1280", *EVERYDAY, *RENDERED, "--epochs", "3"),
-            *("--set", "visual_ngrams=false"),
-        ),
-        data=BOTH,
-    ),
-    "everyday-texts": Training(
-        (
-            *("--attention", "soft", "--bits", "4", *EVERYDAY, *RENDERED, "--epochs", "4"),
-            *("--set", "learning_rate=7e-4", *WITH_TEXTS),
-        ),
-        start="everyday-plain",
-        data=BOTH,
-        texts=True,
-    ),
-    "everyday-soft": Training(
-        (
-            *("--attention", "soft", "--bits", "4", *EVERYDAY, "--set", "renderings=3", "--epochs", "3"),
-            *("--set", "learning_rate=3e-4", *WITH_TEXTS, "--set", "batch_size=192"),
-            *("--encoder-lr", "5e-5", "--unfreeze-from", "block17"),
-        ),
+    "everyday-plain": everyday("soft", 1, f"--encoder {efficientnet.NAME} --epochs 3 --set visual_ngrams=false"),
+    "everyday-texts": everyday("soft", 1, "--bits 4 --epochs 4 --set learning_rate=7e-4", start="everyday-plain"),
+    "everyday-soft": everyday(
+        "soft",
+        3,
+        "--bits 4 --epochs 3 --set learning_rate=3e-4 --set batch_size=192 --encoder-lr 5e-5 --unfreeze-from block17",
         start="everyday-texts",
-        data=BOTH,
-        texts=True,
     ),
-    "everyday-hard": Training(
-        (
-            *("--attention", "hard", "--bits", "4", *EVERYDAY, *RENDERED, "--epochs", "2", "--set", "crops=0"),
-            *("--set", "decoder.annotation_window=3"),
-        ),
+    "everyday-hard": everyday(
+        "hard",
+        1,
+        "--bits 4 --epochs 2 --set crops=0 --set decoder.annotation_window=3",
         start="everyday-texts",
-        data=BOTH,
+        texts=False,
     ),
 }
 SHIPS = {
@@ -324,11 +294,9 @@ def make(name: str, chosen: Callable[[], int], output: Path) -> None:
     evaluated = {ending: read(ships, ending, output) for ending in model.evaluations()}
     checkpoint = Checkpoint.load(source)
     target.mkdir(parents=True, exist_ok=True)
-    for file in ("model.safetensors", "vocabulary.json", CONFIDENCE):
+    for file in ("model.safetensors", "vocabulary.json", CONFIDENCE, TUNED):
         if (source / file).exists():
             shutil.copyfile(source / file, target / file)
-    if (source / TUNED).exists():
-        share_encoder(source / TUNED, target)
     if checkpoint.ngrams is not None:
         store(checkpoint.ngrams, target)
     described(checkpoint, name, evaluated).describe(target)
@@ -337,18 +305,6 @@ def make(name: str, chosen: Callable[[], int], output: Path) -> None:
 def shared_ngrams(name: str) -> str:
     """The folder of the visual n-grams that models of the same data share: "flickr8k-ngrams" of "flickr8k-soft"."""
     return f"{name.rpartition('-')[0]}-ngrams"
-
-
-def share_encoder(tuned: Path, model: Path) -> None:
-    """Copy an encoder's tuned blocks into the folder that models of the same data share, or into the model's own."""
-    shared = model.parent / f"{model.name.rpartition('-')[0]}-encoder" / TUNED
-    if shared.exists() and not filecmp.cmp(tuned, shared, shallow=False):
-        shutil.copyfile(tuned, model / TUNED)
-        return
-    shared.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(tuned, shared)
-    digest = weights_digest(read_arrays(tuned, unpacked=True))
-    write_text(shared.parent / "README.md", ENCODER_CARD.format(digest=digest))
 
 
 def store(ngrams: Arrays, model: Path) -> None:
