@@ -304,7 +304,7 @@ def test_mistakes_with_other_commands(data: Path, model: Path, tmp_path: Path) -
 
 def test_models_fit_a_screen_and_each_has_its_card() -> None:
     header, default, *others, last = sat("models").stdout.splitlines()
-    assert header.split()[:2] == ["model", "size"] and default.split()[:3] == ["everyday-soft", "6.4", "MB"]
+    assert header.split()[:2] == ["model", "size"] and default.split()[:3] == ["everyday-soft", "9.9", "MB"]
     assert [line.split()[0] for line in others] == ["everyday-hard", "flickr8k-hard", "flickr8k-soft"]
     assert "everyday-soft is the default" in last
     assert all(len(line) <= 80 for line in (header, default, *others, last))
