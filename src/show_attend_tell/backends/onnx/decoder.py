@@ -260,8 +260,8 @@ class OnnxDecoder:
         words = graph.input("words", ["B", "P", self.gates + config.embedding_size])
 
         from_hidden = np.concatenate([w["gates_from_hidden.weight"], -2 * w["attention.query.weight"]])
-        sizes = graph.constant([self.gates, A])
-        hidden_gates, query = graph("Split", graph.linear(hidden, from_hidden), sizes, outputs=2, axis=-1)
+        product, sizes = graph.linear(hidden, from_hidden), [self.gates, A]
+        hidden_gates, query = graph("Split", product, graph.constant(sizes), outputs=2, axis=-1)
         query = graph("Unsqueeze", self._exponential(graph, query), graph.constant([2]))  # (B, Q, 1, A)
         product = graph("Mul", graph("Unsqueeze", keys, graph.constant([1])), query)  # (B, Q, L, A)
         sigma = graph("Reciprocal", graph.add(product, graph.constant(1.0)))
