@@ -158,7 +158,7 @@ TRAININGS = {
         "hard",
         1,
         "--bits 4 --epochs 2 --set crops=0 --set decoder.annotation_window=3",
-        start="everyday-texts",
+        start="everyday-soft",
         texts=False,
     ),
 }
@@ -294,34 +294,33 @@ def make(name: str, chosen: Callable[[], int], output: Path) -> None:
     evaluated = {ending: read(ships, ending, output) for ending in model.evaluations()}
     checkpoint = Checkpoint.load(source)
     target.mkdir(parents=True, exist_ok=True)
-    for file in ("model.safetensors", "vocabulary.json", CONFIDENCE, TUNED):
+    for file in ("model.safetensors", "vocabulary.json", CONFIDENCE, NGRAMS, TUNED):
         if (source / file).exists():
-            shutil.copyfile(source / file, target / file)
-    if checkpoint.ngrams is not None:
-        store(checkpoint.ngrams, target)
+            shutil.copyfile(source / file, folder_of(source / file, target) / file)
     described(checkpoint, name, evaluated).describe(target)
 
 
-def shared_ngrams(name: str) -> str:
-    """The folder of the visual n-grams that models of the same data share: "flickr8k-ngrams" of "flickr8k-soft"."""
-    return f"{name.rpartition('-')[0]}-ngrams"
+def shared_folder(name: str, file: str) -> str:
+    """The folder of a file that models of the same data share: "everyday-ngrams" of "everyday-soft"."""
+    return f"{name.rpartition('-')[0]}-{Path(file).stem}"
 
 
-def store(ngrams: Arrays, model: Path) -> None:
-    """Write a model's visual n-grams into the folder that the models share, or into its own if these are others."""
-    shared = model.parent / shared_ngrams(model.name) / NGRAMS
-    if not shared.exists():
-        shared.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(shared, lambda file: save_file(dict(ngrams), file))
-        describe_ngrams(ngrams, shared.parent)
-    elif arrays_digest(read_arrays(shared)) != arrays_digest(ngrams):
-        atomic_write(model / NGRAMS, lambda file: save_file(dict(ngrams), file))
+def folder_of(file: Path, model: Path) -> Path:
+    """Where a file of a model goes: visual n-grams and tuned blocks into the folder that the models of the same data
+    share, unless that has others.
+    """
+    if file.name not in (NGRAMS, TUNED):
+        return model
+    shared = model.parent / shared_folder(model.name, file.name)
+    shared.mkdir(parents=True, exist_ok=True)
+    there = shared / file.name
+    alike = not there.exists() or arrays_digest(read_arrays(there)) == arrays_digest(read_arrays(file))
+    return shared if alike else model
 
 
 def describe_ngrams(ngrams: Arrays, folder: Path) -> None:
     """Write the card of the visual n-grams that models share."""
-    own = {file.parent.name for file in SHIPPED.glob(f"*/{NGRAMS}")}  # models that have others
-    models = [name for name in SHIPS if shared_ngrams(name) == folder.name and name not in own]
+    models = [name for name in SHIPS if shared_folder(name, NGRAMS) == folder.name]
     splits = [TITLES[data] for data in SHIPS[models[0]].data]
     text = NGRAMS_CARD.format(
         data=" and ".join(name for name, _ in splits),
@@ -403,7 +402,7 @@ def describe() -> None:
     for name, model in SHIPS.items():
         evaluated = {ending: results.read(f"{name}-{ending}") for ending in model.evaluations()}
         described(Checkpoint.load(SHIPPED / name), name, evaluated).describe(SHIPPED / name)
-    for folder in {SHIPPED / shared_ngrams(name) for name, model in SHIPS.items() if model.reranked}:
+    for folder in {SHIPPED / shared_folder(name, NGRAMS) for name, model in SHIPS.items() if model.reranked}:
         describe_ngrams(read_arrays(folder / NGRAMS), folder)
 
 

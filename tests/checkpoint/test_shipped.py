@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from show_attend_tell import Captioner
-from show_attend_tell.checkpoint.arrays import NGRAMS
+from show_attend_tell.checkpoint.arrays import NGRAMS, TUNED
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, SHIPPED, shipped_models
 from show_attend_tell.checkpoint.packing import arrays_digest, as_tensors
@@ -35,8 +35,7 @@ def test_a_model_belongs_to_the_shipped_encoder(name: str) -> None:
     checkpoint = Checkpoint.load(SHIPPED / name)
     assert checkpoint.encoder.name.startswith("efficientnet-lite2" if name in EVERYDAY else "vgg19")
     encoder = load_encoder(checkpoint.encoder.name)
-    if name == DEFAULT_MODEL:  # its last blocks were trained too
-        encoder.adopt(as_tensors(checkpoint.tuned_encoder or {}))
+    encoder.adopt(as_tensors(checkpoint.tuned_encoder or {}))
     assert checkpoint.encoder.digest == encoder.digest
     assert checkpoint.config.attention == name.rpartition("-")[2]
     tested = [f"{data}, test" for data in ("coco", "flickr8k")] if name in EVERYDAY else ["test"]
@@ -75,11 +74,12 @@ def test_no_option_at_all_makes_the_card_s_figures(name: str, tmp_path: Path) ->
         assert found["meteor"] == pytest.approx(card["meteor"], abs=0.05)
 
 
-def test_each_everyday_model_has_visual_n_grams_of_its_encoder() -> None:
+def test_the_everyday_models_share_their_encoder_and_their_visual_n_grams() -> None:
     soft, hard = (Checkpoint.load(SHIPPED / name) for name in EVERYDAY)
     assert soft.ngrams is not None and hard.ngrams is not None
+    assert soft.encoder == hard.encoder and arrays_digest(soft.ngrams) == arrays_digest(hard.ngrams)
     assert arrays_digest(soft.ngrams) in (SHIPPED / "everyday-ngrams" / "README.md").read_text(encoding="utf-8")
-    assert [(SHIPPED / name / NGRAMS).exists() for name in EVERYDAY] == [False, True]
+    assert not any((SHIPPED / name / file).exists() for name in EVERYDAY for file in (NGRAMS, TUNED))
     captioner = Captioner.from_pretrained("everyday-soft")
     pixels = captioner.backend.preprocessing.pixels(open_photo(FOLDER / "failures" / "otter.jpg"))
     ngrams = VisualNgrams(soft.ngrams)

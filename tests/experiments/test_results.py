@@ -28,7 +28,7 @@ def test_the_shipped_configurations_hold_what_code_writes(name: str, tmp_path: P
 
 
 def test_the_card_of_the_shared_n_grams_is_what_code_writes(tmp_path: Path) -> None:
-    folder = SHIPPED / shipped.shared_ngrams("everyday-soft")
+    folder = SHIPPED / shipped.shared_folder("everyday-soft", NGRAMS)
     copied = tmp_path / folder.name
     copied.mkdir()
     shipped.describe_ngrams(read_arrays(folder / NGRAMS), copied)

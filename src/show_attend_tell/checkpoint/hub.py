@@ -12,11 +12,10 @@ DEFAULT_MODEL = "everyday-soft"  # of every command that is given none
 
 
 def shipped_size(name: str) -> int:
-    """The bytes of a shipped model, those of its reranker included, which may lie beside it (`shared_arrays`)."""
-    files, shared = [*(SHIPPED / name).iterdir()], SHIPPED / f"{name.rpartition('-')[0]}-ngrams"
-    if shared.is_dir() and not (SHIPPED / name / "ngrams.safetensors").exists():
-        files += shared.iterdir()
-    return sum(file.stat().st_size for file in files)
+    """The bytes of a shipped model, with those that it shares with others (`arrays.shared_arrays`)."""
+    family = name.rpartition("-")[0]
+    folders = SHIPPED / name, SHIPPED / f"{family}-encoder", SHIPPED / f"{family}-ngrams"
+    return sum(file.stat().st_size for folder in folders for file in folder.glob("*"))
 
 
 def absolute(folder: str | os.PathLike[str]) -> Path:
