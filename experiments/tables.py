@@ -114,7 +114,7 @@ def of_all_seeds(model: str, ending: str, folder: Path) -> list[str]:
     missing = [seed for seed, name in names.items() if not results.kept([name], None, folder)]
     found = [name for seed, name in names.items() if seed not in missing]
     ships = read_object(SHIPPED / model / "config.json", "training")["training"]["seed"] if missing else None
-    return [*found, f"{model}-{ending}"] if missing == [ships] else found
+    return [*found, f"{model}-{ending}"] if ships in missing else found
 
 
 def evaluations(folder: Path = results.RESULTS) -> str:

@@ -157,7 +157,7 @@ def test_the_commands_have_the_settings_of_the_shipped_models(
         datasets_module, "read_dataset", lambda *of, **how: dataclasses.replace(read_dataset(*of, **how), custom=False)
     )
     data = [shape_folder(tmp_path / each) for each in shipped.SHIPS[name].data]
-    for start in ("plain-1", "soft-1", "everyday-plain-1", "everyday-texts-1"):  # to start from
+    for start in ("plain-1", "soft-1", "everyday-plain-1", "everyday-texts-1", "everyday-soft-1"):  # to start from
         (tmp_path / start).symlink_to(SHIPPED / "flickr8k-soft")
     (data[-1] / shipped.TEXTS).write_bytes(gzip.compress(b"a red circle\n"))
     given = shipped.arguments(training, config["training"]["seed"], tmp_path, coco=data[-1])

@@ -125,7 +125,7 @@ def caption(
         raise SatError(f"--json {json_file}: JSON Lines are made by sat caption-batch --output {json_file}")
     if save_maps is None and style:
         raise SatError("--style says how pictures look: add --save-maps FOLDER")
-    found = find_photos([name for name in photos if name != "-"], recursive=recursive)
+    found = find_photos([photo for photo in photos if photo != "-"], recursive=recursive)
     files = [*found.photos, STDIN] if "-" in photos else found.photos
     check_targets(json_file, html_file, read=[*found.photos, loading["encoder_weights"]], models=(model, *compare))
     names: dict[Path, str] = {}
@@ -134,8 +134,8 @@ def caption(
         check_pictures([save_maps / name for name in names.values()], found.photos)
     inputs: list[Photo] = [standard_input() if file is STDIN else file for file in files]
     streams, cards = [], {}
-    for name in (model, *compare):
-        captioner = Captioner.from_pretrained(name, **loading)
+    for each in (model, *compare):
+        captioner = Captioner.from_pretrained(each, **loading)
         attention = captioner.checkpoint.config.attention
         if save_maps is not None and attention in ("none", "uniform"):
             raise SatError(f"{captioner.name} has no attention to draw: leave out --save-maps")
