@@ -297,6 +297,8 @@ def make(name: str, chosen: Callable[[], int], output: Path) -> None:
     for file in ("model.safetensors", "vocabulary.json", CONFIDENCE, NGRAMS, TUNED):
         if (source / file).exists():
             shutil.copyfile(source / file, folder_of(source / file, target) / file)
+    if (shared := target.parent / shared_folder(name, NGRAMS) / NGRAMS).exists():
+        describe_ngrams(read_arrays(shared), shared.parent)
     described(checkpoint, name, evaluated).describe(target)
 
 
@@ -306,9 +308,7 @@ def shared_folder(name: str, file: str) -> str:
 
 
 def folder_of(file: Path, model: Path) -> Path:
-    """Where a file of a model goes: visual n-grams and tuned blocks into the folder that the models of the same data
-    share, unless that has others.
-    """
+    """Where a file of a model goes: what models of the same data share lies in a folder of its own, if it is alike."""
     if file.name not in (NGRAMS, TUNED):
         return model
     shared = model.parent / shared_folder(model.name, file.name)
