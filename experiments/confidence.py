@@ -75,7 +75,7 @@ def measured(captioner: Captioner, dataset: Dataset, split: str) -> dict[str, An
                 nouns = [
                     singular(word) in named for word, each in zip(words, values[number], strict=True) if each == each
                 ]
-                rows.append((100 * cider([words], example.captions)[0], sum(nouns), len(nouns)))
+                rows.append((100 * cider(words, example.captions), sum(nouns), len(nouns)))
                 if not least:
                     own = [each for each in values[0] if each == each]
                     steps = zip(hypotheses[0].word_log_probabilities, values[0], strict=True)

@@ -328,6 +328,8 @@ def test_log_probability_takes_a_caption_as_written(captioner: Captioner, photos
     plain = captioner.score(photos[0], "word3 word4")
     assert plain < 0 and captioner.score(photos[0], " Word3, WORD4. ") == plain
     assert captioner.score(photos[0], "word3 zebra") == captioner.score(photos[0], "word3 lion")
+    for unused in ({"beam_size": 3, "num_captions": 3}, {"do_sample": True, "temperature": 0.5}):
+        assert captioner.score(photos[0], "word3 word4", **unused) == plain
     with pytest.raises(SatError, match="no word"):
         captioner.score(photos[0], " . ")
     with pytest.raises(SatError, match="attention_mode is 'away'"):

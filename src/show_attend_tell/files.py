@@ -234,7 +234,7 @@ def _scratch(file: Path) -> Path:
 def _remove_left_behind(file: Path) -> None:
     """Remove what processes that were killed have left of this file: what nobody has written to for an hour."""
     for part in file.parent.glob(f".{glob.escape(file.name[:40])}.*.part"):
-        with suppress(FileNotFoundError):  # another process removes it, or renames it into place
+        with suppress(OSError):  # another process removes it, or renames it into place; or it is another user's
             if time.time() - part.stat().st_mtime > 3600:
                 part.unlink()
 

@@ -105,8 +105,7 @@ def explain(backend: Backend, features: Any, ids: list[int], config: GenerationC
     """
     if len(ids) > 1000:
         raise InvalidValue(f"the caption has {len(ids) - 1:,} words: give at most 999")
-    forced = config.merge(beam_size=1, max_length=len(ids), do_sample=False)
-    forced = dataclasses.replace(forced, num_captions=None)
+    forced = GenerationConfig(beam_size=1, attention_mode=config.attention_mode, max_length=len(ids))
     return force(backend.session(features, forced, seeds=[seed]), ids)
 
 

@@ -12,21 +12,13 @@ SECONDS = 30.0  # between two lines in a log file
 class Progress(tqdm):  # type: ignore[misc]
     """`tqdm`, but where standard error is neither a terminal nor a notebook it writes whole lines.
 
-    There is a line every ``seconds`` (by default `SECONDS`), so what takes less time leaves none. ``in_lines`` chooses
-    lines or a bar, whatever standard error is.
+    There is a line every `SECONDS`, so what takes less time leaves none.
     """
 
-    def __init__(
-        self,
-        iterable: Iterable[Any] | None = None,
-        *,
-        in_lines: bool | None = None,
-        seconds: float | None = None,
-        **options: Any,
-    ) -> None:
-        self.in_lines = not draws_bars(sys.stderr.isatty(), sys.modules) if in_lines is None else in_lines
+    def __init__(self, iterable: Iterable[Any] | None = None, **options: Any) -> None:
+        self.in_lines = not draws_bars(sys.stderr.isatty(), sys.modules)
         if self.in_lines:
-            options |= {"mininterval": SECONDS if seconds is None else seconds, "miniters": 1, "leave": False}
+            options |= {"mininterval": SECONDS, "miniters": 1, "leave": False}
             options["bar_format"] = "{desc}: {n_fmt} of {total_fmt}, {rate_fmt}, {remaining} left{postfix}"
         super().__init__(iterable, file=sys.stderr, **options)
 

@@ -38,6 +38,7 @@ from show_attend_tell.errors import InvalidValue
 
 Count = Annotated[int, Field(ge=1)]
 CountOrNone = Annotated[int, Field(ge=0)]  # 0 for none
+Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]  # which every generator of random numbers takes
 BeamSize = Annotated[int, Field(ge=1, le=1000)]  # more than this fills the memory
 Words = Annotated[int, Field(ge=1, le=1000)]  # of a caption
 Amount = Annotated[float, Field(ge=0)]

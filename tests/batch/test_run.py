@@ -129,9 +129,16 @@ def test_an_output_of_something_else_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "new.jsonl").exists()
     with file_lock(output), pytest.raises(SatError, match="another process writes"):
         go([folder, tar], output)
+    (output / "other.jsonl").write_text('{"id": 3}\n')
+    with pytest.raises(SatError, match="rows that no run wrote"):
+        go([folder, tar], output)
     tar_of(tar, {f"{n}.png": photo(n) for n in range(100)})
     with pytest.raises(SatError, match="begun with other file sizes"):
         go([folder, tar], output)
+    for content in ("{}", '{"a'):
+        (output / "_manifest.json").write_text(content)
+        with pytest.raises(SatError, match=r"its _manifest\.json is damaged"):
+            go([folder, tar], output)
 
 
 def test_what_an_earlier_run_finishes_too_late_is_removed(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_an_interrupted_training_is_resumed_by_the_same_command(
 def test_several_folders_are_trained_on_together(data: Path, tmp_path: Path) -> None:
     other = shape_folder(tmp_path / "others", train=4, val=2, test=0)
     train = ("train", data, other, "--attention", "soft", "--epochs", 1, "--resize", "squash", *SMALL)
-    printed = sat(*train, "--output", tmp_path / "both", "--weight", 1, "--weight", 2.5).stdout
+    printed = sat(*train, "--output", tmp_path / "both", "--weight", 1, "--weight", 2.5, "--text-corpus", "none").stdout
     assert printed.startswith("train: 12 photos, 12 captions") and "others: train: 4 photos, 4 captions" in printed
     assert "shapes: left out: 2 photos whose exact copy is in another split" in printed  # train here, and val there
     trained = Checkpoint.load(tmp_path / "both").training
@@ -179,10 +179,14 @@ def test_photos_that_cannot_be_read_are_left_out_of_custom_data_alone(data: Path
         ("DATA --set decoder.attention=hard", "--attention"),
         ("DATA --set decoder.vocabulary_size=9", "vocabulary_size"),
         ("DATA --epochs 0", "epochs"),
+        ("DATA --seed 4294967296", "4294967296 is not in the range 0<=x<=4294967295"),
+        ("DATA --attention soft --weight 0.001", "an epoch would show no caption: give a larger --weight"),
+        ("DATA --weight 1e30", r"the weight of a data folder is 1e\+30: give a number above 0, up to 1000"),
         ("DATA --attention harder", "--attention"),
         ("DATA --bits 5", "bits is '5': choose one of 32, 16, 8, 4"),
         ("DATA --encoder-lr nan", "encoder_lr is 'nan': give a number above 0"),
         ("DATA --encoder small", "--encoder small has random weights .*--encoder-lr"),
+        ("DATA --encoder small --encoder-lr none", "--encoder small has random weights .*--encoder-lr"),
         ("DATA --output MINE", r"MINE is not a model, and its README\.md would be overwritten"),
         ("DATA --init-from beech", "no model 'beech'"),
         ("DATA --output DATA/captions.csv", "--output"),

@@ -55,7 +55,7 @@ def study_of(
         device="cpu",
     )
     names = {"preset": "flickr8k", "attention": "soft", "base": base}
-    return Study(plan, [Range.read(text) for text in RATES], trainer=trainer, **names, **options)
+    return Study(plan, [Range.read(text, base) for text in RATES], trainer=trainer, **names, **options)
 
 
 def trials_of(folder: Path) -> list[Any]:
@@ -238,6 +238,7 @@ def test_two_workers_share_one_study(tmp_path: Path, data: Path) -> None:
         ("decoder.dropout=0..2", "decoder.dropout=2: dropout is"),
         ("nosuch=1..2", "--search nosuch=1: give NAME=VALUE with one of these names"),
         ("batch_size=4,many", "batch_size=many"),
+        ("decoder.annotation_window=2,4", "annotation_window is 2"),
     ],
 )
 def test_ranges_that_a_setting_does_not_have_are_refused(text: str, why: str, tmp_path: Path, data: Path) -> None:
@@ -256,9 +257,21 @@ def test_settings_that_no_training_takes_are_refused(tmp_path: Path, data: Path)
 
 
 def test_ranges_are_read() -> None:
-    for text, values in (("a=1..20", (1, 20)), ("a=1..20.5", (1.0, 20.5)), ("a=x, y", ("x", "y"))):
-        found = Range.read(text)
-        assert found == ("a", values) and list(map(type, found.values)) == list(map(type, values))
+    for name, text, values in (
+        ("batch_size", "1..20", (1, 20)),
+        ("soft.doubly_stochastic", "0..2", (0.0, 2.0)),
+        ("scheduled_sampling_end", "0..1", (0.0, 1.0)),
+        ("optimizer", "x, y", ("x", "y")),
+    ):
+        found = Range.read(f"{name}={text}", small_config())
+        assert found == (name, values) and list(map(type, found.values)) == list(map(type, values))
+
+
+def test_trials_whose_values_do_not_fit_each_other_are_pruned(tmp_path: Path, data: Path) -> None:
+    study = study_of(data, tmp_path / "pairs", ["seed=20261127"])
+    pair = [Range("decoder.initial_depth", ("1", "1")), Range("decoder.initial_size", ("8", "8"))]
+    with pytest.raises(SatError, match=r"no trial of .* was finished .*at initial_depth 1 no layer has it"):
+        replace(study, ranges=pair).run(trials=1, show=False)
 
 
 def test_a_file_that_is_not_of_a_study_is_refused(tmp_path: Path, data: Path) -> None:

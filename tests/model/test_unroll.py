@@ -9,7 +9,7 @@ from decoders import B, C, P, small_annotations, small_captions, small_decoder
 from torch import Tensor
 
 from show_attend_tell.model import kernels
-from show_attend_tell.model.attention import GivenLocations, MeanAttention, MixedAttention
+from show_attend_tell.model.attention import MeanAttention, MixedAttention
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import DecoderOutput, teacher_forcing
 from show_attend_tell.model.unroll import unroll
@@ -32,19 +32,13 @@ def draws() -> MixedAttention:
     return MixedAttention(expect, torch.rand(B, P, C, generator=generator))
 
 
-def one_a_path() -> Tensor:
-    """Another caption for each path (B, P, C)."""
-    return small_captions(batch=B * P).view(B, P, C)
-
-
 def output_and_gradients(
-    decoder: AttentionDecoder, forward: Any, hard: bool, captions: Tensor | None = None, mode: Any = None
+    decoder: AttentionDecoder, forward: Any, hard: bool
 ) -> tuple[DecoderOutput, dict[str, Tensor]]:
     """The output of small captions, and the gradients of a sum that weighs all of it."""
     annotations = small_annotations().requires_grad_()
-    mode = mode or (draws() if hard else MeanAttention())
-    captions = small_captions() if captions is None else captions
-    output = forward(decoder, annotations, captions, paths=P if hard or captions.dim() == 3 else 1, mode=mode)
+    mode = draws() if hard else MeanAttention()
+    output = forward(decoder, annotations, small_captions(), paths=P if hard else 1, mode=mode)
     generator = torch.Generator().manual_seed(6)
     total = torch.zeros(())
     for part in (output.logits, output.alpha, output.beta):
@@ -58,31 +52,10 @@ def output_and_gradients(
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("captions", [small_captions, one_a_path], ids=["one caption", "a caption a path"])
-def test_it_is_the_step_by_step_recurrence(name: str, captions: Any) -> None:
+def test_it_is_the_step_by_step_recurrence(name: str) -> None:
     decoder = small_decoder(**MODELS[name])
     hard = decoder.config.attention == "hard"
-    check_the_same(*(output_and_gradients(decoder, forward, hard, captions()) for forward in (teacher_forcing, unroll)))
-
-
-@pytest.mark.usefixtures("float64")
-def test_given_locations_are_attended_to() -> None:
-    decoder = small_decoder(attention="hard", gate=False)
-    drawn = unroll(decoder, small_annotations(), one_a_path(), paths=P, mode=only_sampled())
-    assert drawn.locations is not None
-    check_the_same(
-        *(
-            output_and_gradients(decoder, forward, True, one_a_path(), GivenLocations(drawn.locations))
-            for forward in (teacher_forcing, unroll)
-        )
-    )
-    again = unroll(decoder, small_annotations(), one_a_path(), paths=P, mode=GivenLocations(drawn.locations))
-    torch.testing.assert_close(again.logits, drawn.logits)
-
-
-def only_sampled() -> MixedAttention:
-    """Sampled locations on every path."""
-    return MixedAttention(torch.zeros(B, P, dtype=torch.bool), draws().sampled.uniforms)
+    check_the_same(*(output_and_gradients(decoder, forward, hard) for forward in (teacher_forcing, unroll)))
 
 
 def check_the_same(

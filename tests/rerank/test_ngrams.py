@@ -346,6 +346,8 @@ def test_a_captioner_ranks_by_them_and_says_so(encoder: Encoder) -> None:
     others = captioner_of(reranked(encoder, rare_word_exponent=2.0), encoder)(photos)
     assert [str(caption) for caption in others] != [str(caption) for caption in captions]
     assert {caption.settings["rare_word_exponent"] for caption in others} == {2.0}
+    with pytest.raises(SatError, match="rare_word_exponent is 11"):
+        GenerationConfig(rare_word_exponent=11)
     without = captioner_of(small_checkpoint(encoder), encoder)
     assert without(photos[0]).rerank_score is None and "rerank_weight" not in without(photos[0]).settings
     with pytest.raises(SatError, match="rerank_weight is 5, and model has no reranker: give 0"):

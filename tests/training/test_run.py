@@ -36,6 +36,7 @@ from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.packing import as_tensors
 from show_attend_tell.data.datasets import Dataset, join, read_dataset
 from show_attend_tell.data.photos import open_photo
+from show_attend_tell.data.tokenizers import ENGLISH, KARPATHY
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import file_lock
@@ -678,8 +679,9 @@ def test_fine_tuning_resumes_to_the_bit(block: str | None, dataset: Dataset, tmp
     with pytest.raises(KeyboardInterrupt):
         go("model", trainer=interrupting(7))
     if block is not None:
-        with pytest.raises(SatError, match=r"encoder\.unfreeze_from was 'conv3', is 'conv2'"):
-            go("model", resume=True, unfreeze_from="conv2")
+        for other in ("conv2", None):
+            with pytest.raises(SatError, match=rf"encoder\.unfreeze_from was 'conv3', is {other!r}"):
+                go("model", resume=True, unfreeze_from=other)
     resumed = go("model", resume=True)
     assert uninterrupted.tuned_encoder is not None and resumed.tuned_encoder is not None
     assert same(resumed.tuned_encoder, uninterrupted.tuned_encoder)
@@ -714,10 +716,11 @@ def test_a_training_reads_the_views_that_its_settings_ask_for(dataset: Dataset, 
 # Confidence and the reranker
 
 
-def test_confidence_is_of_captions_that_are_made_as_the_model_makes_them() -> None:
+@pytest.mark.parametrize("tokenizer", [KARPATHY, ENGLISH], ids=lambda each: each.name)
+def test_confidence_is_of_captions_that_are_made_as_the_model_makes_them(tokenizer: Any) -> None:
     data = random_data(photos=confidence.LEAST)
     words = "dog cat man woman tree ball car street a in on with of red blue two runs sits near the is"
-    data = dataclasses.replace(data, vocabulary=Vocabulary(words.split()))
+    data = dataclasses.replace(data, vocabulary=Vocabulary(words.split(), tokenizer))
     decoder = Float32Trainer(sized(small_config(), data), data, device=CPU).average
     seen: list[tuple[int, int, float]] = []
 

@@ -96,8 +96,11 @@ class Output:
     def _check(self, manifest: dict[str, Any]) -> None:
         file = f"{self.folder}/{MANIFEST}"
         if self.system.exists(file):
-            before = json.loads(self.system.cat_file(file))
-            sizes = {**before["file_sizes"], **manifest["file_sizes"]}
+            try:
+                before = json.loads(self.system.cat_file(file))
+                sizes = {**before["file_sizes"], **manifest["file_sizes"]}
+            except (ValueError, KeyError, TypeError):
+                raise SatError(f"its {MANIFEST} is damaged: name another output", subject=self.address) from None
             if sizes == {**manifest["file_sizes"], **before["file_sizes"]}:  # files may come, and none has changed
                 before["file_sizes"] = manifest["file_sizes"] = sizes
             if changed := [name.replace("_", " ") for name in manifest if before.get(name) != manifest[name]]:
@@ -137,6 +140,8 @@ class Output:
                 if self.form == "parquet":
                     rows = pyarrow_parquet().ParquetFile(stream).read(["source", "error"]).to_pylist()
                 return [(row["source"], row["error"] is not None) for row in rows]
+        except (KeyError, TypeError):
+            raise SatError(f"{path} has rows that no run wrote: name another output") from None
         except ValueError:  # pyarrow's error for a file without its end is one
             self.system.rm_file(path)
             return []

@@ -154,11 +154,12 @@ def split_option(default: str) -> Callable[[F], F]:
     return click.option("--split", default=default, show_default=True, help="Part of the data: train, val or test.")
 
 
+SEED = click.IntRange(0, 2**32 - 1)  # as `settings.Seed`
+
+
 def seed_option(of: str = "") -> Callable[[F], F]:
     """``--seed``; ``of`` says what is drawn, where a reader could wonder."""
-    return click.option(
-        "--seed", type=click.IntRange(0), default=0, show_default=True, help=f"Random seed{of and ' of '}{of}."
-    )
+    return click.option("--seed", type=SEED, default=0, show_default=True, help=f"Random seed{of and ' of '}{of}.")
 
 
 def json_option(content: str) -> Callable[[F], F]:
@@ -196,15 +197,13 @@ plugin_option = click.option(
 )
 
 
-def model_option(*, default: str | None = DEFAULT_MODEL, required: bool = False, several: str = "") -> Callable[[F], F]:
+def model_option(*, default: str | None = DEFAULT_MODEL, several: str = "") -> Callable[[F], F]:
     """``--model``. With ``several``, a sentence for its help, it may be repeated, and its name is ``models``."""
-    default = None if required else default
     option = click.option(
         "--model",
         "models" if several else "model",
         default=[default] if default and several else default,
         show_default=default is not None,
-        required=required,
         multiple=bool(several),
         callback=note_shadowed,
         help="Model: the name of a shipped model, a folder (./NAME if a shipped model has its name) or a hub id."

@@ -155,9 +155,6 @@ class Unigram:
     between = ""
     tokens: ClassVar[Tokens] = "characters"
 
-    def __hash__(self) -> int:
-        return hash(tuple(self.scores.items()))
-
     @classmethod
     def fit(cls, texts: Iterable[str], *, minimum_count: int = 1, size: int = 10_000) -> "Unigram":
         """Learn the pieces of training captions with sentencepiece, the same ones for the same captions.

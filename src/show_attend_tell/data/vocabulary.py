@@ -122,9 +122,6 @@ class Vocabulary:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and self._words == other._words and self.tokenizer == other.tokenizer
 
-    def __hash__(self) -> int:
-        return hash(self._words)
-
     def __repr__(self) -> str:
         return f"Vocabulary({len(self)} words)"
 

@@ -31,8 +31,7 @@ class _Vector(NamedTuple):
 class CiderD:
     """CIDEr-D with the document frequencies of n-grams in given references.
 
-    pycocoevalcap takes the frequencies from the references that it scores against, and so does coco-caption. As a
-    reward, they come from all training references.
+    pycocoevalcap takes the frequencies from the references that it scores against, and so does coco-caption.
     """
 
     def __init__(self, documents: Sequence[Sequence[Words]]) -> None:
@@ -47,14 +46,10 @@ class CiderD:
         # an n-gram of one photo weighs as much as one of none
         self.log_frequencies = {ngram: math.log(number) for ngram, number in photos.items() if number > 1}
 
-    def __call__(self, captions: Sequence[Words], references: Sequence[Words]) -> list[float]:
-        """The scores, 0 to 10, of captions of one photo against its references; those without words do not count."""
-        wanted = [self._vector(words) for words in references if len(words)]
-        scores = []
-        for said in map(self._vector, captions):
-            total = sum(_similarity(said, reference) for reference in wanted)
-            scores.append(10 * total / max(1, len(wanted)))
-        return scores
+    def __call__(self, caption: Words, references: Sequence[Words]) -> float:
+        """The score, 0 to 10, of a caption of a photo against its references; those without words do not count."""
+        said, wanted = self._vector(caption), [self._vector(words) for words in references if len(words)]
+        return 10 * sum(_similarity(said, reference) for reference in wanted) / max(1, len(wanted))
 
     def _vector(self, words: Words) -> _Vector:
         weights, squares = {}, [0.0] * LONGEST
@@ -88,4 +83,4 @@ def cider(captions: Sequence[Words], references: Sequence[Sequence[Words]]) -> f
     if not captions or len(captions) != len(references):
         raise SatError(f"{len(captions)} captions cannot be scored against {len(references)} lists of references")
     score = CiderD(references)
-    return 100 * sum(score([words], each)[0] for words, each in zip(captions, references, strict=True)) / len(captions)
+    return 100 * sum(map(score, captions, references)) / len(captions)

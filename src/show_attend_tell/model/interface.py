@@ -46,10 +46,6 @@ class State(NamedTuple):
         rows = torch.arange(paths.shape[0], device=paths.device)[:, None]
         return State(self.source, map_parts(lambda part: part[rows, paths], self.memory))
 
-    def of_photos(self, chosen: Tensor) -> "State":
-        """The state of some of the photos, where ``chosen`` (B,) is true."""
-        return State(*(map_parts(lambda part: part[chosen], parts) for parts in self))
-
 
 class Step(NamedTuple):
     """What one step gives."""
@@ -121,8 +117,7 @@ class Decoder(nn.Module):
     def penalty(self, output: Parts, source: Parts, captions: Tensor) -> Tensor | None:
         """What training adds to a caption's loss (B, P), besides the words' own; None for nothing, as most have it.
 
-        Gets ``Step.output`` of all steps, each tensor (B, P, C, ·), the state's ``source`` and the captions, (B, C) or
-        (B, P, C).
+        Gets ``Step.output`` of all steps, each tensor (B, P, C, ·), the state's ``source`` and the captions (B, C).
         """
         return None
 
@@ -177,19 +172,14 @@ def teacher_forcing(
 ) -> DecoderOutput:
     """Run a decoder over captions (B, C) that end with the end token, along ``paths`` paths each.
 
-    Captions (B, P, C) are one for each path. They may be padded at their ends with any words; ignore the results
-    there. Each step is fed the true word before it, or that of ``history`` if given, which is shaped as the captions
-    (scheduled sampling).
+    Captions may be padded at their ends with any words; ignore the results there. Each step is fed the true word before
+    it, or that of ``history`` (B, C) if given (scheduled sampling).
     """
     embedded = decoder.embed(previous_words(decoder, captions if history is None else history))
     state = initial_state(decoder, annotations, paths=paths)
     taken: list[Step] = []
     for time in range(captions.shape[-1]):
-        if captions.dim() == 2:
-            now = at_step(embedded, time, paths)
-        else:
-            now = map_parts(lambda part, time=time: part[:, :, time], embedded)
-        taken.append(decoder.step(now, state, mode))
+        taken.append(decoder.step(at_step(embedded, time, paths), state, mode))
         state = taken[-1].state
 
     def over_time(*steps: Tensor) -> Tensor:
@@ -205,11 +195,8 @@ def teacher_forcing(
 
 
 def word_log_probabilities(logits: Tensor, captions: Tensor) -> Tensor:
-    """log p(y_t | history) (B, P, C) of captions (B, C), or (B, P, C) with one for each path, from logits (B, P, C, K).
-
-    They are in float32 at least.
-    """
-    target = (captions if captions.dim() == 3 else captions[:, None])[..., None].expand(*logits.shape[:-1], 1)
+    """log p(y_t | history) (B, P, C) of captions (B, C), from logits (B, P, C, K), in float32 at least."""
+    target = captions[:, None, :, None].expand(*logits.shape[:-1], 1)
     picked = promote(logits.gather(-1, target).squeeze(-1))
     return picked - promote(logits).logsumexp(-1)
 

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from show_attend_tell.model.attention import AttentionMode, GivenLocations, MixedAttention
+from show_attend_tell.model.attention import AttentionMode, MixedAttention
 from show_attend_tell.model.decoder import AttentionDecoder, Output
 from show_attend_tell.model.interface import MEAN_ATTENTION, DecoderOutput, previous_words
 from show_attend_tell.model.kernels import REFERENCE, Kernels
@@ -36,24 +36,19 @@ def unroll(
     history: Tensor | None = None,
     kernels: Kernels = REFERENCE,
 ) -> DecoderOutput:
-    """`teacher_forcing` of an `AttentionDecoder` over captions (B, C) or (B, P, C), by the loops of ``kernels``.
+    """`teacher_forcing` of an `AttentionDecoder` over captions (B, C), by the loops of ``kernels``.
 
-    ``mode`` is a `MeanAttention`, a `MixedAttention` or a `GivenLocations`.
+    ``mode`` is a `MeanAttention` or a `MixedAttention`.
     """
-    embedded = decoder.embed(previous_words(decoder, captions if history is None else history))
-    embedding, words = embedded
-    if captions.dim() == 2:
-        embedding, words = embedding[:, None].expand(-1, paths, -1, -1), words[:, None]
+    embedding, words = decoder.embed(previous_words(decoder, captions if history is None else history))
+    embedding, words = embedding[:, None].expand(-1, paths, -1, -1), words[:, None]
     dtype = words.dtype
     state = decoder.first_state(*decoder.normalized(annotations, kernels.normalize, dtype), paths=1)
     (annotations, keys), (hidden, memory), gate = state.source, state.memory, decoder.gate
     from_hidden = [decoder.gates_from_hidden.weight, decoder.attention.query.weight]
-    expect = uniforms = locations = None
+    expect = uniforms = None
     if isinstance(mode, MixedAttention):
         expect, uniforms = mode.expected.to(keys.device), mode.sampled.uniforms.to(keys.device)
-    elif isinstance(mode, GivenLocations):
-        locations = mode.locations.to(keys.device)
-        expect = torch.zeros(locations.shape[:2], dtype=torch.bool, device=keys.device)
     hiddens, contexts, alpha, beta, locations = _Unroll.apply(  # type: ignore[no-untyped-call]
         words,
         annotations,
@@ -66,7 +61,6 @@ def unroll(
         None if gate is None else gate.bias,
         expect,
         uniforms,
-        locations,
         kernels,
     )
     return DecoderOutput(
@@ -80,10 +74,10 @@ def unroll(
 class _Unroll(torch.autograd.Function):
     """h_t (B, P, T, n), the gated ẑ_t (B, P, T, D), α (B, P, T, L), β (B, P, T) and locations (B, P, T), or None.
 
-    Gets the words' share of the gates with its bias, (B, 1, T, 4n) or (B, P, T, 4n); annotations (B, L, D) and keys
-    (B, L, A); the first h and c (B, n); the weights that are multiplied by h (4n + A + 1, n), or (4n + A, n) without a
-    gate, by ẑ (4n, D), and in the attention (A,); the gate's bias (1,) or None. ``uniforms`` (B, P, T) draw a location
-    at each step, which is the context of the paths where ``expect`` (B, P) is false. ``given`` (B, P, T) are locations.
+    Gets the words' share of the gates with its bias, (B, 1, T, 4n); annotations (B, L, D) and keys (B, L, A); the
+    first h and c (B, n); the weights that are multiplied by h (4n + A + 1, n), or (4n + A, n) without a gate, by ẑ
+    (4n, D), and in the attention (A,); the gate's bias (1,) or None. ``uniforms`` (B, P, T) draw a location at each
+    step, which is the context of the paths where ``expect`` (B, P) is false; without them there is one path.
     """
 
     @staticmethod
@@ -100,14 +94,13 @@ class _Unroll(torch.autograd.Function):
         gate_bias: Tensor | None,
         expect: Tensor | None,
         uniforms: Tensor | None,
-        given: Tensor | None,
         kernels: Kernels,
     ) -> tuple[Tensor | None, ...]:
         # what is compiled gets tensors of its own, since it is compiled anew for other strides and offsets, and for
         # tensors that need a gradient
         words, keys = words.detach(), keys.detach()
-        (B, W, T, _), n, A = words.shape, hidden.shape[-1], energy.shape[0]
-        P = max(W, *(1 if part is None else part.shape[1] for part in (uniforms, given)))  # W is 1 or P
+        (B, _, T, _), n, A = words.shape, hidden.shape[-1], energy.shape[0]
+        P = 1 if uniforms is None else uniforms.shape[1]
         L, D = annotations.shape[1:]
         dtype, state = from_hidden.dtype, memory.dtype
         exp_keys = kernels.exponentials(keys)
@@ -118,7 +111,7 @@ class _Unroll(torch.autograd.Function):
         before, ungated = new(B, P, T, n), new(B, P, T, D)
         betas = new(B, P, T, dtype=state)
         alphas, queries, activations, memories = [], [], [], [c]
-        locations = None if given is None else given.clone()
+        locations = None
         if uniforms is not None:
             locations = torch.empty((B, P, T), dtype=torch.long, device=words.device)
         for t in range(T):
@@ -128,10 +121,9 @@ class _Unroll(torch.autograd.Function):
             queries.append(query)
             alphas.append(alpha)
             context = alpha.to(dtype) @ annotations
-            if locations is not None and expect is not None:
-                if uniforms is not None:
-                    below = alpha.cumsum(-1) <= uniforms[:, :, t, None]
-                    locations[:, :, t] = below.sum(-1).clamp_max(L - 1)
+            if locations is not None and uniforms is not None and expect is not None:
+                below = alpha.cumsum(-1) <= uniforms[:, :, t, None]
+                locations[:, :, t] = below.sum(-1).clamp_max(L - 1)
                 drawn = annotations.gather(1, locations[:, :, t, None].expand(-1, -1, D))
                 context = torch.where(expect[..., None], context, drawn)
             ungated[:, :, t] = context
@@ -150,7 +142,7 @@ class _Unroll(torch.autograd.Function):
             exp_keys, before, ungated, contexts, betas,
         )  # fmt: skip
         ctx.steps = alphas, queries, activations, memories
-        ctx.kernels, ctx.sizes = kernels, (B, P, T, L, D, n, A, W)
+        ctx.kernels, ctx.sizes = kernels, (B, P, T, L, D, n, A)
         ctx.mark_non_differentiable(*([locations] if locations is not None else []))
         return hiddens, contexts, torch.stack(alphas, dim=2), betas, locations
 
@@ -162,7 +154,7 @@ class _Unroll(torch.autograd.Function):
             exp_keys, before, ungated, contexts, betas,
         ) = ctx.saved_tensors  # fmt: skip
         alphas, queries, activations, memories = ctx.steps
-        kernels, (B, P, T, L, D, n, A, W) = ctx.kernels, ctx.sizes
+        kernels, (B, P, T, L, D, n, A) = ctx.kernels, ctx.sizes
         dtype, state = from_hidden.dtype, betas.dtype
         keys_last = exp_keys.mT.contiguous()  # (B, A, L)
         twice = 2 * energy.detach().to(state)
@@ -203,8 +195,8 @@ class _Unroll(torch.autograd.Function):
                 weights = torch.where(expect[:, :, None, None], weights, drawn)
             d_annotations = weights.flatten(1, 2).to(dtype).mT @ d_attended.flatten(1, 2)
         d_bias = None if gate_bias is None else products[..., -1].to(state).sum().reshape(1).to(gate_bias.dtype)
-        d_words = products[..., rows] if W == P else products[..., rows].sum(1, keepdim=True)
+        d_words = products[..., rows].sum(1, keepdim=True)
         return (
             d_words, d_annotations, d_keys, d_h.sum(1), d_c.sum(1), d_from_hidden, d_from_context,
-            d_energy.to(energy.dtype), d_bias, None, None, None, None,
+            d_energy.to(energy.dtype), d_bias, None, None, None,
         )  # fmt: skip

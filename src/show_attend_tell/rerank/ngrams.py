@@ -80,7 +80,8 @@ class VisualNgrams:
         ``rare_word_exponent``. A word's second time in a caption counts as much as its first. By the constant, the mean
         rerank score of training captions with the mean training photo does not depend on τ.
         """
-        p, powers = self.prior[self.single], self.common[self.single] ** -np.float32(rare_word_exponent)
+        p = self.prior[self.single].astype(np.float64)
+        powers = self.common[self.single].astype(np.float64) ** -rare_word_exponent
         worth = np.ones_like(self.prior)
         worth[self.single] = powers * (p**2).sum() / max((p**2 * powers).sum(), np.finfo(p.dtype).tiny)
         return worth

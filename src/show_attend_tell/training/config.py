@@ -12,7 +12,17 @@ from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.config import Config, DecoderConfig
-from show_attend_tell.settings import Amount, Count, CountOrNone, Rate, Share, ShareBelowOne, read_setting, settings
+from show_attend_tell.settings import (
+    Amount,
+    Count,
+    CountOrNone,
+    Rate,
+    Seed,
+    Share,
+    ShareBelowOne,
+    read_setting,
+    settings,
+)
 from show_attend_tell.training import RunOptions
 from show_attend_tell.training.losses import HardObjective, SoftObjective
 from show_attend_tell.vision.encoder import Encoder
@@ -59,7 +69,7 @@ class TrainingConfig:
     validation_beam_size: Count = 1
     max_length: Count = 40
     patience: Count = 10  # epochs without a better validation score before stopping
-    seed: CountOrNone = 1
+    seed: Seed = 1
 
     @property
     def views(self) -> list[str]:

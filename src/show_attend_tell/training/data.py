@@ -44,7 +44,7 @@ class TrainingData:
     text_corpus: Sequence[list[int]] = ()  # word ids of captions without photos, end token included
     parts: Sequence[slice] = ()  # the photos of ``validation`` that are scored by themselves; empty: all together
     encoder: nn.Module | None = None  # only when it is to be fine-tuned: all of it, or its last blocks
-    encoder_learning_rate: float = 1e-5
+    encoder_learning_rate: float = 0.0
     tuned_names: Sequence[str] = ()  # of the encoder's weights that are fine-tuned
     encoder_record: dict[str, Any] = field(default_factory=dict)  # what the annotations come from, before any training
 
@@ -126,7 +126,7 @@ def encode(dataset: Dataset, plan: TrainingPlan, *, show: bool) -> Sources:
             "digest": encoder.digest,
             **encoder.preprocessing.to_dict(),
             "preprocessing_version": PREPROCESSING_VERSION,
-            **({"unfreeze_from": plan.unfreeze_from} if plan.unfreeze_from is not None else {}),
+            "unfreeze_from": plan.unfreeze_from,
         },
     )
 
@@ -235,7 +235,7 @@ def of_one_length(captions: Sequence[tuple[str, list[int]]], indices: Sequence[i
 
 @torch.no_grad()
 def annotation_scale(data: TrainingData, *, show: bool = False) -> float:
-    """1 / the root mean square of the training photos' annotations, over an even choice of 500 photos."""
+    """1 / the root mean square of the training photos' annotations, over an even choice of 500 to 999 photos."""
     names = sorted({name for name, _ in data.captions})
     chosen = names[:: max(1, len(names) // 500)]
     squares = []

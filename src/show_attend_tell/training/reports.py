@@ -32,6 +32,7 @@ from show_attend_tell.vision.encoder import Encoder
 # What an epoch's message says of its captions of val, see `Trainer.validate`.
 REPORTED = {
     "bleu_4": "BLEU-4 {:.2f}",
+    "bleu_4_no_brevity": "{:.2f} without penalty",
     "cider": "CIDEr {:.2f}",
     "nats": "{:.3f} nats a word",
     "truncated": "{:.1f} % truncated",
@@ -39,6 +40,7 @@ REPORTED = {
     "distinct": "{:.0f} % distinct",
     "words_used": "{:.0f} different words",
 }
+ALWAYS = REPORTED.keys() - {"bleu_4_no_brevity"}  # the others are reported where they select the best epoch
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,8 +60,10 @@ class Reports:
         write_log(self.output / "training" / "log.jsonl", epoch)
         watched = [f"{name} {value:.3f}" for name, value in epoch.watch.items()]  # none if resumed after the last batch
         left = (self.trainer.config.epochs - epoch.number) * epoch.seconds if epoch.number else 0
-        scores = {name: form.format(epoch.scores[name]) for name, form in REPORTED.items() if name in epoch.scores}
-        if better and (best := self.trainer.config.selected_by) in scores:
+        best = self.trainer.config.selected_by
+        shown = [name for name in REPORTED if name in epoch.scores and name in (best, *ALWAYS)]
+        scores = {name: REPORTED[name].format(epoch.scores[name]) for name in shown}
+        if better and best in scores:
             scores[best] += " (best)"
         text = ", ".join([f"val {', '.join(scores.values())}", *watched, duration(epoch.seconds)])
         what = f"epoch {epoch.number}" if epoch.number else "epoch 0, the model to start from"
@@ -132,7 +136,8 @@ class TensorBoard:
     """Scalars of every epoch and the attention of a few validation photos, for TensorBoard (an extra)."""
 
     def __init__(self, folder: Path, dataset: Dataset, trainer: Trainer, encoder: Encoder) -> None:
-        self.writer = summary_writer()(str(folder))
+        # a training that is resumed at an epoch makes those after it again
+        self.writer = summary_writer()(str(folder), purge_step=trainer.epoch + 1)
         self.examples = dataset.split("val")[:4]
         self.trainer, self.encoder = trainer, encoder
 

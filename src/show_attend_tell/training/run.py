@@ -93,6 +93,8 @@ def train(
         plan.start.encoder.to(device)
         prepared = prepare(plan, show=show)
         with exclusive(plan):
+            if ranks.first():
+                check_output(plan)  # another process may have trained here meanwhile
             best = trained(plan, prepared, device, trainer=trainer, choose=choose, show=show)
         took = duration(time.monotonic() - began)
         log(f"{plan.output} generates captions with {best.generation.summary()}. Training took {took}")
@@ -407,10 +409,10 @@ def finished(
         log(f"decoding is {best.training['decoding']}")
     if not best.generation.rerank_weight:
         best.ngrams = reranker = None
-    if ranks.first():
-        best.confidence = fit_confidence(decoder, data, best.generation, reranker=reranker, show=show)
     if competing and data.encoder is None:
         log_gain(best, plan.start, config, data, device)
+    if ranks.first():  # last, since the others do not wait for it
+        best.confidence = fit_confidence(decoder, data, best.generation, reranker=reranker, show=show)
     return best
 
 

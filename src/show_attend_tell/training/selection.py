@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from show_attend_tell.backends.torch import TorchBackend
-from show_attend_tell.data.tokenizers import KARPATHY
+from show_attend_tell.data.tokenizers import ENGLISH, KARPATHY
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.generation import search_candidates
 from show_attend_tell.metrics.cider import CiderD, cider
@@ -132,7 +132,7 @@ def ciders_of(captions: Sequence[Sequence[str]], data: TrainingData) -> NDArray[
     units = data.vocabulary.tokenizer.units
     references = [[units(words) for words in texts] for _, texts in data.validation]
     score = CiderD(references)
-    each = [score([units(words)], texts)[0] for words, texts in zip(captions, references, strict=True)]
+    each = [score(units(words), texts) for words, texts in zip(captions, references, strict=True)]
     return np.array(each, dtype=np.float64) * 100
 
 
@@ -289,7 +289,7 @@ def fit_confidence(
     show: bool = False,
 ) -> dict[str, NDArray[Any]] | None:
     """How far the nouns of a model's captions with this generation config can be trusted, by val; None as `fit`."""
-    if len(data.validation) < confidence.LEAST or data.vocabulary.tokenizer != KARPATHY:
+    if len(data.validation) < confidence.LEAST or data.vocabulary.tokenizer not in (KARPATHY, ENGLISH):
         return None
     names, references = zip(*data.validation, strict=True)
     parts = [range(len(names))[part] for part in data.parts or [slice(None)]]

@@ -171,7 +171,7 @@ def loses_gate(start: Config, decoder: Config) -> bool:
 
 @torch.no_grad()
 def mean_beta(decoder: Decoder, data: TrainingData, *, show: bool = False) -> float:
-    """The mean gate β of a decoder over the words of 500 training captions, by teacher forcing."""
+    """The mean gate β of a decoder over the words of 500 to 999 training captions, by teacher forcing."""
     chosen = data.captions[:: max(1, len(data.captions) // 500)]
     device = next(decoder.parameters()).device
     betas = []

@@ -44,7 +44,7 @@ def import_optuna() -> Any:
 
 def change(name: str, value: Any) -> str:
     """The change of settings "NAME=VALUE", as ``--set`` reads it."""
-    return f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
+    return f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}"
 
 
 class Range(NamedTuple):
@@ -54,13 +54,16 @@ class Range(NamedTuple):
     values: tuple[Any, ...]  # the choices, as texts; or the lowest and the highest of all numbers between
 
     @classmethod
-    def read(cls, text: str) -> "Range":
-        """The range in "learning_rate=1e-4..1e-2" or "batch_size=32,64". Raises `SatError` for another text."""
+    def read(cls, text: str, base: TrainingConfig) -> "Range":
+        """The range in "learning_rate=1e-4..1e-2" or "batch_size=32,64", around settings.
+
+        Raises `SatError` for another text.
+        """
         name, _, values = text.partition("=")
         low, dots, high = (part.strip() for part in values.partition(".."))
         if name and values and not dots:
             return cls(name, tuple(part.strip() for part in values.split(",")))
-        number = int if low.isdigit() and high.isdigit() else float
+        number = int if isinstance(base.to_dict().get(name), int) else float
         try:
             found = cls(name, (number(low), number(high)))
         except ValueError:
@@ -155,7 +158,9 @@ class Study:
         for name, values in self.ranges:
             for value in values:
                 try:
-                    changed(self.plan.config, [change(name, value)])
+                    config = changed(self.plan.config, [change(name, value)])
+                    check_settings(replace(self.plan, config=config))
+                    check_start(self.plan.start, config.decoder)
                 except SatError as error:
                     raise SatError(str(error).replace("--set", "--search", 1)) from None
         if self.plan.config.selected_by == "last":
@@ -210,31 +215,31 @@ class Study:
             raise SatError(f"{self.plan.output} is a study with other {' and '.join(different)}: name another --output")
         opened = study.user_attrs.get("opened", 0)  # so that two workers do not draw the same trials
         study.set_user_attr("opened", opened + 1)
-        seed = 1000 * self.plan.config.seed + opened
+        seed = (1000 * self.plan.config.seed + opened) % 2**32
         study.sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True)
         return study
 
     def trained(self, optuna: Any, trial: Any, plan: TrainingPlan, *, show: bool) -> float:
         """Train with a trial's settings, and report each epoch to the trial; the value of the best one."""
-        plan = with_values(plan, {each.name: each.suggested(trial) for each in self.ranges})
-        LOGGER.disabled = True  # each trial would log the same about its data
-        try:
-            prepared = prepare(plan, show=show)
-            device = pick_device(plan.device)
-            trainer = started(prepared, plan.start, device, trainer=self.trainer, show=show)
-        finally:
-            LOGGER.disabled = False
+        values = {each.name: each.suggested(trial) for each in self.ranges}
 
         def report(epoch: Epoch, better: bool) -> None:
             trial.report(trainer.selection(epoch.scores), epoch.number)
             if trial.should_prune() and not trainer.ended(prepared.config.epochs):
                 raise optuna.TrialPruned
 
+        LOGGER.disabled = True  # each trial would log the same about its data
         try:
+            plan = with_values(plan, values)
+            prepared = prepare(plan, show=show)
+            trainer = started(prepared, plan.start, pick_device(plan.device), trainer=self.trainer, show=show)
+            LOGGER.disabled = False
             trainer.run(on_epoch=report, show=show)
-        except SatError as error:  # the loss is not a number, for example
+        except SatError as error:  # values that do not go together, or the loss is not a number
             trial.set_user_attr("error", str(error))
             raise optuna.TrialPruned from error
+        finally:
+            LOGGER.disabled = False
         return trainer.best
 
     def written(self, trials: Sequence[Any]) -> Best:

@@ -323,7 +323,7 @@ def _file_bytes(shape: tuple[int, int]) -> int:
 
 def _stored(folder: Path, size: int) -> set[str]:
     """The keys of stored files. One of another size is not whole, and is written again."""
-    return {file.name for part in folder.iterdir() for file in os.scandir(part) if file.stat().st_size == size}
+    return {file.name for part in folder.glob("??") for file in os.scandir(part) if file.stat().st_size == size}
 
 
 def _write(folder: Path, key: str, annotations: NDArray[np.float16]) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from show_attend_tell.cli.command import BaseCommand
+from show_attend_tell.cli.command import SEED, BaseCommand
 
 EXAMPLES = """
 OUTPUT is a folder for sat train. It holds images/, captions.csv and boxes.json. boxes.json has a box for every object,
@@ -28,7 +28,7 @@ Examples:
 )
 @click.option(
     "--seed",
-    type=click.IntRange(0),
+    type=SEED,
     default=1,
     show_default=True,
     help="Random seed; the same seed gives the same pictures.",

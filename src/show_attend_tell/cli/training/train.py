@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from show_attend_tell.cli.command import BaseCommand, fail, plugin_option, was_given
+from show_attend_tell.cli.command import SEED, BaseCommand, fail, plugin_option, was_given
 from show_attend_tell.cli.options import options_from
 from show_attend_tell.cli.training import log_printed, training_options
 
@@ -56,7 +56,7 @@ Examples:
     help="Largest number of epochs; with --resume, more than before let an ended training go on. [default: the "
     "preset's, and more for small custom data]",
 )
-@click.option("--seed", type=click.IntRange(0), help="Random seed. [default: the preset's]")
+@click.option("--seed", type=SEED, help="Random seed. [default: the preset's]")
 @training_options
 @options_from(
     *("show_attend_tell.training:RunOptions", "encoder_lr", "unfreeze_from", "text_corpus"),
@@ -88,6 +88,7 @@ def train(
     """
     from show_attend_tell.checkpoint.hub import shipped_models
     from show_attend_tell.data.datasets import join, read_dataset
+    from show_attend_tell.model.registry import plugins
     from show_attend_tell.training import ranks
     from show_attend_tell.training.config import TrainingPlan, changed
     from show_attend_tell.training.presets import read_preset
@@ -97,6 +98,7 @@ def train(
     if attention is not None and decoder is not None:
         raise click.UsageError("Give only one of --attention (soft, hard or uniform) and --decoder.")
     changes += tuple(f"{name}={value}" for name, value in (("epochs", epochs), ("seed", seed)) if value is not None)
+    run = {name: value for name, value in run.items() if value is not None}  # "none" is as if it were not given
     config = changed(read_preset(preset_name, attention, decoder), changes)
     fit_to_data = decoder is None and not was_given("preset_name")
     with log_printed():
@@ -136,6 +138,7 @@ def train(
     words = ["sat", "evaluate", "--model", model, "--data", str(data[0]), "--split", split]
     if encoder["encoder_weights"] is not None:
         words += ["--encoder-weights", encoder["encoder_weights"]]
+    words += [part for name in plugins for part in ("--plugin", name)]
     if start.name is not None:
         before = [*words[:3], start.name, *words[4:]]
         files = [str(output / name) for name in ("start.json", "trained.json")]

@@ -98,7 +98,8 @@ def tune(
             cache=cache,
             device=device,
         )
-        study = Study(plan, [Range.read(text) for text in texts], preset=preset_name, attention=attention, base=base)
+        searched = [Range.read(text, config) for text in texts]
+        study = Study(plan, searched, preset=preset_name, attention=attention, base=base)
         try:
             found = study.run(trials=trials, seconds=None if minutes is None else 60 * minutes)
         except KeyboardInterrupt:

@@ -7,6 +7,8 @@ from show_attend_tell.data.datasets.dataset import DataReport, Dataset, Part, co
 from show_attend_tell.data.datasets.splits import copies_elsewhere, with_copies
 from show_attend_tell.errors import SatError
 
+LARGEST_WEIGHT = 1000
+
 
 def join(datasets: Sequence[Dataset], weights: Sequence[float] = ()) -> Dataset:
     """Several data sets as one, split by split. ``weights`` has one for each, or is empty: then each has the weight 1.
@@ -19,8 +21,8 @@ def join(datasets: Sequence[Dataset], weights: Sequence[float] = ()) -> Dataset:
     if len(weights) != len(datasets):
         raise SatError(f"there are {len(datasets)} data folders and {len(weights)} weights: give one for each")
     for weight in weights:
-        if not 0 < weight < float("inf"):
-            raise SatError(f"the weight of a data folder is {weight}: give a number above 0")
+        if not 0 < weight <= LARGEST_WEIGHT:
+            raise SatError(f"the weight of a data folder is {weight}: give a number above 0, up to {LARGEST_WEIGHT}")
     parts: list[Part] = []
     for dataset, weight in zip(datasets, weights, strict=True):
         if any(dataset.folder.resolve() == part.dataset.folder.resolve() for part in parts):
@@ -31,6 +33,8 @@ def join(datasets: Sequence[Dataset], weights: Sequence[float] = ()) -> Dataset:
             name, number = f"{plain}-{number}", number + 1
         parts.append(Part(name, dataset, weight))
     parts = without_copies(parts)
+    if not any(round(part.weight * sum(len(each.captions) for each in part.dataset.split("train"))) for part in parts):
+        raise SatError("an epoch would show no caption: give a larger --weight")
     examples = tuple(
         replace(example, name=f"{part.name}/{example.name}") for part in parts for example in part.dataset.examples
     )
