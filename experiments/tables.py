@@ -150,7 +150,7 @@ def ablation(name: str, folder: Path = results.ABLATION) -> str:
     return "\n".join(lines) + "\n"
 
 
-ABLATIONS = ("flickr8k-soft", "flickr8k-hard", "everyday-soft")
+ABLATIONS = ("flickr8k-soft", "flickr8k-hard", "everyday-soft", "everyday-hard")
 
 
 def free_captions(folder: Path = results.ABLATION) -> str:

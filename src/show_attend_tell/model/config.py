@@ -144,7 +144,7 @@ class DecoderConfig(Config):
         return f"A {self.attention}-attention captioner after *Show, Attend and Tell* (Xu et al., ICML 2015). " + (
             "It is a control: the same decoder, with the same attention on all locations at every word."
             if self.attention == "uniform"
-            else "It gives a caption for a photo and, for every word, where in the photo it comes from."
+            else "It gives a caption for a photo and, for every word, a map of what supported it."
         )
 
     @property

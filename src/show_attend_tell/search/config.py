@@ -39,7 +39,7 @@ class GenerationConfig:
     length_penalty: Exponent = 0.0  # exponent γ of the number of words in the score; 0 is none
     rerank_weight: Amount = 0.0  # weight ω of the reranker in the score; 0 is no reranker
     rare_word_exponent: Exponent = 0.0  # how much more the reranker counts rare words than common ones
-    min_confidence: Annotated[float, Field(ge=0, le=1)] = 0.0  # least confidence of the caption's judged words; 0: any
+    min_confidence: Annotated[float, Field(ge=0, le=1)] = 0.0  # least confidence of the caption's nouns; 0: any
     max_length: Words = 40  # words of a caption at most, end token included
     allow_repetitions: bool = False  # whether a caption may have a word twice in a row, or three words in a row twice
     num_captions: Count | None = None  # captions: diverse ones of the beam, or drawn ones; None: the best, or one drawn
