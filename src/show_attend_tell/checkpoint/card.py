@@ -31,16 +31,17 @@ SHAPES = {
 READS = {"mean": "α's weighted mean", "argmax": "the location of the largest α", "sample": "a location drawn from α"}
 
 
-def card(model: Description, name: str, *, tuned: bool, reranker: str | None) -> str:
+def card(model: Description, name: str, *, tuned: bool, confidence: bool, reranker: str | None) -> str:
     """The card of a model, in Markdown.
 
-    ``tuned`` says whether weights of its encoder are stored with it, ``reranker`` what its reranker is; None without a
-    reranker.
+    ``tuned`` and ``confidence`` say whether weights of its encoder and the confidence of its nouns are stored with it,
+    ``reranker`` what its reranker is; None without a reranker.
     """
     attention, purpose = model.config.attention, model.training.get("purpose", "the kind of photos it was trained on")
     sections = {
         "Intended use": [f"- For {purpose}.", *USE],
-        "Model": model_lines(model, tuned=tuned, reranker=reranker),
+        "Model": model_lines(model, tuned=tuned, reranker=reranker)
+        + ["- Nouns have a confidence: the probability, by val, that a person would use them."] * confidence,
         "Training": training_lines(model.training, attention),
         "Scores": score_lines(model.scores) or ["Not evaluated yet."],
         "Limits": limits(attention),

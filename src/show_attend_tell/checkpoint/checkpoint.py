@@ -118,7 +118,8 @@ class Checkpoint(Description):
     def card(self, name: str) -> str:
         """The model's card, in Markdown, under a name."""
         reranker = None if self.ngrams is None else card.reranker(self.ngrams)
-        return card.card(self, name, tuned=self.tuned_encoder is not None, reranker=reranker)
+        stored = {"tuned": self.tuned_encoder is not None, "confidence": self.confidence is not None}
+        return card.card(self, name, reranker=reranker, **stored)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> "Checkpoint":
