@@ -40,7 +40,6 @@ REPORTED = {
     "distinct": "{:.0f} % distinct",
     "words_used": "{:.0f} different words",
 }
-ALWAYS = REPORTED.keys() - {"bleu_4_no_brevity"}  # the others are reported where they select the best epoch
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -61,8 +60,9 @@ class Reports:
         watched = [f"{name} {value:.3f}" for name, value in epoch.watch.items()]  # none if resumed after the last batch
         left = (self.trainer.config.epochs - epoch.number) * epoch.seconds if epoch.number else 0
         best = self.trainer.config.selected_by
-        shown = [name for name in REPORTED if name in epoch.scores and name in (best, *ALWAYS)]
-        scores = {name: REPORTED[name].format(epoch.scores[name]) for name in shown}
+        scores = {name: form.format(epoch.scores[name]) for name, form in REPORTED.items() if name in epoch.scores}
+        if best != "bleu_4_no_brevity":  # which only those who select by it look for
+            scores.pop("bleu_4_no_brevity", None)
         if better and best in scores:
             scores[best] += " (best)"
         text = ", ".join([f"val {', '.join(scores.values())}", *watched, duration(epoch.seconds)])

@@ -1,9 +1,10 @@
 """Several data sets as one."""
 
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from show_attend_tell.data.datasets.dataset import DataReport, Dataset, Part, counted
+from show_attend_tell.data.datasets.dataset import DataReport, Dataset, Part, counted, shown
 from show_attend_tell.data.datasets.splits import copies_elsewhere, with_copies
 from show_attend_tell.errors import SatError
 
@@ -15,7 +16,7 @@ def join(datasets: Sequence[Dataset], weights: Sequence[float] = ()) -> Dataset:
 
     A training shows each training caption of a data set of weight w that many times an epoch. No photo is in two
     splits, nor an exact copy of it in another data set (`without_copies`). Raises `SatError` for another number of
-    weights, for a weight that is not a positive number, and for the same folder twice.
+    weights, for one that is not above 0 and up to 1000, for weights that show no caption, and for the same folder twice.
     """
     weights = weights or [1.0] * len(datasets)
     if len(weights) != len(datasets):
@@ -33,7 +34,8 @@ def join(datasets: Sequence[Dataset], weights: Sequence[float] = ()) -> Dataset:
             name, number = f"{plain}-{number}", number + 1
         parts.append(Part(name, dataset, weight))
     parts = without_copies(parts)
-    if not any(round(part.weight * sum(len(each.captions) for each in part.dataset.split("train"))) for part in parts):
+    of_captions = [part.weight for part in parts for each in part.dataset.split("train") for _ in each.captions]
+    if not shown(of_captions, random.Random(0)):
         raise SatError("an epoch would show no caption: give a larger --weight")
     examples = tuple(
         replace(example, name=f"{part.name}/{example.name}") for part in parts for example in part.dataset.examples
