@@ -16,7 +16,7 @@ def join(datasets: Sequence[Dataset], weights: Sequence[float] = ()) -> Dataset:
 
     A training shows each training caption of a data set of weight w that many times an epoch. No photo is in two
     splits, nor an exact copy of it in another data set (`without_copies`). Raises `SatError` for another number of
-    weights, for one that is not above 0 and up to 1000, for weights that show no caption, and for the same folder twice.
+    weights, for one that is not above 0 and up to 1000, for weights that show no caption, for the same folder twice.
     """
     weights = weights or [1.0] * len(datasets)
     if len(weights) != len(datasets):
