@@ -396,23 +396,24 @@ def test_however_cold_sampling_is_greedy(temperature: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "values",
+    ("values", "message"),
     [
-        {"beam_size": 0},
-        {"max_length": 0},
-        {"num_captions": 6},
-        {"temperature": 0.0},
-        {"temperature": math.nan},
-        {"top_k": -1},
-        {"top_p": 0.0},
-        {"top_p": 1.1},
-        {"attention_mode": "likeliest"},
-        {"beam": 3},
+        ({"beam_size": 0}, "beam_size is 0: give a whole number from 1"),
+        ({"max_length": 0}, "max_length is 0"),
+        ({"num_captions": 0}, "num_captions is 0: give"),
+        ({"num_captions": 4, "beam_size": 3}, "num_captions is 4, .* beam_size 3 .*: give a larger beam_size"),
+        ({"temperature": 0.0}, "temperature is 0.0: give a number above 0"),
+        ({"temperature": math.nan}, "temperature is nan"),
+        ({"top_k": -1}, "top_k is -1: give a whole number from 0"),
+        ({"top_p": 0.0}, "top_p is 0.0"),
+        ({"top_p": 1.1}, "top_p is 1.1: give a number above 0"),
+        ({"attention_mode": "likeliest"}, "attention_mode is 'likeliest'"),
+        ({"beam": 3}, "there is no setting beam"),
     ],
     ids=str,
 )
-def test_a_configuration_refuses(values: dict[str, Any]) -> None:
-    with pytest.raises(SatError, match=next(iter(values))):
+def test_a_configuration_refuses(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(SatError, match=message):
         GenerationConfig(**values)
 
 
