@@ -1,6 +1,6 @@
-"""Write models as static files for the web page: `make web` runs it before Vite builds the page.
+"""Write models as static files for the web page: `make web` runs it after Vite has built the page.
 
-    python web/models.py web/models everyday-soft everyday-hard
+    python web/models.py web/dist/models everyday-soft everyday-hard
 
 The folder gets `models.json`, which holds words and settings, and files named after their content. A file is a
 safetensors file, compressed by gzip: the encoder or a decoder as ONNX graphs with weights in 8 or 16 bits, or a
@@ -32,6 +32,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.vision import efficientnet
 
 MODELS = (DEFAULT_MODEL, "everyday-hard")  # the soft and the hard model of `make demo`
+FORMAT = 1  # of models.json; the page of another format does not read it
 
 
 class Files:
@@ -111,6 +112,8 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="Folder of the files.")
     parser.add_argument("models", nargs="*", default=MODELS, help=f"Models. [default: {' '.join(MODELS)}]")
     chosen = parser.parse_args()
+    if chosen.folder.exists() and any(chosen.folder.iterdir()) and not (chosen.folder / "models.json").exists():
+        parser.error(f"{chosen.folder} holds other files, which would be deleted: give a new folder")
     scratch = chosen.folder.with_name(f"{chosen.folder.name}.new")
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
@@ -121,7 +124,9 @@ def main() -> int:
         shutil.rmtree(scratch)
         print(f"web/models.py: {error}", file=sys.stderr)
         return 1
-    (scratch / "models.json").write_text(json.dumps({"models": models, "files": files.known}), encoding="utf-8")
+    (scratch / "models.json").write_text(
+        json.dumps({"format": FORMAT, "models": models, "files": files.known}), encoding="utf-8"
+    )
     shutil.rmtree(chosen.folder, ignore_errors=True)
     scratch.rename(chosen.folder)
     size = sum(entry["bytes"] for entry in files.known.values())

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from documents import ROOT, needs_models
 from PIL import Image, ImageOps
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
-from static import CHROMIUM, Static, build, needs_chromium, needs_node, static
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+from static import Static, build, needs_chromium, needs_node, static
 
 from show_attend_tell import Captioner
 
@@ -32,14 +32,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Static]:
         yield server
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        expect.set_options(timeout=PATIENCE)
-        yield found
-        expect.set_options(timeout=5_000)
-        found.close()
+@pytest.fixture(scope="module", autouse=True)
+def patience(browser: Browser) -> Iterator[None]:
+    expect.set_options(timeout=PATIENCE)
+    yield
+    expect.set_options(timeout=60_000)
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +188,7 @@ def test_a_download_that_arrives_damaged_is_not_kept(
             site.damaged = ""
         expect(page.get_by_role("button", name="Try again")).to_be_visible()
         kept = page.evaluate(
-            "caches.open('models').then((cache) => cache.keys()).then((all) => all.map((one) => one.url))"
+            "caches.open('models /sub/').then((cache) => cache.keys()).then((all) => all.map((one) => one.url))"
         )
         assert kept and not any(MODELS[0] + "-" in url for url in kept)
 
@@ -207,6 +204,28 @@ def test_where_the_service_worker_cannot_be_installed_the_page_works_without_it(
     expect(page.locator("#cost")).to_contain_text("The first caption downloads")
     assert page.evaluate("navigator.serviceWorker.controller") is None
     context.close()
+
+
+def test_where_nothing_may_be_stored_photos_are_captioned(
+    opened: Callable[..., Page], browser: Browser, tmp_path: Path
+) -> None:
+    """As where site data are blocked: the page reads its storage, and gets an error."""
+    refuse = "{ get() { throw new DOMException('The request was denied.', 'SecurityError'); } }"
+    with browser.new_context(service_workers="block") as context:
+        for name in ("localStorage", "caches"):
+            context.add_init_script(f"Object.defineProperty(window, '{name}', {refuse});")
+        page = opened(context)
+        page.select_option("#beam_size", "1")
+        page.set_input_files("#choose", EXAMPLES[0])
+        expect(page.locator(".sat-caption")).to_have_count(1)
+
+
+def test_models_of_another_version_are_not_used(browser: Browser, site: Static) -> None:
+    with browser.new_context(service_workers="block") as context:
+        page = context.new_page()
+        page.route("**/models.json", lambda route: route.fulfill(json={"format": 0, "models": [], "files": {}}))
+        page.goto(site.url)
+        expect(page.get_by_text("Close all its tabs, and open it again.")).to_be_visible()
 
 
 def test_every_answer_has_the_safety_headers(opened: Callable[..., Page], visited: BrowserContext) -> None:

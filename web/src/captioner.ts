@@ -29,6 +29,7 @@ export interface Model {
 
 /** What `web/models.py` wrote: the models, and their files by name. */
 export interface Catalogue {
+  format: number; // of these fields
   models: Model[];
   files: Record<string, { bytes: number; sha256: string }>;
 }

@@ -1,7 +1,5 @@
 /** The large files: fetched once with their progress, checked, kept in this browser's Cache Storage, and unpacked. */
 
-const KEPT = "models"; // the name of the cache
-
 /** A file by its address, which changes with its content. */
 export interface Stored {
   path: string; // from the page's address
@@ -15,18 +13,25 @@ export type Fetch = (file: Stored) => Promise<ArrayBuffer>;
 /** Bytes that are here, and bytes in all. */
 export type Progress = (done: number, total: number) => void;
 
-const cache = () => ("caches" in self ? caches.open(KEPT) : null); // there is none where a page came without HTTPS
+/** The page's cache; null where there is none: on a page without HTTPS, or in a browser that may store nothing. */
+async function cache(base: string): Promise<Cache | null> {
+  try {
+    return await caches.open(`models ${new URL(base).pathname}`); // other pages of this host have their own
+  } catch {
+    return null;
+  }
+}
 
 /** How many bytes of these files are not in this browser yet. */
 export async function missing(files: Stored[], base: string): Promise<number> {
-  const kept = await cache();
+  const kept = await cache(base);
   const sizes = files.map(async ({ path, bytes }) => ((await kept?.match(new URL(path, base))) ? 0 : bytes));
   return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
 }
 
 /** Forget the files of earlier versions of the page. */
 export async function keepOnly(files: Stored[], base: string): Promise<void> {
-  const kept = await cache();
+  const kept = await cache(base);
   const wanted = new Set(files.map(({ path }) => new URL(path, base).href));
   for (const request of (await kept?.keys()) ?? []) if (!wanted.has(request.url)) await kept!.delete(request);
 }
@@ -37,7 +42,7 @@ export function fetching(files: Stored[], base: string, progress: Progress): Fet
   let done = 0;
   return async (file) => {
     const url = new URL(file.path, base);
-    const kept = await cache();
+    const kept = await cache(base);
     const known = await kept?.match(url);
     let content: ArrayBuffer;
     if (known) {

@@ -18,6 +18,7 @@ const model = element<HTMLSelectElement>("model");
 const beamSize = element<HTMLSelectElement>("beam_size");
 const bar = element<HTMLProgressElement>("bar");
 
+const FORMAT = 1; // of models/models.json, as web/models.py writes it
 const GPU = "gpu"; // in localStorage: "slow" where this browser's GPU did not answer in time
 const newWorker = () => new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
 let worker = newWorker();
@@ -45,17 +46,28 @@ function ask(question: Question): Promise<Exclude<Answer, { progress: unknown } 
 }
 
 class SlowGpu extends Error {}
+let slowGpu = false;
+
+/** What the browser's storage gives; null where it may store nothing. */
+function stored<Value>(ask: () => Value): Value | null {
+  try {
+    return ask();
+  } catch {
+    return null;
+  }
+}
 
 /** Give the worker the models, without the GPU where it was too slow before. */
 async function begin(): Promise<void> {
-  const gpu = localStorage.getItem(GPU) !== "slow";
+  const gpu = !slowGpu && stored(() => localStorage.getItem(GPU)) !== "slow";
   if (!gpu) forgoGpu();
   post({ catalogue: await catalogue, base, gpu });
 }
 
 /** Begin again in a new worker that uses no GPU. */
 async function beginAgain(): Promise<void> {
-  localStorage.setItem(GPU, "slow");
+  slowGpu = true;
+  stored(() => localStorage.setItem(GPU, "slow"));
   worker.terminate();
   worker = newWorker();
   ready.clear();
@@ -72,9 +84,11 @@ function show(done: number, total: number): void {
   element("arrived").textContent = `${(done / 1e6).toFixed(1)} of ${(total / 1e6).toFixed(1)} MB, once`;
 }
 
-const catalogue: Promise<Catalogue> = fetch(new URL("models/models.json", base)).then((response) => {
+const catalogue: Promise<Catalogue> = fetch(new URL("models/models.json", base)).then(async (response) => {
   if (!response.ok) throw new Error(`models/models.json could not be fetched (${response.status})`);
-  return response.json();
+  const found = await response.json();
+  if (found.format !== FORMAT) throw new Error("its models are of another version. Close all its tabs, and open it again");
+  return found;
 });
 const chosen = (): string[] => JSON.parse(model.value);
 
@@ -141,7 +155,11 @@ async function start(): Promise<void> {
 }
 
 async function save(photo: SatPhoto, ending: ".png" | ".html"): Promise<void> {
-  page.save(photo, ending === ".png" ? await picture(photo) : await captionsPage(photo, cards), ending);
+  try {
+    page.save(photo, ending === ".png" ? await picture(photo) : await captionsPage(photo, cards), ending);
+  } catch (error) {
+    page.notice(`${photo.name}${ending} could not be saved: ${(error as Error).message}.`);
+  }
 }
 
 const page = SatPhotos.open({

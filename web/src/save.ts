@@ -49,7 +49,7 @@ const CELLS = 112; // side of a smoothed map
 /** A picture of the captions, one below the other: the photo, then the photo once for each word with its evidence. */
 export async function picture(photo: SatPhoto): Promise<Blob> {
   const captions = photo.answer as Caption[];
-  const image = await createImageBitmap(photo.preview!);
+  const image = await createImageBitmap(photo.preview ?? photo.file);
   const height = Math.round((PANEL * image.height) / image.width);
   const rowHeight = height + 80;
   const rows = captions.map(({ words }) => Math.ceil((words.length + 1) / ACROSS));

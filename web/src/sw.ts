@@ -6,9 +6,10 @@ declare const __SHELL__: { version: string; files: string[]; headers: Record<str
 
 const worker = self as unknown as ServiceWorkerGlobalScope;
 const { version, files, headers } = __SHELL__;
-const SHELL = `page-${version}`;
-const CATALOGUE = "models/models.json"; // may change without the page
 const root = new URL(".", worker.location.href);
+const OURS = `page ${root.pathname} `; // other pages of this host have caches too
+const SHELL = OURS + version;
+const CATALOGUE = "models/models.json"; // may change without the page
 
 worker.addEventListener("install", (event) => {
   const requests = files.map((file) => new Request(new URL(file, root), { cache: "reload" }));
@@ -17,7 +18,7 @@ worker.addEventListener("install", (event) => {
 
 worker.addEventListener("activate", (event) => {
   event.waitUntil((async () => {
-    const old = (await caches.keys()).filter((name) => name.startsWith("page-") && name !== SHELL);
+    const old = (await caches.keys()).filter((name) => name.startsWith(OURS) && name !== SHELL);
     await Promise.all(old.map((name) => caches.delete(name)));
     await worker.clients.claim();
   })());
@@ -37,7 +38,7 @@ async function answer(request: Request, path: string): Promise<Response> {
 
 /** A file from the network, or as it was the last time. */
 async function newest(request: Request): Promise<Response> {
-  const cache = await caches.open("catalogue");
+  const cache = await caches.open(`catalogue ${root.pathname}`);
   try {
     const response = await fetch(request, { cache: "no-cache" });
     if (response.ok) await cache.put(request, response.clone());
