@@ -37,7 +37,8 @@ def main() -> None:
     """Make all pictures."""
     caption = Captioner.from_pretrained("everyday-soft", backend="onnx")(PHOTO, evidence=True)
     caption.save(IMAGES / "coffee.webp")
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    names = ("chromium", "chromium-browser", "google-chrome")
+    chromium = next(filter(None, map(shutil.which, names)), None)
     command = [sys.executable, "-c", "from show_attend_tell.cli import main; main()", "serve", "--port", "8123"]
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
