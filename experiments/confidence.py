@@ -57,7 +57,7 @@ def measured(captioner: Captioner, dataset: Dataset, split: str) -> dict[str, An
     """The figures of a model on a split."""
     scale, vocabulary = captioner.confidence, captioner.checkpoint.vocabulary
     if scale is None:
-        raise SatError(f"{captioner.name} has no confidence: fit it with experiments/shipped.py --confidence")
+        raise SatError(f"{captioner.name} has no confidence: train it with more photos in val")
     dataset = dataset.retokenize(vocabulary.tokenizer)
     cider = CiderD([example.captions for example in dataset.split(split)])
     confidence, right, photo, likelihood = [], [], [], []
@@ -126,7 +126,7 @@ def main(given: Sequence[str] | None = None) -> None:
     """Measure, print, and keep what is of test."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="folder of Flickr8k")
-    parser.add_argument("models", nargs="+", help="shipped models")
+    parser.add_argument("models", nargs="+", choices=SHIPS, help="shipped models")
     parser.add_argument("--coco", type=Path, help="folder of COCO's photos")
     parser.add_argument("--split", default="test", help="part of the data; the figures of test are kept")
     options = parser.parse_args(given)

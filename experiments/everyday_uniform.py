@@ -71,7 +71,7 @@ def main(given: Sequence[str] | None = None) -> None:
     """Train what is missing, keep the evaluations, and print the comparisons."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("flickr8k", type=Path, help="folder of Flickr8k, as for sat train")
-    parser.add_argument("coco", type=Path, help="folder of COCO's photos")
+    parser.add_argument("coco", type=shipped.coco_folder, help="folder of COCO's photos")
     parser.add_argument("output", type=Path, help="folder for models and evaluations")
     parser.add_argument("--seeds", nargs="+", type=int, default=shipped.SEEDS, help="seeds to train with")
     parser.add_argument("--list", action="store_true", help="list the stages, and make nothing")

@@ -31,7 +31,7 @@ from show_attend_tell.files import list_of_objects, read_object, write_text
 from show_attend_tell.metrics.bootstrap import Bootstrap, Interval
 
 KEPT = results.RESULTS / "nouns.json"
-NOT_USUAL = ("-alone", "-reranked-test")  # the ends of names of evaluations by other settings than the model's own
+NOT_USUAL = ("-alone", "-reranked-test", "-expectation")  # the ends of names of evaluations by other settings
 RARE = 20  # training photos
 SAID = 2  # captions of a photo
 
@@ -47,30 +47,34 @@ def named(example: Example, captions: int) -> set[str]:
     return {noun for noun, count in counts.items() if count >= captions}
 
 
-def recall(evaluation: dict[str, Any], photos: dict[str, Example], rare: set[str]) -> tuple[int, Interval]:
+Said = Sequence[tuple[set[str], Example]]  # the nouns of a photo's caption, and the photo
+
+
+def read(file: str, evaluation: dict[str, Any], photos: dict[str, Example]) -> Said:
+    """What an evaluation's captions say. Raises `SatError` for photos that the data do not have."""
+    rows = list_of_objects(evaluation, "results", file)
+    if unknown := [row["photo"] for row in rows if row["photo"] not in photos]:
+        raise SatError(f"{file} captions {unknown[0]}, which is in none of the data: give its data folder too")
+    return [(nouns(str(row["caption"]).split()), photos[str(row["photo"])]) for row in rows]
+
+
+def recall(said: Said, rare: set[str]) -> tuple[int, Interval]:
     """How many pairs of a photo and a rare noun there are, and which share of them the captions say."""
-    where, said = [], []
-    rows = list_of_objects(evaluation, "results", "the evaluation")
-    for number, row in enumerate(rows):
-        told = nouns(str(row["caption"]).split())
-        for noun in named(photos[str(row["photo"])], SAID) & rare:
-            where.append(number)
-            said.append(noun in told)
-    if not where:
-        raise SatError("no photo of the evaluation has a rare noun: give another evaluation")
-    return len(where), Bootstrap(len(rows), 0)(np.array(said, dtype=float), np.array(where)).interval()
+    return share([[noun in told for noun in named(photo, SAID) & rare] for told, photo in said])
 
 
-def right(evaluation: dict[str, Any], photos: dict[str, Example]) -> tuple[int, Interval]:
+def right(said: Said) -> tuple[int, Interval]:
     """How many nouns the captions have, and which share of them is right."""
-    where, said = [], []
-    rows = list_of_objects(evaluation, "results", "the evaluation")
-    for number, row in enumerate(rows):
-        by_people = named(photos[str(row["photo"])], 1)
-        for noun in nouns(str(row["caption"]).split()):
-            where.append(number)
-            said.append(noun in by_people)
-    return len(where), Bootstrap(len(rows), 0)(np.array(said, dtype=float), np.array(where)).interval()
+    return share([[noun in named(photo, 1) for noun in told] for told, photo in said])
+
+
+def share(found: Sequence[Sequence[bool]]) -> tuple[int, Interval]:
+    """How many cases the photos have together, and which share of them is true."""
+    where = [number for number, cases in enumerate(found) for _ in cases]
+    if not where:
+        raise SatError("no photo of the evaluation has such a noun: give another evaluation")
+    true = [float(case) for cases in found for case in cases]
+    return len(where), Bootstrap(len(found), 0)(np.array(true), np.array(where)).interval()
 
 
 def keep(photos: dict[str, Example]) -> None:
@@ -79,8 +83,8 @@ def keep(photos: dict[str, Example]) -> None:
     for name in results.names():
         evaluation = results.read(name)
         if evaluation["split"] == "test" and evaluation["model"] in shipped_models() and not name.endswith(NOT_USUAL):
-            number, share = right(evaluation, photos)
-            found[name] = {"nouns": number, **dataclasses.asdict(share)}
+            number, interval = right(read(name, evaluation, photos))
+            found[name] = {"nouns": number, **dataclasses.asdict(interval)}
     write_text(KEPT, json.dumps(found, indent=1) + "\n")
 
 
@@ -100,10 +104,9 @@ def main() -> None:
         keep(photos)
     print(f"{len(rare)} nouns are in the captions of 1 to {RARE - 1} training photos")
     for file in given.evaluations:
-        pairs, share = recall(read_object(file, "results"), photos, rare)
-        print(f"{file.stem}: {pairs} pairs, recall {share.mean:.3f} [{share.low:.3f}, {share.high:.3f}]")
-        number, share = right(read_object(file, "results"), photos)
-        print(f"{file.stem}: {number} nouns, right {share.mean:.3f} [{share.low:.3f}, {share.high:.3f}]")
+        said = read(str(file), read_object(file, "results"), photos)
+        for what, (number, interval) in (("pairs, recall", recall(said, rare)), ("nouns, right", right(said))):
+            print(f"{file.stem}: {number} {what} {interval.mean:.3f} [{interval.low:.3f}, {interval.high:.3f}]")
 
 
 if __name__ == "__main__":

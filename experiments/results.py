@@ -133,7 +133,7 @@ def command(evaluation: Mapping[str, Any]) -> str:
     if "retrieval" in evaluation:
         return f"python experiments/research/retrieval.py {data} {split}"
     if "templates" in evaluation:
-        return f"python -m table1.templates {data} msr-1 {split}"
+        return f"PYTHONPATH=experiments python -m table1.templates {data} msr-1 {split}"
     names = str(evaluation["model"]).split(" + ")
     models = " ".join(f"--model {model}" for model in names)
     if any(model.rpartition("-")[0].partition("-")[0] in BASELINES for model in names):
@@ -187,6 +187,8 @@ def main() -> None:
     parser.add_argument("name", nargs="?", help="name to keep an evaluation or an analysis under")
     parser.add_argument("file", nargs="?", type=Path, help="file that sat evaluate or sat analyze wrote")
     given = parser.parse_args()
+    if given.name is not None and given.file is None:
+        parser.error("give the file too")
     if given.file is not None:
         found = read_object(given.file, "results")
         if "at_word" in found or "maps" in found:

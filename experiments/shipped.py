@@ -4,11 +4,11 @@
     python experiments/shipped.py flickr8k/ runs/ --list        # say what is done and what is left
     python experiments/shipped.py flickr8k/ runs/ --install     # also put models and evaluations into this checkout
     python experiments/shipped.py --describe                    # write the shipped models' cards anew, from results/
-    python experiments/shipped.py flickr8k/ --coco coco/ --confidence everyday-soft  # fit its confidence to val anew
 
-Each seed has three trainings on Flickr8k (`TRAININGS`), each from the one before, and with COCO's photos three more.
-`everyday-soft` also learns from COCO's captions of other photos, a file of its folder (`TEXTS`).
+Each seed has three trainings on Flickr8k (`TRAININGS`), each from the one before, and with COCO's photos four more.
+Two of these also learn from COCO's captions of other photos, a file of its folder (`TEXTS`).
 Each model of `SHIPS` is evaluated on val and test of its data, and those with a reranker without it too ("-alone").
+A trial of fewer seeds needs a folder of its own, since what is made is not made again.
 The seed ships that is best on val: by BLEU-4, and the everyday model by the mean CIDEr of both data sets. (The files in
 this checkout are of seed 1. experiments/notes/training.md says why.)
 The models of Flickr8k alone ship in 4 bits a weight, and are evaluated again in these.
@@ -33,21 +33,15 @@ from typing import Any
 
 import results
 import tables
-from safetensors.numpy import save_file
 from stages import SQUASHED, Stage, alone, evaluation, is_trained, list_stages, reporting, run, trained, training
 
-from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.arrays import CONFIDENCE, NGRAMS, TUNED, read_arrays
-from show_attend_tell.checkpoint.card import figures
+from show_attend_tell.checkpoint.card import SHAPES, figures
 from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
 from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.checkpoint.packing import Arrays, arrays_digest
-from show_attend_tell.data.datasets import read_dataset
-from show_attend_tell.evaluation import searched
-from show_attend_tell.files import atomic_write, read_object, write_text
-from show_attend_tell.rerank import confidence
+from show_attend_tell.files import read_object, write_text
 from show_attend_tell.vision import efficientnet
-from show_attend_tell.vision.feature_cache import default_cache
 
 SEEDS = (1, 2, 3)
 SPLITS = ("val", "test")
@@ -64,7 +58,8 @@ and triples of words. They read the {channels} channels of EfficientNet-Lite2's 
 `show_attend_tell/rerank/ngrams.py` explains how.
 
 - **Fitted** on photos and captions of {fitted},
-  squashed to 448×448, by ridge regression in closed form, and cut to {directions} directions.
+  {prepared}, by ridge regression in
+  closed form, and cut to {directions} directions.
 - **Stored**: the directions in 4 bits a weight, the rest in 8 bits. The n-grams are those that at
   least ten training captions have. No caption is stored.
 - **SHA-256**, by which the models know them:
@@ -322,6 +317,7 @@ def describe_ngrams(ngrams: Arrays, folder: Path) -> None:
     """Write the card of the visual n-grams that models share."""
     models = [name for name in SHIPS if shared_folder(name, NGRAMS) == folder.name]
     splits = [TITLES[data] for data in SHIPS[models[0]].data]
+    seen = Checkpoint.load(folder.parent / models[0]).encoder.preprocessing
     text = NGRAMS_CARD.format(
         data=" and ".join(name for name, _ in splits),
         models=" and ".join(f"`{name}`" for name in models),
@@ -330,6 +326,7 @@ def describe_ngrams(ngrams: Arrays, folder: Path) -> None:
         channels=len(ngrams["channels"]),
         directions=len(ngrams["offset"]),
         digest=arrays_digest(ngrams),
+        prepared=f"{SHAPES[seen.resize]} of {seen.size} pixels",
     )
     write_text(folder / "README.md", text)
 
@@ -406,20 +403,11 @@ def describe() -> None:
         describe_ngrams(read_arrays(folder / NGRAMS), folder)
 
 
-def fit_confidence(name: str, folders: Mapping[str, Path]) -> None:
-    """Fit how far the words of a shipped model in this checkout can be trusted, to val of its data."""
-    captioner = Captioner.from_pretrained(name)
-    vocabulary, generation = captioner.checkpoint.vocabulary, captioner.generation()
-    datasets = [read_dataset(folders[data]).retokenize(vocabulary.tokenizer) for data in SHIPS[name].data]
-    weights = confidence.balanced([len(dataset.split("val")) for dataset in datasets])
-    batches = (
-        (features, found, [example.captions for example in examples], [weight] * len(examples))
-        for dataset, weight in zip(datasets, weights, strict=True)
-        for examples, features, found in searched(captioner, dataset, "val", generation, cache=default_cache())
-    )
-    fitted = confidence.fit(captioner.backend, vocabulary, captioner.reranker, batches)
-    assert fitted is not None
-    atomic_write(SHIPPED / name / CONFIDENCE, lambda file: save_file(fitted, file))
+def coco_folder(path: str) -> Path:
+    """The folder of COCO's photos, which must be named so: evaluations are kept under the name of a table's folder."""
+    if Path(path).resolve().name != "coco":
+        raise argparse.ArgumentTypeError(f"{path} must be named coco, since its evaluations are kept under its name")
+    return Path(path)
 
 
 @reporting
@@ -428,25 +416,20 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Make the shipped models, their scores and their cards.")
     parser.add_argument("data", nargs="?", type=Path, help="folder of Flickr8k, as for sat train")
     parser.add_argument("output", nargs="?", type=Path, help="folder for models and evaluations")
-    parser.add_argument("--coco", type=Path, help="folder of COCO's photos, for the everyday model")
+    parser.add_argument("--coco", type=coco_folder, help="folder of COCO's photos, for the everyday model")
     parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS, help="seeds to train with")
     parser.add_argument("--set", action="append", default=[], help="setting of every training, for a trial")
     parser.add_argument("--list", action="store_true", help="list the stages, and make nothing")
     parser.add_argument("--install", action="store_true", help="put models and evaluations into this checkout too")
     parser.add_argument("--describe", action="store_true", help="write the shipped models' cards anew, and no more")
-    parser.add_argument("--confidence", nargs="+", default=[], help="shipped models whose confidence is fitted anew")
     options = parser.parse_args(given)
     if options.describe:
         describe()
         return
-    if options.data is None or (options.output is None and not options.confidence):
+    if options.data is None or options.output is None:
         parser.error("give the folder of Flickr8k and a folder for models and evaluations")
     extra = [part for change in options.set for part in ("--set", change)]
     folders = {"flickr8k": options.data} | ({} if options.coco is None else {"coco": options.coco})
-    if options.confidence:
-        for name in options.confidence:
-            fit_confidence(name, folders)
-        return
     stages = model_stages(folders, options.output, options.seeds, extra)
     stages += shipping_stages(folders, options.output, options.seeds)
     if options.list:

@@ -155,7 +155,8 @@ def script(
         raise SatError(f"there is no {what} {unknown[0]!r}: choose one of {', '.join(known)}")
     by_title: dict[str, Stage] = {}  # some share their first trainings
     for name in options.names or known:
-        seeds = [seed for seed in known[name] if not options.seeds or seed in options.seeds]
+        if not (seeds := [seed for seed in known[name] if seed in (options.seeds or known[name])]):
+            raise SatError(f"the {what} {name} has none of these seeds: choose of {', '.join(map(str, known[name]))}")
         by_title |= {stage.title: stage for stage in stages_of(name, options.data, options.output, seeds)}
     wanted = list(by_title.values())
     if options.list:

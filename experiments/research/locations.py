@@ -1,12 +1,12 @@
 """Measure where a location of an encoder looks, relative to the middle of its cell.
 
-    python -m research.locations ENCODER FOLDER_OF_PHOTOS NUMBER_OF_PHOTOS
+    PYTHONPATH=experiments python -m research.locations ENCODER FOLDER_OF_PHOTOS NUMBER_OF_PHOTOS
 
-The network reads 9 × 9 cells, and only what is symmetric about the middle location is measured, so that the borders
-cancel; every other photo is turned by 180 degrees, so that what photos have in common cancels too. Printed in cells, to
-the right and below, with 95 % intervals over photos: the center of the squared gradient of a random direction of the
-middle annotation by the pixels, and a patch's center (one cell in its mean color, at five places) less the center of
-the squared changes of all annotations, and of these squared again.
+The photos are every 200th of the folder's JPEG files. The network reads 9 × 9 cells, and only what is symmetric about
+the middle location is measured, so that the borders cancel; every other photo is turned by 180 degrees, so that what
+photos have in common cancels too. Printed in cells, to the right and below, with 95 % intervals over photos: the center
+of the squared gradient of a random direction of the middle annotation by the pixels, and a patch's center (one cell in
+its mean color, at five places) less the center of the squared changes of all annotations, and of these squared again.
 """
 
 import sys

@@ -253,6 +253,8 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--epochs", type=int, default=DETECTOR_EPOCHS, help="epochs of the detectors")
     parser.add_argument("--examine", type=Path, metavar="MODEL", help="trained model whose parts are examined")
     options = parser.parse_args(given)
+    if options.output is None and options.examine is None:
+        parser.error("give a folder for the model")
     dataset = read_dataset(options.data)
     if options.examine is None:
         make(dataset, options.output, seed=options.seed, epochs=options.epochs, cache=default_cache())

@@ -22,12 +22,12 @@ for these. Here a preposition is a word of the template, which the trigram model
 """
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from stages import reporting
 from torch import Tensor
 
 from show_attend_tell.backends.torch import build_decoder
@@ -159,6 +159,7 @@ def evaluate(dataset: Dataset, model: Path, split: str, *, cache: Path, show: bo
     return score_split(dataset, split, entries, settings={"model": "templates", "templates": chosen})
 
 
+@reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Caption a split, print its scores, and write them with the captions."""
     parser = argparse.ArgumentParser(description="Score captions of detected words in templates.")
@@ -167,14 +168,11 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--split", default="test", help="part of the data, val or test")
     parser.add_argument("--json", metavar="FILE", help="file for the scores and the captions")
     options = parser.parse_args(given)
-    try:
-        dataset = read_dataset(options.data)
-        result = evaluate(dataset, options.detectors, options.split, cache=default_cache())
-        chosen = result.settings["templates"]
-        how = f"λ {chosen['weight']:g}, γ {chosen['length_penalty']:g}"
-        write_scores(options.json, result, f"templates on {dataset.name} {options.split}", how)
-    except SatError as error:
-        sys.exit(f"templates: {error}")
+    dataset = read_dataset(options.data)
+    result = evaluate(dataset, options.detectors, options.split, cache=default_cache())
+    chosen = result.settings["templates"]
+    how = f"λ {chosen['weight']:g}, γ {chosen['length_penalty']:g}"
+    write_scores(options.json, result, f"templates on {dataset.name} {options.split}", how)
 
 
 if __name__ == "__main__":
