@@ -179,7 +179,7 @@ WRONG: list[tuple[str, Callable[[Captioner, Caption, Any], Any]]] = [
     ("not a int", lambda captioner, caption, photo: captioner.score(3, "word3")),
     ("seed is 'one': give", lambda captioner, caption, photo: captioner.score(photo, "word3", seed="one")),
     ("3 is not a path", lambda captioner, caption, photo: captioner.save_pretrained(3)),
-    ("model", lambda captioner, caption, photo: Captioner.from_pretrained(3)),  # type: ignore[arg-type]
+    ("3 is not a path", lambda captioner, caption, photo: Captioner.from_pretrained(3)),  # type: ignore[arg-type]
     ("device", lambda captioner, caption, photo: Captioner.from_pretrained("flickr8k-soft", device=3)),  # type: ignore[arg-type]
     ("5 is not a path", lambda captioner, caption, photo: Captioner.from_pretrained("x", encoder_weights=5)),  # type: ignore[arg-type]
     ("3 is not a path", lambda captioner, caption, photo: caption.save(3)),
@@ -585,4 +585,3 @@ def test_an_ensemble_is_made_explicitly(photos: list[Image.Image], tmp_path: Pat
     other.save(tmp_path / "other")
     with pytest.raises(SatError, match="do not have the same vocabulary"):
         Captioner.ensemble([names[0], tmp_path / "other"])
-

@@ -20,7 +20,6 @@ from show_attend_tell.evaluation import evaluate
 from show_attend_tell.metrics.scores import Evaluation, score
 from show_attend_tell.training.config import Start, TrainingPlan
 from show_attend_tell.training.run import train
-from show_attend_tell.vision.sources import cached
 
 pytest.importorskip("pycocoevalcap")
 
@@ -118,13 +117,3 @@ def test_options_of_evaluation_are_used_and_told(model: Path, dataset: Dataset) 
         evaluated(model, dataset, "dev")
     with pytest.raises(SatError, match=r"ptb.*Java"):
         evaluated(model, dataset, "val", tokens="ptb")
-
-
-def test_another_encoder_s_features_are_not_used(dataset: Dataset, tmp_path: Path) -> None:
-    """The cache holds the trained model's own; a model of another encoder must not be given them."""
-    encoders = (small_encoder(), small_encoder(seed=1))
-    found = [
-        cached(dataset, encoder, tmp_path, splits=("val",), encode=encoder.annotate, show=False) for encoder in encoders
-    ]
-    names = [example.name for example in dataset.split("val")]
-    assert found[0].folder != found[1].folder and not np.array_equal(found[0][names], found[1][names])

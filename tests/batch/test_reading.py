@@ -94,7 +94,7 @@ def test_photos_that_are_done_are_not_given_again(tmp_path: Path) -> None:
     for done in (set[str](), {str(folder / "001.png"), f"{tar}#2.png"}, set(every)):
         left = [item.source for batch in batches_left(pieces, done) for item in batch]
         assert left == [source for source in every if source not in done]
-    assert expected(pieces) == pytest.approx(6, abs=7)  # an estimate, of a tar file that is mostly its end
+    assert 3 <= expected(pieces) <= 13  # an estimate, of a tar file that is mostly its end
 
 
 # Hostile files

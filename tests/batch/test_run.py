@@ -155,10 +155,10 @@ def test_what_an_earlier_run_finishes_too_late_is_removed(tmp_path: Path) -> Non
 
 
 def test_an_output_behind_an_address(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path / "photos", 3)
-    assert [go([folder], "memory://out.jsonl").new for _ in range(2)] == [3, 0]
+    folder, output = folder_of(tmp_path / "photos", 3), f"{tmp_path}/out.jsonl"  # one that no other run has written
+    assert [go([folder], f"memory://{output}").new for _ in range(2)] == [3, 0]
     memory = fsspec.filesystem("memory")
-    lines = [line for file in memory.glob("/out.jsonl/*.jsonl") for line in memory.cat_file(file).splitlines()]
+    lines = [line for file in memory.glob(f"{output}/*.jsonl") for line in memory.cat_file(file).splitlines()]
     assert sorted(json.loads(line)["shade"] for line in lines) == [0, 1, 2]
 
 

@@ -13,7 +13,7 @@ import arctic
 import numpy as np
 import pytest
 import torch
-from arctic import OPTIONS, WORDS, Files, random_parameters, write_files
+from arctic import OPTIONS, Files, random_parameters, write_files
 from builders import small_encoder
 from numpy import ndarray
 
@@ -101,15 +101,6 @@ def test_an_imported_model_computes_what_the_authors_program_computes(changes: d
                 np.testing.assert_allclose(found.beta[photo, 0], expected.beta, rtol=0, atol=1e-6)
             else:
                 assert found.beta is None
-
-
-@pytest.mark.parametrize(
-    "name", sorted(OPTIONS.keys() - {"semi_sampling_p", "alpha_c", "optimizer", "saveto", "dictionary"})
-)
-def test_every_option_of_the_function_is_tried_or_refused(name: str) -> None:
-    tried = {option for changes in VARIANTS.values() for option in changes}
-    sizes = {"n_words", "dim_word", "ctx_dim", "dim"}
-    assert name in tried | sizes | {"n_layers_lstm", "lstm_encoder"}  # the last two are refused below
 
 
 def test_a_stochastic_model_is_hard_and_reads_the_mean_as_the_program_does(tmp_path: Path) -> None:
@@ -403,10 +394,6 @@ class Evil:
         return (os.mkdir, ("executed",))
 
 
-class Thing:
-    pass
-
-
 def evil(protocol: int) -> bytes:
     return pickle.dumps({"dim": Evil()}, protocol)
 
@@ -486,8 +473,3 @@ def test_a_pickle_that_breaks_off_is_refused_and_one_with_a_changed_byte_does_no
 def test_large_pickles_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SatError, match="has more than 8 MB"):
         plain(tmp_path, pickle.dumps("x" * pickles.LARGEST))
-
-
-def test_words_of_the_helper_are_what_python_pickles(tmp_path: Path) -> None:
-    assert plain(tmp_path, arctic.python2_pickle(WORDS)) == WORDS == pickle.loads(arctic.python2_pickle(WORDS))
-    assert plain(tmp_path, arctic.python2_pickle(OPTIONS)) == OPTIONS

@@ -163,15 +163,8 @@ def test_photos_that_cannot_be_read_are_left_out_of_custom_data_alone(data: Path
         ("DATA --set hidden_size=3", "give NAME=VALUE .*decoder.hidden_size"),
         ("DATA --set epochs", "give NAME=VALUE"),
         ("DATA --set epochs=many", "--set epochs=many: epochs is 'many': give a whole number from 1"),
-        ("DATA --set epochs=2.5", "epochs is '2.5': give a whole number from 1"),
-        ("DATA --set epochs=", "epochs is '': give a whole number from 1"),
-        ("DATA --set decoder.gate=maybe", "gate is 'maybe': give true or false"),
-        ("DATA --set decoder.attention_depth=3", "attention_depth is '3': choose one of 1, 2"),
-        ("DATA --set optimizer=sgd", "optimizer is 'sgd': choose one of adam, rmsprop"),
-        ("DATA --set learning_rate=-1", "learning_rate is '-1': give a number above 0"),
-        ("DATA --set scheduled_sampling_end=2", "is '2': give a number from 0 to 1 or none"),
+        ("DATA --set clip=-1", "clip is '-1': give a number from 0"),
         ("DATA --set entropy_weight_end=1e999", "entropy_weight_end is '1e999': give a number or none"),
-        ("DATA --set averaging=nan", "is 'nan': give a number from 0 up to but not including 1"),
         ("DATA --set decoder=soft", "give NAME=VALUE"),
         ("DATA --set hard.baseline=leave_one_out", "needs 2 samples or more"),
         ("DATA --set decoder.annotation_window=4", "annotation_window is 4: give an odd number"),
@@ -308,7 +301,7 @@ def test_mistakes_with_other_commands(data: Path, model: Path, tmp_path: Path) -
 
 def test_models_fit_a_screen_and_each_has_its_card() -> None:
     header, default, *others, last = sat("models").stdout.splitlines()
-    assert header.split()[:2] == ["model", "size"] and default.split()[:3] == ["everyday-soft", "9.9", "MB"]
+    assert header.split()[:2] == ["model", "size"] and re.match(r"everyday-soft +\d+\.\d MB", default)
     assert [line.split()[0] for line in others] == ["everyday-hard", "flickr8k-hard", "flickr8k-soft"]
     assert "everyday-soft is the default" in last
     assert all(len(line) <= 80 for line in (header, default, *others, last))

@@ -38,8 +38,7 @@ def test_it_trains_soft_attention_from_the_shipped_model(start: Path, tmp_path: 
     model = Checkpoint.load(tmp_path / "model")
     assert model.config.attention == "soft" and model.encoder.preprocessing.resize == "squash"
     assert model.training["init_from"] == str(start) and model.vocabulary.words[-1] == "mug"
-    plan = sat("check", data).stdout
-    assert f"the training starts from {start}" in plan or "the training starts afresh" in plan
+    assert "the training starts afresh" in sat("check", data).stdout  # the start has another decoder than the preset
 
 
 def test_features_are_those_that_the_training_reads(start: Path, tmp_path: Path) -> None:

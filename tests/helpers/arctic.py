@@ -85,7 +85,7 @@ def teacher_forcing(
 ) -> DecoderOutput:
     """A caption told with the noise off, as the program evaluates it.
 
-    It looks by expectation, at the given places, or at the likeliest place for "likeliest".
+    It reads the mean, or looks at the given places, or at the argmax for "argmax".
     """
     p = {name: np.asarray(value, np.float64) for name, value in parameters.items()}
     a, n = np.asarray(annotations, np.float64), options["dim"]

@@ -132,7 +132,7 @@ def random_data(*, photos: int = 10, views: int = 1, seed: int = 5) -> TrainingD
 
 
 def fitted(config: TrainingConfig, data: TrainingData) -> TrainingConfig:
-    """The settings with the vocabulary's and the annotations' sizes, as `pipeline.train` sets them."""
+    """The settings with the vocabulary's and the annotations' sizes, as `training.run.prepare` sets them."""
     decoder = replace(config.decoder, vocabulary_size=len(data.vocabulary), annotation_size=D)
     return replace(config, decoder=decoder)
 

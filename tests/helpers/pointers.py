@@ -18,7 +18,6 @@ from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder, State, Ste
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.settings import AttentionModeName
 
-GRID = (ROWS, COLUMNS)
 L = ROWS * COLUMNS
 WORDS = "dog dogs man boy red blue green runs running sits jumps a the in on zyx abc".split()
 LENGTH = 5  # words of each caption of a `Pointer`

@@ -60,7 +60,7 @@ def teacher_forcing(
 ) -> DecoderOutput:
     """A caption's words y_1 … y_C (the end token last), each given the true ones before it.
 
-    ``mode`` is "expectation", "likeliest", the C places to look at (integers), or the C uniform numbers to draw
+    ``mode`` is "mean", "argmax", the C places to look at (integers), or the C uniform numbers to draw
     them with (floats).
     """
     places_count = len(annotations)  # L

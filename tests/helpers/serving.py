@@ -48,6 +48,7 @@ class Serving:
     def start(self) -> None:
         self.thread.start()
         while not self.server.started:
+            assert self.thread.is_alive()
             time.sleep(0.005)
 
     def stop(self) -> None:
@@ -92,12 +93,7 @@ def png(width: int, height: int, *, data: bytes = b"\0", more: bytes = b"") -> b
     return b"\x89PNG\r\n\x1a\n" + header + more + body
 
 
-def photo_bytes(color: str = "red", shape: str = "circle", left: bool = True) -> bytes:
-    """A photo of a shape, as a PNG."""
-    return encoded(shape_photo(color, shape, left))
-
-
-PHOTOS = [photo_bytes(*scene) for scene in SCENES]
+PHOTOS = [encoded(shape_photo(*scene)) for scene in SCENES]
 RED = PHOTOS[0]
 
 

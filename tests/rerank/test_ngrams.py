@@ -365,17 +365,6 @@ def test_they_come_back_with_the_model_to_the_bit(encoder: Encoder, tmp_path: Pa
     assert not (tmp_path / "model" / NGRAMS).exists() and Checkpoint.load(tmp_path / "model").ngrams is None
 
 
-def test_models_may_share_them(encoder: Encoder, tmp_path: Path) -> None:
-    reranked(encoder).save(tmp_path / "model")
-    shared = tmp_path / "both-ngrams"  # beside the model
-    shared.mkdir()
-    (tmp_path / "model" / NGRAMS).rename(shared / NGRAMS)
-    assert Checkpoint.load(tmp_path / "model").ngrams is not None
-    (shared / NGRAMS).unlink()
-    with pytest.raises(SatError, match=r"ngrams\.safetensors is missing or is another model's: copy the model again"):
-        Checkpoint.load(tmp_path / "model")
-
-
 def test_those_of_another_model_and_damaged_ones_are_refused(encoder: Encoder, tmp_path: Path) -> None:
     reranked(encoder).save(tmp_path / "model")
     dataclasses.replace(small_checkpoint(encoder), ngrams=fitted(seed=3)).save(tmp_path / "other")

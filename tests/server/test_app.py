@@ -3,7 +3,6 @@
 import dataclasses
 import io
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -18,11 +17,8 @@ from serving import (
     SCENES,
     Serving,
     assert_safe,
-    client,
     form,
     refused,
-    serving,
-    small_captioners,
 )
 
 from show_attend_tell.captioner import Captioner
@@ -31,24 +27,6 @@ from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.server import schema
 from show_attend_tell.server.app import make_app
 from show_attend_tell.server.limits import Limits
-
-
-@pytest.fixture(scope="module")
-def captioners() -> list[Captioner]:
-    return small_captioners()
-
-
-@pytest.fixture(scope="module")
-def server(captioners: list[Captioner]) -> Iterator[Serving]:
-    with serving(captioners) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def web(server: Serving) -> Iterator[httpx.Client]:
-    with client(base_url=server.url) as found:
-        yield found
-
 
 # Answers
 

@@ -29,13 +29,6 @@ from serving import (
 from show_attend_tell.server.guard import Connection
 from show_attend_tell.server.limits import Limits
 
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Serving]:
-    with serving(small_captioners()) as running:
-        yield running
-
-
 # Who may ask
 
 
@@ -111,7 +104,7 @@ def test_every_answer_carries_the_safety_headers(server: Serving) -> None:
 
 
 def test_the_answers_to_faults_and_to_late_requests_carry_them() -> None:
-    with held(limits=Limits(request_seconds=0.3)) as (running, gate, late):
+    with held(limits=Limits(request_seconds=0.9)) as (running, gate, late):
         refused(late.result(), 504)
         gate.open.set()
         until(lambda: gate.batches != [])

@@ -13,12 +13,6 @@ from serving import Serving, serving, small_captioners
 SCENES = shape_scenes(3)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Serving]:
-    with serving(small_captioners()) as running:
-        yield running
-
-
 @pytest.fixture
 def photos(tmp_path: Path) -> list[Path]:
     """Photos of shapes as files."""

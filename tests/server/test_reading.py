@@ -3,7 +3,6 @@
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +12,12 @@ import pytest
 from packaging.requirements import Requirement
 from PIL import Image
 from pydantic import TypeAdapter
-from serving import PHOTOS, RED, WEB, Serving, client, encoded, form, png, refused, serving, small_captioners
+from serving import PHOTOS, RED, WEB, encoded, form, png, refused, serving, small_captioners
 
 from show_attend_tell.server import schema
 from show_attend_tell.server.limits import Limits
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Serving]:
-    with serving(small_captioners()) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def web(server: Serving) -> Iterator[httpx.Client]:
-    with client(base_url=server.url) as found:
-        yield found
 
 
 @pytest.mark.parametrize(

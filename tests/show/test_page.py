@@ -189,15 +189,6 @@ def test_two_evaluations_must_be_of_the_same_photos(tmp_path: Path) -> None:
     first, second = evaluation(tmp_path, "soft", CAPTIONS), evaluation(tmp_path, "hard", OTHERS[:3])
     with pytest.raises(SatError, match=r"hard\.json has no caption of 3\.png, and .*soft\.json has"):
         report([first, second], show=False)
-    third = evaluation(tmp_path, "other", OTHERS)
-    third.write_text(third.read_text().replace('"split", "model"', '"ptb", "model"'))
-    with pytest.raises(SatError, match=r"compares ptb tokens and .*soft\.json split tokens"):
-        report([first, third], show=False)
-    fourth = json.loads(evaluation(tmp_path, "fourth", OTHERS).read_text())
-    fourth["results"][2]["references"] = ["something else"]
-    (tmp_path / "fourth.json").write_text(json.dumps(fourth))
-    with pytest.raises(SatError, match=r"have other references of the photo '2\.png'"):
-        report([first, tmp_path / "fourth.json"], show=False)
 
 
 def test_sat_report_says_what_it_could_not_show(tmp_path: Path) -> None:
@@ -282,7 +273,7 @@ def visit(browser: Any, tmp_path: Path) -> Iterator[Any]:
         )
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(5000)
+        page.set_default_timeout(60_000)
         page.on("console", lambda message: complaints.append(message.text) if matters(message.text) else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: complaints.append(request.url[:80]) if ok(request.url) else None)
@@ -614,9 +605,6 @@ def test_a_report_without_attention_or_photos_still_reads(visit: Any, tmp_path: 
 
 
 # A mosaic, in a browser
-
-
-QUARTERS = ("upper left", "upper right", "lower left", "lower right")
 
 
 def mosaic() -> str:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from builders import fitted as sized
 from builders import random_data, small_checkpoint, small_config, small_encoder
-from trainers import logged, scoring
+from trainers import logged
 
 from show_attend_tell.data.datasets import DataReport, Dataset, Example
 from show_attend_tell.data.vocabulary import Vocabulary
@@ -131,16 +131,6 @@ def test_gains_have_intervals_and_a_proof_takes_two_standard_errors() -> None:
         "3.00 nats a word, start 3.50 (-0.50, 95 % interval -0.50 to -0.50); CIDEr 60.0, start 55.0"
     )
     assert found.endswith(" (+5.0, +0.0 to +10.0); of 2 photos")
-
-
-def test_the_best_epoch_has_the_fewest_nats() -> None:
-    data = random_data()
-    config = sized(small_config(selected_by="nats", epochs=4), data)
-    kind = scoring(*({"nats": value, "bleu_4": 0.0} for value in (5.0, 3.0, 4.0, 2.5)))
-    trainer = kind(config, data, device=torch.device("cpu"))
-    found: list[bool] = []
-    trainer.run(on_epoch=lambda epoch, better: found.append(better), show=False)
-    assert found == [True, True, False, True] and (trainer.best, trainer.best_epoch) == (-2.5, 4)
 
 
 def test_the_usual_settings_stay_where_val_cannot_choose() -> None:

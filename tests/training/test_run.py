@@ -499,10 +499,11 @@ def test_an_ended_training_goes_on_with_more_epochs(dataset: Dataset, tmp_path: 
         return run(dataset, config, tmp_path / output, resume=True, trainer=trainer)
 
     watched = acting(lambda _, trainer: rates.append(trainer.optimizer.param_groups[0]["lr"]), "update_average")
+    rising = {"validate": lambda self, **_: {"bleu_4": float(self.epoch)}}
+    watched = type("Rising", (watched,), rising)  # so that the last epoch is the best
     _, messages = go("model", 2, watched)
     each = len(rates) // 2
-    if any("(best)" in line and line.startswith("epoch 2") for line in messages):
-        assert any("with --resume --epochs 3 goes on" in line for line in messages)
+    assert any("with --resume --epochs 3 goes on" in line for line in messages)
     assert rates[0] == 0.01 and rates[-1] < 0.002
     rates.clear()
     _, messages = go("model", 4, watched)

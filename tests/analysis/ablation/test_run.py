@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import table1  # noqa: F401 (registers its decoders)
 import torch
 from builders import D, shape_folder, small_checkpoint, small_encoder
 from commands import refused, sat
