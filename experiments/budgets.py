@@ -51,8 +51,8 @@ def main() -> None:
     """Print what is counted with its limit."""
     counted = {
         "lines of src": (lines("src"), 23_838),
-        "lines of tests": (lines("tests"), 22_640),
-        "lines of src and experiments": (lines("src", "experiments"), 28_296),
+        "lines of tests": (lines("tests"), 22_455),
+        "lines of src and experiments": (lines("src", "experiments"), 28_288),
         "lines of README": (len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()), 130),
         "lines of docs": (documentation(*(ROOT / "docs").rglob("*.md")), 1_900),
         "patches in tests": (patches(), 60),

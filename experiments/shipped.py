@@ -40,6 +40,7 @@ from show_attend_tell.checkpoint.card import SHAPES, figures
 from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
 from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.checkpoint.packing import Arrays, arrays_digest
+from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.files import read_object, write_text
 from show_attend_tell.vision import efficientnet
 
@@ -293,7 +294,7 @@ def make(name: str, chosen: Callable[[], int], output: Path) -> None:
         if (source / file).exists():
             shutil.copyfile(source / file, folder_of(source / file, target) / file)
     if (shared := target.parent / shared_folder(name, NGRAMS) / NGRAMS).exists():
-        describe_ngrams(read_arrays(shared), shared.parent)
+        describe_ngrams(read_arrays(shared), shared.parent, checkpoint.encoder.preprocessing)
     described(checkpoint, name, evaluated).describe(target)
 
 
@@ -313,11 +314,10 @@ def folder_of(file: Path, model: Path) -> Path:
     return shared if alike else model
 
 
-def describe_ngrams(ngrams: Arrays, folder: Path) -> None:
-    """Write the card of the visual n-grams that models share."""
+def describe_ngrams(ngrams: Arrays, folder: Path, seen: Preprocessing) -> None:
+    """Write the card of the visual n-grams that models share, which see photos so."""
     models = [name for name in SHIPS if shared_folder(name, NGRAMS) == folder.name]
     splits = [TITLES[data] for data in SHIPS[models[0]].data]
-    seen = Checkpoint.load(folder.parent / models[0]).encoder.preprocessing
     text = NGRAMS_CARD.format(
         data=" and ".join(name for name, _ in splits),
         models=" and ".join(f"`{name}`" for name in models),
@@ -398,9 +398,11 @@ def describe() -> None:
     """Write the cards and configurations of the models in this checkout anew, with the scores in results/."""
     for name, model in SHIPS.items():
         evaluated = {ending: results.read(f"{name}-{ending}") for ending in model.evaluations()}
-        described(Checkpoint.load(SHIPPED / name), name, evaluated).describe(SHIPPED / name)
-    for folder in {SHIPPED / shared_folder(name, NGRAMS) for name, model in SHIPS.items() if model.reranked}:
-        describe_ngrams(read_arrays(folder / NGRAMS), folder)
+        checkpoint = Checkpoint.load(SHIPPED / name)
+        described(checkpoint, name, evaluated).describe(SHIPPED / name)
+        if model.reranked:
+            folder = SHIPPED / shared_folder(name, NGRAMS)
+            describe_ngrams(read_arrays(folder / NGRAMS), folder, checkpoint.encoder.preprocessing)
 
 
 def coco_folder(path: str) -> Path:

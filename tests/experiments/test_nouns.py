@@ -21,9 +21,13 @@ def test_recall_is_over_nouns_that_two_captions_have() -> None:
     }
     said = {"a.jpg": "three zebras", "b.jpg": "a dog", "c.jpg": "a dog"}
     evaluation = {"results": [{"photo": name, "caption": caption} for name, caption in said.items()]}
-    pairs, share = nouns.recall(evaluation, photos, {"zebra", "elephant"})
+    read = nouns.read("x.json", evaluation, photos)
+    pairs, share = nouns.recall(read, {"zebra", "elephant"})
     assert (pairs, share.mean) == (2, 0.5)
-    number, share = nouns.right(evaluation, photos)
+    number, share = nouns.right(read)
     assert (number, share.mean) == (3, pytest.approx(2 / 3))
-    with pytest.raises(SatError, match="no photo of the evaluation has a rare noun"):
-        nouns.recall(evaluation, photos, {"giraffe"})
+    with pytest.raises(SatError, match="no photo of the evaluation has such a noun"):
+        nouns.recall(read, {"giraffe"})
+    del photos["b.jpg"]
+    with pytest.raises(SatError, match=r"x\.json captions b\.jpg, which is in none of the data"):
+        nouns.read("x.json", evaluation, photos)

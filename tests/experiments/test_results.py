@@ -31,7 +31,8 @@ def test_the_card_of_the_shared_n_grams_is_what_code_writes(tmp_path: Path) -> N
     folder = SHIPPED / shipped.shared_folder("everyday-soft", NGRAMS)
     copied = tmp_path / folder.name
     copied.mkdir()
-    shipped.describe_ngrams(read_arrays(folder / NGRAMS), copied)
+    seen = Checkpoint.load(SHIPPED / "everyday-soft").encoder.preprocessing
+    shipped.describe_ngrams(read_arrays(folder / NGRAMS), copied, seen)
     assert (copied / "README.md").read_text(encoding="utf-8") == (folder / "README.md").read_text(encoding="utf-8")
 
 
@@ -71,7 +72,9 @@ def test_the_evaluations_are_light_and_hold_neither_references_nor_paths() -> No
         assert all("/" not in entry["photo"] for entry in found["results"])
         assert found["command"] == results.command(found)
     listed = re.findall(
-        r"^\| (\S+) \|.*`((?:sat|python) .*)` \|$", (results.RESULTS / "README.md").read_text(), re.MULTILINE
+        r"^\| (\S+) \|.*`((?:sat|python|PYTHONPATH=\w+) .*)` \|$",
+        (results.RESULTS / "README.md").read_text(),
+        re.MULTILINE,
     )
     assert listed == [(name, results.read(name)["command"]) for name in results.names()]
 
