@@ -185,7 +185,7 @@ def test_changed_models_do_no_harm(name: str, model: Path) -> None:
                 captioner(photo, progress=False).to_dict()
             read += 1
     print(f"{name}: {read} of {CHANGES} changed files could still be read")
-    assert read
+    assert read or name == "encoder.safetensors"  # whose SHA-256 is noted
 
 
 @pytest.mark.parametrize("pattern", ["*/*/*", "files.json"])
@@ -238,7 +238,7 @@ def test_changed_photos_do_no_harm(form: str, tmp_path: Path) -> None:
             assert isinstance(opened, Image.Image) and opened.mode == "RGB"
             read += 1
     print(f"{form}: {read} of {CHANGES} changed photos could still be read")
-    assert read
+    assert bool(read) == (form not in ("ICO", "TGA"))  # which are not read at all
 
 
 @pytest.mark.parametrize(

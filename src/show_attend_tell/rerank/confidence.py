@@ -89,7 +89,7 @@ class Confidence:
         """
         rows = judged_words(backend, features, captions, found, self.offsets, self.ngrams)
         offsets = np.array([self.offsets[word] for word in rows.words])
-        right = 1 / (1 + np.exp(-(rows.features @ self.weights + offsets)))
+        right = np.exp(-np.logaddexp(0, -(rows.features @ self.weights + offsets)))  # the logistic function
         result = [[[float("nan")] * len(each.words) for each in of_photo] for of_photo in captions]
         for (photo, caption, time), value in zip(rows.places, right.tolist(), strict=True):
             result[photo][caption][time] = value
