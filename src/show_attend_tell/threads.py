@@ -5,8 +5,8 @@ importing the package makes none. A program that uses the package may call `prep
 
 PyTorch splits an operation among the threads of an OpenMP runtime. A thread that has done its part waits for the others
 in a busy loop: of 300,000 rounds, more than 10 ms, in the GNU runtime of PyTorch's Linux builds. While another program
-needs the processor, that loop takes the time that the other threads of the same operation need, and everything becomes
-several times slower. ``OMP_WAIT_POLICY=passive`` lets threads sleep instead. The GNU, LLVM and Intel runtimes all know
+needs the processor, that loop takes the time that the other threads of the same operation need, and everything takes up
+to twice as long. ``OMP_WAIT_POLICY=passive`` lets threads sleep instead. The GNU, LLVM and Intel runtimes all know
 it. `benchmarks/threads.py` measures the difference.
 
 The runtime reads its environment when it is loaded, so this must be set before PyTorch is imported, and this module
