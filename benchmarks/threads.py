@@ -1,9 +1,9 @@
 """What waiting threads cost, on a machine at rest and on a busy one: `python benchmarks/threads.py`.
 
-Each line is the median time of a caption by the shipped soft model with PyTorch, in a process of its own (ONNX Runtime
-is told by its sessions how to wait, and not by these settings). On a busy machine, a busy
-loop runs beside it on every core. The first way is the runtime's own (threads wait in a busy loop), the second is what
-this package sets (threads sleep while they wait), and the third is one thread.
+Each line is the median time of a caption by the shipped soft model with PyTorch, in a process of its own. (ONNX Runtime
+is told by its sessions how to wait, and not by these settings.) On a busy machine, a busy loop runs beside it on every
+core. The first way is the runtime's own (threads wait in a busy loop), the second is what this package sets (threads
+sleep while they wait), and the third is one thread.
 """
 
 import os

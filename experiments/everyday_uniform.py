@@ -63,7 +63,8 @@ def compared(dataset: Dataset, way: str, folder: Path = results.RESULTS) -> str:
     ending = f"{dataset.name}-test{way}"
     control = results.kept([f"{NAME}-{seed}-{ending}" for seed in shipped.SEEDS], None, folder)
     systems = {"uniform α": control, "everyday-soft": tables.of_all_seeds("everyday-soft", ending, folder)}
-    return f"## {dataset.name}, {WAYS[way]}\n\n{results.compared(systems, dataset, folder)}"
+    table = results.compared(systems, dataset, folder) or "There are no evaluations of the control to compare.\n"
+    return f"## {dataset.name}, {WAYS[way]}\n\n{table}"
 
 
 @reporting

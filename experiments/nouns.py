@@ -35,6 +35,8 @@ NOT_USUAL = ("-alone", "-reranked-test", "-expectation")  # the ends of names of
 RARE = 20  # training photos
 SAID = 2  # captions of a photo
 
+Captioned = Sequence[tuple[set[str], Example]]  # the nouns of a photo's caption, and the photo
+
 
 def nouns(words: Sequence[str]) -> set[str]:
     """The nouns of a caption, in the singular."""
@@ -47,25 +49,23 @@ def named(example: Example, captions: int) -> set[str]:
     return {noun for noun, count in counts.items() if count >= captions}
 
 
-Said = Sequence[tuple[set[str], Example]]  # the nouns of a photo's caption, and the photo
-
-
-def read(file: str, evaluation: dict[str, Any], photos: dict[str, Example]) -> Said:
-    """What an evaluation's captions say. Raises `SatError` for photos that the data do not have."""
+def read(file: str, evaluation: dict[str, Any], photos: dict[str, Example]) -> Captioned:
+    """The nouns of an evaluation's captions. Raises `SatError` for photos that the data do not have."""
     rows = list_of_objects(evaluation, "results", file)
     if unknown := [row["photo"] for row in rows if row["photo"] not in photos]:
         raise SatError(f"{file} captions {unknown[0]}, which is in none of the data: give its data folder too")
     return [(nouns(str(row["caption"]).split()), photos[str(row["photo"])]) for row in rows]
 
 
-def recall(said: Said, rare: set[str]) -> tuple[int, Interval]:
+def recall(captioned: Captioned, rare: set[str]) -> tuple[int, Interval]:
     """How many pairs of a photo and a rare noun there are, and which share of them the captions say."""
-    return share([[noun in told for noun in named(photo, SAID) & rare] for told, photo in said])
+    return share([[noun in told for noun in named(photo, SAID) & rare] for told, photo in captioned])
 
 
-def right(said: Said) -> tuple[int, Interval]:
+def right(captioned: Captioned) -> tuple[int, Interval]:
     """How many nouns the captions have, and which share of them is right."""
-    return share([[noun in named(photo, 1) for noun in told] for told, photo in said])
+    by_people = [(told, named(photo, 1)) for told, photo in captioned]
+    return share([[noun in people for noun in told] for told, people in by_people])
 
 
 def share(found: Sequence[Sequence[bool]]) -> tuple[int, Interval]:
@@ -104,8 +104,8 @@ def main() -> None:
         keep(photos)
     print(f"{len(rare)} nouns are in the captions of 1 to {RARE - 1} training photos")
     for file in given.evaluations:
-        said = read(str(file), read_object(file, "results"), photos)
-        for what, (number, interval) in (("pairs, recall", recall(said, rare)), ("nouns, right", right(said))):
+        found = read(str(file), read_object(file, "results"), photos)
+        for what, (number, interval) in (("pairs, recall", recall(found, rare)), ("nouns, right", right(found))):
             print(f"{file.stem}: {number} {what} {interval.mean:.3f} [{interval.low:.3f}, {interval.high:.3f}]")
 
 

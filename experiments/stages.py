@@ -155,10 +155,10 @@ def script(
         raise SatError(f"there is no {what} {unknown[0]!r}: choose one of {', '.join(known)}")
     by_title: dict[str, Stage] = {}  # some share their first trainings
     for name in options.names or known:
-        if not (seeds := [seed for seed in known[name] if seed in (options.seeds or known[name])]):
-            raise SatError(f"the {what} {name} has none of these seeds: choose of {', '.join(map(str, known[name]))}")
+        seeds = [seed for seed in known[name] if not options.seeds or seed in options.seeds]
         by_title |= {stage.title: stage for stage in stages_of(name, options.data, options.output, seeds)}
-    wanted = list(by_title.values())
+    if not (wanted := list(by_title.values())):
+        raise SatError(f"no {what} that is asked for has one of the seeds {options.seeds}: leave --seeds out")
     if options.list:
         list_stages(wanted)
         return
