@@ -63,8 +63,8 @@ test: $(DEV) $(WITHOUT_TORCH)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/python experiments/tables.py --check
-	$(BIN)/python experiments/budgets.py
+	$(BIN)/python research/tables.py --check
+	$(BIN)/python research/budgets.py
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # Warnings are errors: a broken link, or a public name without documentation.
@@ -89,12 +89,12 @@ proof: $(PROOF)
 # INSTALL=yes also puts the new models and evaluations into this checkout.
 models: $(DEV)
 	@test -n "$(FLICKR8K)" || { echo "make: say where Flickr8k is: make models FLICKR8K=folder" >&2; exit 1; }
-	$(BIN)/python experiments/shipped.py "$(FLICKR8K)" runs $(if $(COCO),--coco "$(COCO)") $(if $(INSTALL),--install)
+	$(BIN)/python research/shipped.py "$(FLICKR8K)" runs $(if $(COCO),--coco "$(COCO)") $(if $(INSTALL),--install)
 
-# The table goes to experiments/notes/table1.md, the evaluations to experiments/results/ too.
+# The table goes to research/notes/table1.md, the evaluations to research/results/ too.
 table1: $(DEV)
 	@test -n "$(FLICKR8K)" || { echo "make: say where Flickr8k is: make table1 FLICKR8K=folder" >&2; exit 1; }
-	PYTHONPATH=experiments $(BIN)/python -m table1.make "$(FLICKR8K)" runs
+	PYTHONPATH=research $(BIN)/python -m table1.make "$(FLICKR8K)" runs
 
 bench: $(DEV)
 	$(BIN)/python benchmarks/bench.py

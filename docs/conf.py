@@ -29,7 +29,7 @@ author = "the authors of show-attend-tell"
 version = release = show_attend_tell.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/index"
-include_patterns = ["*.md", "docs/**", "examples/*.md", "experiments/**", "src/**/README.md", "web/README.md"]
+include_patterns = ["*.md", "docs/**", "examples/*.md", "research/**", "src/**/README.md", "web/README.md"]
 exclude_patterns = [".*", "build", "demo", "runs", "tests", "web/node_modules", "**/__pycache__"]
 html_theme = "furo"
 html_title = f"{project} {version}"

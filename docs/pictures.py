@@ -2,7 +2,7 @@
 
     python docs/pictures.py    # writes docs/images/coffee.webp, page.jpg and app.jpg; needs Chromium
 
-The tutorials' pictures are made by tests/docs/test_tutorial.py, and the chart by experiments/tables.py.
+The tutorials' pictures are made by tests/docs/test_tutorial.py, and the chart by research/tables.py.
 """
 
 import os

@@ -74,7 +74,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(tmp_path: Path) -> None:
                 shutil.copyfile(file, copy)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copyfile(CHECKOUT / name, tmp_path / name)
-    for name in ("tests", "experiments", "benchmarks"):  # which a wheel must not take along
+    for name in ("tests", "research", "benchmarks"):  # which a wheel must not take along
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").touch()
     build = "import setuptools.build_meta as backend; print(backend.build_wheel('dist'))"

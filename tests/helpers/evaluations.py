@@ -1,4 +1,4 @@
-"""Evaluations that are kept, for the tests of experiments/."""
+"""Evaluations that are kept, for the tests of research/."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The settings of the trainings in experiments/."""
+"""The settings of the trainings in research/."""
 
 from shipped import Training
 

@@ -9,7 +9,7 @@ import pytest
 import reference
 import torch
 from decoders import SIZES, B, C, L, P, paper_weights, small_annotations, small_captions, small_decoder
-from research.hard_attention import Estimator
+from hard_attention import Estimator
 from torch import Tensor, nn
 
 from show_attend_tell.errors import SatError

@@ -8,7 +8,7 @@ import pytest
 import reference
 import torch
 from decoders import small_annotations, small_captions, small_decoder
-from research.hard_attention import Estimator
+from hard_attention import Estimator
 from torch import Tensor
 
 from show_attend_tell.errors import SatError

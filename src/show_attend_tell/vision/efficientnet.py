@@ -4,7 +4,7 @@ EfficientNet (Tan and Le 2019) has a first convolution, the stem; then blocks; t
 block makes more channels (expand), filters each of them by itself (depthwise) and makes fewer channels again (project).
 The Lite models (Google, 2020) have no squeeze-and-excitation, ReLU6 as the activation, and the same stem and head in
 every size. The batch norm after each convolution is folded into its weights and biases, so that the network is made of
-convolutions only. `experiments/small_encoder.py` makes the shipped file.
+convolutions only. `research/small_encoder.py` makes the shipped file.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ TITLE = "EfficientNet-Lite2"
 SHIPPED = Path(__file__).parent / "efficientnet_lite2" / "model.safetensors"
 CHANNELS = 1280  # of the map
 SIZE, STEP = 448, 32  # pixels of a photo's side and of a location's
-OFFSET = (0.24, 0.28)  # cells down and right, measured by `experiments/research/locations.py`
+OFFSET = (0.24, 0.28)  # cells down and right, measured by `research/locations.py`
 MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3  # of a color from 0 to 1, as the network was trained
 
 # Of each stage: number of blocks, side of the depthwise kernel, stride of the first block, expansion, channels given.

@@ -24,7 +24,7 @@ Examples:
   sat train products/ --output products-model --resume --epochs 40
   sat train products/ --output afresh --init-from none
   sat train flickr8k/ products/ --weight 1 --weight 5 --attention soft --output both
-  sat train flickr8k/ --plugin experiments/table1 --decoder nic --output my-nic
+  sat train flickr8k/ --plugin research/table1 --decoder nic --output my-nic
   sat train flickr8k/ --attention soft --output big --set decoder.hidden_size=1024
   torchrun --nproc-per-node 4 --no-python sat train flickr8k/ --output shared
 """

@@ -1,6 +1,6 @@
 """The paper's settings (sec. 4.3), with the authors' program's where the paper is silent.
 
-The optimizer is Flickr8k's, RMSProp. experiments/notes/training.md, "The paper's own recipe", has the commands, and a
+The optimizer is Flickr8k's, RMSProp. research/notes/training.md, "The paper's own recipe", has the commands, and a
 list of what differs from the paper.
 
 The paper gives no values of λ, λ_r and λ_e. Those here are what the authors' program amounts to with batches of 64,
@@ -13,7 +13,7 @@ where a loss is the mean over a batch of sums over captions:
 
 Selection is by val BLEU-4 with brevity penalty, by greedy search.
 
-Reached on test, in ten epochs, one seed (`experiments/notes/recipes.md`): soft BLEU-4 19.7, hard 15.1 by argmax.
+Reached on test, in ten epochs, one seed (`research/notes/recipes.md`): soft BLEU-4 19.7, hard 15.1 by argmax.
 """
 
 from dataclasses import replace

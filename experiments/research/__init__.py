@@ -1,1 +1,0 @@
-"""Measurements that only our own pages need, as scripts."""

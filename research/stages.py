@@ -1,0 +1,168 @@
+"""What these programs share: stages that are made once, in order, and can be interrupted and gone on with.
+
+A stage is one of the project's own commands, or a function call. It is done when its result is there, so what was made
+elsewhere may be put in its place.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec
+
+from show_attend_tell.cli import main
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import read_object
+
+P = ParamSpec("P")  # of a script's function
+
+DATA = "flickr8k/"  # how commands that are shown or kept name the data folder
+SQUASHED = ("--resize", "squash")  # the copy of Flickr8k at hand holds squashed photos
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step on the way from data to results."""
+
+    title: str
+    done: Callable[[], bool]
+    make: Callable[[], Sequence[object] | None]  # gives the arguments of the `sat` command to run, or does it itself
+
+
+def sat(*arguments: object) -> None:
+    """Run one of the project's commands in this process, and show it first; exit when it fails."""
+    given = [str(argument) for argument in arguments]
+    print("$ sat", *given, flush=True)
+    try:
+        main(given, prog_name="sat")
+    except SystemExit as ended:
+        if ended.code == 130:
+            print("Interrupted. The same call of this script goes on from here.")
+        if ended.code:
+            raise
+
+
+def reporting(main: Callable[P, None]) -> Callable[P, None]:
+    """A script's function that ends with a sentence for mistakes, and for Ctrl-C."""
+
+    @wraps(main)
+    def report(*given: P.args, **options: P.kwargs) -> None:
+        script = Path(sys.argv[0]).stem
+        try:
+            main(*given, **options)
+        except SatError as error:
+            sys.exit(f"{script}: {error}")
+        except KeyboardInterrupt:
+            sys.exit(f"{script}: interrupted; the same command goes on")
+
+    return report
+
+
+def run(stages: Sequence[Stage], sat: Callable[..., None] = sat) -> None:
+    """Make the stages that are not done, in order, and say what is done and what is left."""
+    list_stages(stages)
+    for number, stage in enumerate(stages, start=1):
+        if not stage.done():
+            print(f"\n[{number}/{len(stages)}] {stage.title}", flush=True)
+            if (arguments := stage.make()) is not None:
+                sat(*arguments)
+
+
+def list_stages(stages: Sequence[Stage]) -> None:
+    """Print every stage, and whether it is done."""
+    for number, stage in enumerate(stages, start=1):
+        print(f"[{number}/{len(stages)}] {stage.title}: {'done' if stage.done() else 'to do'}")
+    left = sum(not stage.done() for stage in stages)
+    print(f"{len(stages) - left} of {len(stages)} stages are done, {left} are left.", flush=True)
+
+
+def training(data: Sequence[Path], model: Path, *arguments: object) -> Stage:
+    """`sat train` on these folders with these arguments; an interrupted training is resumed."""
+
+    def make() -> Sequence[object]:
+        started = (model / "training" / "state.safetensors").exists()
+        resize = () if "--resize" in arguments else SQUASHED
+        return ("train", *data, *arguments, *resize, "--output", model, *(["--resume"] if started else []))
+
+    return Stage(f"train {model.name}", lambda: is_trained(model), make)
+
+
+def is_trained(model: Path) -> bool:
+    """Whether a model's training has come to its end, which is the choice of its decoding."""
+    if not (model / "config.json").exists():
+        return False
+    return any(name.startswith("validation_") for name in trained(model)["training"])
+
+
+def trained(model: Path) -> dict[str, Any]:
+    """A model's config.json."""
+    return read_object(model / "config.json", "training")
+
+
+def evaluation(
+    data: Path, models: Sequence[Path], file: Path, split: str, options: Callable[[], Sequence[object]] = tuple
+) -> Stage:
+    """`sat evaluate` of a model, or of several as an ensemble, with options that may depend on earlier stages."""
+
+    def make() -> Sequence[object]:
+        named = [part for model in models for part in ("--model", model)]
+        return ("evaluate", *named, "--data", data, "--split", split, *options(), "--json", file)
+
+    return Stage(f"evaluate {file.stem}", file.exists, make)
+
+
+def alone(model: Path) -> list[object]:
+    """The options of `sat evaluate` for a model without its reranker, with the beam and γ that val chose for that."""
+    chosen = trained(model)["training"].get("without_reranker")
+    if chosen is None:  # the model has no reranker
+        return []
+    return [
+        *("--rerank-weight", 0, "--beam-size", chosen["beam_size"]),
+        *("--length-penalty", chosen["length_penalty"]),
+    ]
+
+
+# name of what is trained, folder of Flickr8k, folder for models and evaluations, seeds → its stages
+StagesOf = Callable[[str, Path, Path, Sequence[int]], Sequence[Stage]]
+
+
+@reporting
+def script(
+    what: str,
+    known: Mapping[str, Sequence[int]],
+    stages_of: StagesOf,
+    finish: Callable[[Path, Path], None],
+    *,
+    description: str | None,
+    given: Sequence[str] | None,
+) -> None:
+    """Make the stages of what the command line names, all by default, then ``finish``.
+
+    ``known`` has the seeds of each ``what`` by name. ``finish`` is given the folder of Flickr8k and that for models
+    and evaluations: it keeps the evaluations and writes the document.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="folder of Flickr8k, as for sat train")
+    parser.add_argument("output", type=Path, help="folder for models and evaluations")
+    parser.add_argument("names", nargs="*", metavar=what, help=f"of {', '.join(known)}; all by default")
+    parser.add_argument("--seeds", type=int, nargs="+", help=f"random seeds, of those that a {what} has; default: all")
+    parser.add_argument("--list", action="store_true", help="list the stages, and make nothing")
+    parser.add_argument("--write", action="store_true", help="write the page from what is kept, and make nothing else")
+    options = parser.parse_args(given)
+    if unknown := [name for name in options.names if name not in known]:
+        raise SatError(f"there is no {what} {unknown[0]!r}: choose one of {', '.join(known)}")
+    by_title: dict[str, Stage] = {}  # some share their first trainings
+    for name in options.names or known:
+        seeds = [seed for seed in known[name] if not options.seeds or seed in options.seeds]
+        by_title |= {stage.title: stage for stage in stages_of(name, options.data, options.output, seeds)}
+    if not (wanted := list(by_title.values())):
+        raise SatError(f"no {what} that is asked for has one of the seeds {options.seeds}: leave --seeds out")
+    if options.list:
+        list_stages(wanted)
+        return
+    if not options.write:
+        options.output.mkdir(parents=True, exist_ok=True)
+        run(wanted)
+    finish(options.data, options.output)

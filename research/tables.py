@@ -1,0 +1,301 @@
+"""The tables of README and docs that come from the evaluations in results/: made here, and never written by hand.
+
+    python research/tables.py          # write the tables into README.md and docs/ anew
+    python research/tables.py scores   # print one
+    python research/tables.py --check  # say which documents have other tables; `make test` does this
+
+A document says where a table goes: between a line `<!-- table NAME, by research/tables.py -->` and a line
+`<!-- end of table -->`.
+"""
+
+import argparse
+import re
+import statistics
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import chart
+import results
+from stages import reporting
+
+from show_attend_tell.analysis.ablation.controls import CONTROLS
+from show_attend_tell.analysis.ablation.occlusion import VARIANTS
+from show_attend_tell.analysis.ablation.result import SHOWN as CLASSES
+from show_attend_tell.analysis.ablation.run import SEARCHED
+from show_attend_tell.analysis.evidence import HIDDEN, MAPS, PARTS
+from show_attend_tell.checkpoint.hub import SHIPPED, shipped_size
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import read_object, read_text, write_text
+
+ROOT = Path(__file__).parent.parent
+SEEDS = (1, 2, 3)
+MEAN_OF_SEEDS = f"the same, {len(SEEDS)} seeds, mean ± standard deviation"
+SHOWN = {  # the paper's five, then BLEU-4 with its penalty and CIDEr
+    "bleu_1_no_brevity": "B-1",
+    "bleu_2_no_brevity": "B-2",
+    "bleu_3_no_brevity": "B-3",
+    "bleu_4_no_brevity": "B-4",
+    "meteor": "METEOR",
+    "bleu_4": "B-4 with penalty",
+    "cider": "CIDEr",
+}
+PAPER = {"soft": "67 | 44.8 | 29.9 | 19.5 | 18.93 | – | –", "hard": "67 | 45.7 | 31.4 | 21.3 | 20.30 | – | –"}
+BLOCK = r"(<!-- table (\w+), by research/{}\.py -->\n).*?(<!-- end of table -->)"
+
+
+def heads(*titles: str) -> list[str]:
+    """The first two lines of a table, whose columns but the first are of numbers."""
+    return [f"| {' | '.join(titles)} |", "| --- |" + " ---: |" * (len(titles) - 1)]
+
+
+def with_interval(figure: Mapping[str, float]) -> str:
+    """A mean with its 95 % interval, for a cell."""
+    return "{mean:.2f} [{low:.2f}, {high:.2f}]".format(**figure).replace("-", "−")
+
+
+def models(folder: Path = results.RESULTS) -> str:
+    """The README's list of models: size, what each is for, and CIDEr on both tests."""
+    lines = heads("model", "size", "for", "CIDEr, COCO", "CIDEr, Flickr8k")
+    lines[1] = "| --- | ---: | --- | ---: | ---: |"
+    for name in ("everyday-soft", "everyday-hard", "flickr8k-soft", "flickr8k-hard"):
+        purpose = read_object(SHIPPED / name / "config.json", "training")["training"]["purpose"]
+        cells = [f"`{name}`", f"{shipped_size(name) / 1e6:.1f} MB", purpose]
+        own = f"{name}-flickr8k-test" if name.startswith("everyday") else f"{name}-test"
+        for kept in (f"{name}-coco-test", own):
+            cells.append(mean([results.read(kept, folder)["cider"]]) if kept in results.names(folder) else "–")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def paper(folder: Path = results.RESULTS) -> str:
+    """The README's table of the reproduction: four rows."""
+    lines = heads("Flickr8k test, without brevity penalty", "B-1", "B-4", "METEOR")
+    for kind, row_of_paper in PAPER.items():
+        found = results.read(f"flickr8k-{kind}-test", folder)
+        figures = [mean([found[metric]]) for metric in ("bleu_1_no_brevity", "bleu_4_no_brevity", "meteor")]
+        lines.append(f"| `flickr8k-{kind}` | {' | '.join(figures)} |")
+        b_1, _, _, b_4, meteor, *_ = row_of_paper.split(" | ")
+        lines.append(f"| the paper's {kind} attention | {b_1} | {b_4} | {meteor} |")
+    return "\n".join(lines) + "\n"
+
+
+def scores(folder: Path = results.RESULTS) -> str:
+    """The README's table: the shipped models on test beside the paper's."""
+    lines = heads("Flickr8k test", *SHOWN.values())
+    for kind, paper in PAPER.items():
+        lines.append(row(f"`flickr8k-{kind}`", [f"flickr8k-{kind}-test"], folder))
+        seeds = [f"{kind}-{seed}-test" for seed in SEEDS]
+        if set(seeds) <= set(results.names(folder)):
+            lines.append(row(MEAN_OF_SEEDS, seeds, folder))
+        lines.append(f"| the paper's {kind} attention | {paper} |")
+    return "\n".join(lines) + "\n"
+
+
+def everyday(folder: Path = results.RESULTS) -> str:
+    """The everyday models on the test splits of both data sets, and the soft model of Flickr8k alone beside them."""
+    lines = heads("test of", *SHOWN.values())
+    for data, name, of_other in (("coco", "COCO", "-coco"), ("flickr8k", "Flickr8k", "")):
+        for kind in ("soft", "hard"):
+            for how, suffix in (("without the reranker", "-alone"), ("with the reranker", "")):
+                title = f"{name}, `everyday-{kind}`, {how}"
+                lines.append(row(title, [f"everyday-{kind}-{data}-test{suffix}"], folder))
+                if len(seeds := of_all_seeds(f"everyday-{kind}", f"{data}-test{suffix}", folder)) == len(SEEDS):
+                    lines.append(row(MEAN_OF_SEEDS, seeds, folder))
+        lines.append(row(f"{name}, `flickr8k-soft`", [f"flickr8k-soft{of_other}-test"], folder))
+    return "\n".join(lines) + "\n"
+
+
+def of_all_seeds(model: str, ending: str, folder: Path) -> list[str]:
+    """The evaluations of a shipped model's seeds that are kept; the seed that ships may be kept as the model's only."""
+    names = {seed: f"{model}-{seed}-{ending}" for seed in SEEDS}
+    missing = [seed for seed, name in names.items() if not results.kept([name], None, folder)]
+    found = [name for seed, name in names.items() if seed not in missing]
+    ships = read_object(SHIPPED / model / "config.json", "training")["training"]["seed"] if missing else None
+    return [*found, f"{model}-{ending}"] if ships in missing else found
+
+
+def evaluations(folder: Path = results.RESULTS) -> str:
+    """Every evaluation of the shipped models, with the file that it is in."""
+    titles = ("model and split", "attention mode", "beam size", "γ", "ω", "B-1 to B-4 with penalty", "without")
+    lines = [f"| {' | '.join((*titles, 'METEOR', 'ROUGE-L', 'CIDEr', 'file'))} |"]
+    lines.append("| --- | --- |" + " ---: |" * 8 + " --- |")
+    for name in results.names(folder):
+        found = results.read(name, folder)
+        if not name.startswith(("flickr8k-", "everyday-soft", "everyday-hard")):
+            continue
+        of = "" if found["data"] == "flickr8k" else f" on {found['data']}"
+        cells = [f"`{found['model']}`{of} {found['split']}", found["attention_mode"]]
+        cells += [f"{found[part]:g}" for part in ("beam_size", "length_penalty", "rerank_weight")]
+        for suffix in ("", "_no_brevity"):
+            cells.append(" / ".join(f"{found[f'bleu_{n}{suffix}']:.1f}" for n in (1, 2, 3, 4)))
+        cells += [mean([found[metric]]) for metric in ("meteor", "rouge_l", "cider")]
+        lines.append(f"| {' | '.join([*cells, name])} |")
+    return "\n".join(lines) + "\n"
+
+
+def ablation(name: str, folder: Path = results.ABLATION) -> str:
+    """What replacing α and hiding locations costs each class of words, in nats, with 95 % intervals."""
+    found = results.read(name, folder)
+    words, hidden = found["at_word"], found["occlusion"]["annotations"]
+    titles = (f"{kind} ({words[kind]['words']})" for kind in CLASSES)
+    lines = heads(f"{found['model']}, {found['photos']} photos", *titles)
+    rows = [("−log p by its own α", words, "log_loss")]
+    rows += [(f"α replaced by {title.replace('alpha', 'α')}", words, control) for control, title in CONTROLS.items()]
+    rows += [(f"hidden: {title.replace('alpha', 'α')}", hidden, variant) for variant, title in VARIANTS.items()]
+    for title, classes, key in rows:
+        lines.append(f"| {title} | {' | '.join(with_interval(classes[kind][key]) for kind in CLASSES)} |")
+    return "\n".join(lines) + "\n"
+
+
+ABLATIONS = ("flickr8k-soft", "flickr8k-hard", "everyday-soft", "everyday-hard")
+
+
+def free_captions(folder: Path = results.ABLATION) -> str:
+    """CIDEr of captions that models make with another map at every word, and its difference to their own captions'."""
+    found = {name: results.read(name, folder)["captions_made"] for name in ABLATIONS}
+    found = {name: made for name, made in found.items() if made is not None}
+    titles = (f"{name}, {made['photos']} photos" for name, made in found.items())
+    lines = heads("CIDEr of captions made with", *titles)
+    lines.append(
+        f"| the own α | {' | '.join('{:.1f}'.format(made['own']['cider']['score']) for made in found.values())} |"
+    )
+    for control in SEARCHED:
+        cells = []
+        for made in found.values():
+            each = made[control]["cider"]
+            cells.append("{score:.1f} ({difference:+.1f} [{low:+.1f}, {high:+.1f}])".format(**each).replace("-", "−"))
+        lines.append(f"| {CONTROLS[control].replace('alpha', 'α')} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def grayed(folder: Path = results.ABLATION) -> str:
+    """What graying locations in the photo costs words, in nats, for the models of which it was measured."""
+    lines = heads("grayed in the photo", *(title.replace("alpha", "α") for title in VARIANTS.values()))
+    for name in ABLATIONS:
+        found = results.read(name, folder)
+        for kind, title in (("noun", "nouns"), ("all", "all words")):
+            if kind in (classes := found["occlusion"]["gray"]):
+                cells = " | ".join(with_interval(classes[kind][variant]) for variant in VARIANTS)
+                lines.append(f"| {name}, {title} of {found['captions_by_way']['gray']} photos | {cells} |")
+    return "\n".join(lines) + "\n"
+
+
+CONTROLS_OF_EVIDENCE = {  # a row for each figure: its group and name
+    **{f"in the right photo: {title}": ("maps", name, "share") for name, title in MAPS.items()},
+    **{f"peak inside: {title}": ("maps", name, "peak") for name, title in MAPS.items()},
+    **{
+        f"{title}, minus {others}": ("maps", name, figure)
+        for figure, others in (("minus_words", "other words' maps"), ("minus_nouns", "other nouns' maps"))
+        for name, title in (("alpha", "alpha"), ("evidence", "evidence"))
+    },
+    **{f"nats, hidden: {title}": ("hidden", name) for name, title in (MAPS | HIDDEN).items()},
+    **{f"rank correlation, shuffled: {part.replace('_', '-')}": ("shuffled", part) for part in PARTS},
+}
+
+
+def evidence(kind: str = "1 or more", folder: Path = results.EVIDENCE) -> str:
+    """What the controls say of evidence in mosaics, with 95 % intervals, at nouns with so many nouns before them."""
+    found = [results.read(name, folder) for name in results.names(folder)]
+    titles = (f"{each['model']} ({each['mosaics']} of {each['split']})" for each in found)
+    lines = heads(f"nouns with {kind} before, in mosaics", *titles)
+    for title, (group, *path) in CONTROLS_OF_EVIDENCE.items():
+        cells = []
+        for each in found:
+            of = each[group].get(path[0], {}) if group == "maps" else each[group]
+            figure = of.get(kind, {}).get(path[-1])
+            cells.append("–" if figure is None else with_interval(figure))
+        lines.append(f"| {title.replace('alpha', 'α')} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def nouns(folder: Path = results.RESULTS) -> str:
+    """The share of the nouns in captions that one of the people used too."""
+    lines = heads("model and test", "nouns", "of them right, with the 95 % interval over photos")
+    for name, found in read_object(folder / "nouns.json", "everyday-soft-coco-test").items():
+        lines.append(f"| {name.removesuffix('-test')} | {found['nouns']:,} | {with_interval(found)} |")
+    return "\n".join(lines) + "\n"
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "models": models,
+    "paper": paper,
+    "scores": scores,
+    "evaluations": evaluations,
+    "everyday": everyday,
+    "ablation_soft": partial(ablation, "flickr8k-soft"),
+    "ablation_hard": partial(ablation, "flickr8k-hard"),
+    "ablation_everyday": partial(ablation, "everyday-soft"),
+    "evidence": evidence,
+    "nouns": nouns,
+    "free_captions": free_captions,
+    "grayed": grayed,
+}
+
+
+def row(title: str, names: Sequence[str], folder: Path = results.RESULTS) -> str:
+    """The scores of one evaluation, or the mean of several."""
+    found = [results.read(name, folder) for name in names]
+    return f"| {title} | {' | '.join(mean([each[metric] for each in found]) for metric in SHOWN)} |"
+
+
+def mean(values: Sequence[Any]) -> str:
+    """The mean of values, with their standard deviation when there are several; a dash when one is missing."""
+    given = [value for value in values if isinstance(value, float)]
+    if not given or len(given) < len(values):
+        return "–"
+    shown = f"{statistics.fmean(given):.1f}"
+    return shown if len(given) == 1 else f"{shown} ± {statistics.stdev(given):.1f}"
+
+
+def with_tables(text: str, tables: Mapping[str, Callable[[], str]] = TABLES, script: str = "tables") -> str:
+    """A document with the tables of a script made anew; raises `SatError` for a table that there is not."""
+
+    def made(block: re.Match[str]) -> str:
+        if block[2] not in tables:
+            raise SatError(f"there is no table {block[2]!r}: choose one of {', '.join(tables)}")
+        return f"{block[1]}{tables[block[2]]()}{block[3]}"
+
+    return re.sub(BLOCK.format(script), made, text, flags=re.DOTALL)
+
+
+def documents() -> list[Path]:
+    """The documents that may have tables."""
+    folders = (ROOT / "docs", ROOT / "research" / "notes")
+    return [ROOT / "README.md", *(file for folder in folders for file in sorted(folder.rglob("*.md")))]
+
+
+def stale() -> dict[Path, str]:
+    """The documents whose tables, and the chart, that are not those of the evaluations, with what they should be."""
+    made = {document: with_tables(read_text(document)) for document in documents()} | {chart.FILE: chart.chart()}
+    return {file: text for file, text in made.items() if not file.exists() or read_text(file) != text}
+
+
+def write() -> None:
+    """Write the tables of all documents anew."""
+    for document, text in stale().items():
+        write_text(document, text)
+        print(f"wrote {document}")
+
+
+@reporting
+def main(given: Sequence[str] | None = None) -> None:
+    """Print a table, write all, or check them."""
+    parser = argparse.ArgumentParser(description="Write the tables of README and docs anew, check them, or print one.")
+    parser.add_argument("table", nargs="?", choices=list(TABLES), help="table to print")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing, and fail where a document has other tables"
+    )
+    options = parser.parse_args(given)
+    if options.table is not None:
+        print(TABLES[options.table](), end="")
+    elif not options.check:
+        write()
+    elif old := ", ".join(document.name for document in stale()):
+        sys.exit(f"tables: {old} have other tables than the evaluations give: python research/tables.py")
+
+
+if __name__ == "__main__":
+    main()
