@@ -2,7 +2,7 @@
 
     python research/results.py                       # list the files, with their scores and commands
     python research/results.py NAME EVALUATION.json  # keep an evaluation that `sat evaluate --json` wrote, as NAME
-    python research/results.py NAME ANALYSIS.json    # keep what `sat analyze --json` wrote of ablation or evidence
+    python research/results.py NAME MEASURED.json    # keep what ablation.py or evidence.py wrote
 
 results/NAME.json.gz holds one evaluation: the command that makes it again, its scores ×100, and for each photo its
 name, caption and scores. References and paths are left out. results/README.md lists the files; it is written with them.
@@ -64,7 +64,7 @@ def keep(evaluation: Mapping[str, Any], name: str, folder: Path = RESULTS) -> No
 
 
 def keep_analysis(found: Mapping[str, Any], name: str, folder: Path) -> None:
-    """Keep what `sat analyze ablation --json` or `sat analyze evidence --json` wrote as ``folder``/NAME.json.gz."""
+    """Keep what ablation.py or evidence.py wrote as ``folder``/NAME.json.gz."""
     content = {"command": ablation_command(found) if "at_word" in found else evidence_command(found), **found}
     write(json.dumps(content, ensure_ascii=False, indent=1) + "\n", name, folder)
 
@@ -149,7 +149,7 @@ def ablation_command(found: Mapping[str, Any]) -> str:
     """The command that makes an ablation again."""
     made = found["captions_made"]
     return (
-        f"sat analyze ablation --model {found['model']} --data {found['data']}/ --split {found['split']} "
+        f"python research/ablation.py {found['data']}/ {found['model']} --split {found['split']} "
         f"--photos {found['photos']} --captions {found['captions']} --captioned {made['photos'] if made else 0} "
         f"--encoded {found['captions_by_way']['gray']} "
         f"--beam-size {found['beam_size']} --attention-mode {found['attention_mode']} "
@@ -162,7 +162,7 @@ def evidence_command(found: Mapping[str, Any]) -> str:
     """The command that measures evidence again."""
     mosaics = f"--mosaics {found['mosaics']} " if found["mosaics"] else ""
     return (
-        f"sat analyze evidence {found['data']}/ --model {found['model']} --split {found['split']} {mosaics}"
+        f"python research/evidence.py {found['data']}/ {found['model']} --split {found['split']} {mosaics}"
         f"--attention-mode {found['attention_mode']} --seed {found['seed']}"
     )
 
@@ -185,7 +185,7 @@ def main() -> None:
     """List what is kept, or keep one more."""
     parser = argparse.ArgumentParser(description="List the evaluations that are kept, or keep one more.")
     parser.add_argument("name", nargs="?", help="name to keep an evaluation or an analysis under")
-    parser.add_argument("file", nargs="?", type=Path, help="file that sat evaluate or sat analyze wrote")
+    parser.add_argument("file", nargs="?", type=Path, help="file that sat evaluate, ablation.py or evidence.py wrote")
     given = parser.parse_args()
     if given.name is not None and given.file is None:
         parser.error("give the file too")

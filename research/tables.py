@@ -19,13 +19,13 @@ from typing import Any
 
 import chart
 import results
+from ablation import SEARCHED
+from ablation import SHOWN as CLASSES
+from attention.controls import CONTROLS
+from attention.maps import HIDDEN, MAPS, PARTS
+from attention.occlusion import VARIANTS
 from stages import reporting
 
-from show_attend_tell.analysis.ablation.controls import CONTROLS
-from show_attend_tell.analysis.ablation.occlusion import VARIANTS
-from show_attend_tell.analysis.ablation.result import SHOWN as CLASSES
-from show_attend_tell.analysis.ablation.run import SEARCHED
-from show_attend_tell.analysis.evidence import HIDDEN, MAPS, PARTS
 from show_attend_tell.checkpoint.hub import SHIPPED, shipped_size
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_object, read_text, write_text

@@ -27,7 +27,7 @@ ORDER = (
         "model",
     ),
     *("checkpoint", "vision", "backends", "rerank", "generation", "show", "caption", "captioner", "evaluation"),
-    *("training", "analysis", "batch", "server", "cli"),
+    *("report", "training", "batch", "server", "cli"),
 )
 # What a room imports of the rooms before it, where that is less than all of them.
 ONLY = {
@@ -91,6 +91,22 @@ def test_nothing_of_the_package_is_imported_by_a_name_made_at_run_time() -> None
 def test_a_room_can_be_taken_in_at_a_glance() -> None:
     modules = Counter(file.parent for file in PACKAGE.rglob("*.py") if file.name != "__init__.py")
     assert {folder: number for folder, number in modules.items() if number > 12} == {}
+
+
+def test_research_uses_no_private_name_of_the_package() -> None:
+    """A name with an underscore may change without notice, and so may a module."""
+    wrong = []
+    for file in sorted((Path(__file__).parents[1] / "research").rglob("*.py")):
+        modules = set()  # names by which modules of the package, and things in them, are known there
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(NAME):
+                modules |= {alias.asname or alias.name for alias in node.names}
+                names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
+                wrong += [f"{file.name}: {name}" for name in names if name.startswith("_")]
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and re.match("_[a-z]", node.attr) and isinstance(node.value, ast.Name):
+                wrong += [f"{file.name}: {node.value.id}.{node.attr}"] * (node.value.id in modules)
+    assert wrong == []
 
 
 def test_the_public_names() -> None:

@@ -218,18 +218,14 @@ def test_a_backbone_of_transformers_by_its_folder(data: Path, tmp_path: Path) ->
 
 # What commands do not write over, and what they cannot write
 
-READING = ("evaluate", "analyze ablation", "analyze evidence")
-
 
 def test_what_is_read_is_not_written_over(data: Path, model: Path, tmp_path: Path) -> None:
     weights = tmp_path / "w.safetensors"
     weights.write_bytes(b"weights")
     before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
     for target in (data / "images" / "photo1.png", data / "captions.csv", weights, model / "config.json"):
-        for command in READING:
-            of_data = (data,) if command.endswith("evidence") else ("--data", data)
-            line = refused(*command.split(), "--model", model, *of_data, "--encoder-weights", weights, "--json", target)
-            assert line.startswith(f"sat: {target} is ") and "read by this command, and would be overwritten" in line
+        line = refused("evaluate", "--model", model, "--data", data, "--encoder-weights", weights, "--json", target)
+        assert line.startswith(f"sat: {target} is ") and "read by this command, and would be overwritten" in line
     assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
 
 
@@ -245,7 +241,6 @@ def test_what_cannot_be_written_is_named_before_the_work(
         ("caption", photos, "--save-maps", long),
         ("caption", photos, "--save-maps", "captions.csv/pictures"),
         ("evaluate", "--data", data, "--json", f"{long}.json"),
-        ("analyze", "ablation", "--data", data, "--json", f"{long}.json"),
     ):
         line = refused(*command, "--model", "absent", code=1)  # which would be named once the work began
         assert "cannot be" in line and "name another" in line, line
@@ -259,7 +254,6 @@ def test_folders_that_cannot_be_made_are_named_with_a_remedy(model: Path, data: 
         line = refused(*command, "--cache", below, code=1)
         assert "below" in line and "the folder cannot be made (Not a directory)" in line
         assert "--cache or $SAT_CACHE" in line and "Errno" not in line
-    assert "cannot be made (Not a directory): name another folder" in refused("analyze", "scenes", below, code=1)
 
 
 @pytest.mark.parametrize(
@@ -291,8 +285,8 @@ def test_mistakes_with_other_commands(data: Path, model: Path, tmp_path: Path) -
     assert "holds no captions" in refused("encode", tmp_path / "empty")
     assert "holds no captions" in refused("evaluate", "--model", model, "--data", tmp_path / "empty")
     assert "--data" in refused("evaluate", "--model", model)
-    line = refused("analyze", "evidence", data, "--model", model, "--caption", "a dog")
-    assert line == "sat: --caption: it does nothing for captioned photos: leave it out"
+    for command, where in (("analyze", "research/README.md"), ("tune", "examples/tune.py")):
+        assert where in refused(command, "ablation", "--model", model, code=1)
     assert "no model 'beech'" in refused("evaluate", "--model", "beech", "--data", data)
     (data / "images" / "photo15.png").write_bytes(b"no photo")
     line = refused("evaluate", "--model", model, "--data", data)

@@ -15,48 +15,35 @@ from show_attend_tell.cli.command import BaseCommand, Commands
 from show_attend_tell.cli.options import options_from
 
 
-def commands(group: click.Group = main, before: tuple[str, ...] = ()) -> dict[tuple[str, ...], click.Command]:
-    """Every command by its words, ("analyze", "scenes") for one, groups left out."""
-    found: dict[tuple[str, ...], click.Command] = {}
-    for name, command in group.commands.items():
-        if isinstance(command, click.Group):
-            found |= commands(command, (*before, name))
-        else:
-            found[*before, name] = command
-    return found
-
-
 def options_of(command: click.Command) -> list[click.Option]:
     return [each for each in command.get_params(click.Context(command)) if isinstance(each, click.Option)]
 
 
-each_command = pytest.mark.parametrize(("words", "command"), commands().items(), ids=str)
+each_command = pytest.mark.parametrize(("name", "command"), main.commands.items(), ids=str)
 
 
 @each_command
-def test_help_has_examples_whose_options_exist(words: tuple[str, ...], command: click.Command) -> None:
-    text = sat(*words, "--help").stdout
-    assert text == sat(*words, "-h").stdout
+def test_help_has_examples_whose_options_exist(name: str, command: click.Command) -> None:
+    text = sat(name, "--help").stdout
+    assert text == sat(name, "-h").stdout
     known = {option for each in options_of(command) for option in each.opts}
-    examples = [line.strip() for line in text.splitlines() if line.strip().startswith(f"sat {' '.join(words)} ")]
+    examples = [line.strip() for line in text.splitlines() if line.strip().startswith(f"sat {name} ")]
     assert examples
     for example in examples:
         assert {word for word in example.split("  ")[0].split() if word.startswith("--")} <= known, example
 
 
 @each_command
-def test_every_option_is_explained(words: tuple[str, ...], command: click.Command) -> None:
+def test_every_option_is_explained(name: str, command: click.Command) -> None:
     for option in options_of(command):
         assert option.help and option.help[0].isupper(), option.opts
 
 
-@pytest.mark.parametrize("group", [(), ("analyze",)], ids=str)
-def test_the_help_of_a_group_shows_each_command_in_one_line(group: tuple[str, ...]) -> None:
-    lines = [line.strip() for line in sat(*group, "--help").stdout.splitlines()]
-    for words in commands():
-        if words[: len(group)] == group:
-            (line,) = (line for line in lines if line.startswith(f"{words[len(group)]} "))
-            assert not line.endswith("...")
+def test_the_help_shows_each_command_in_one_line() -> None:
+    lines = [line.strip() for line in sat("--help").stdout.splitlines()]
+    for name in main.commands:
+        (line,) = (line for line in lines if line.startswith(f"{name} "))
+        assert not line.endswith("...")
 
 
 def test_version_is_that_of_the_package() -> None:

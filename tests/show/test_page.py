@@ -14,10 +14,10 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from show_attend_tell.analysis.report import report
 from show_attend_tell.caption import Caption
 from show_attend_tell.cli import main
 from show_attend_tell.errors import SatError
+from show_attend_tell.report import report
 from show_attend_tell.show import page as pages
 from show_attend_tell.show.pictures import attention_map
 from show_attend_tell.show.pictures.maps import place

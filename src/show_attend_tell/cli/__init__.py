@@ -7,7 +7,6 @@ that ``--help`` is quick.
 import click
 
 from show_attend_tell import __version__
-from show_attend_tell.cli.analyze import analyze
 from show_attend_tell.cli.caption import caption
 from show_attend_tell.cli.caption_batch import caption_batch
 from show_attend_tell.cli.check import check
@@ -17,8 +16,7 @@ from show_attend_tell.cli.encode import encode
 from show_attend_tell.cli.evaluate import evaluate, score
 from show_attend_tell.cli.models import import_arctic, models
 from show_attend_tell.cli.serve import serve
-from show_attend_tell.cli.training.train import train
-from show_attend_tell.cli.training.tune import tune
+from show_attend_tell.cli.train import train
 
 EXAMPLES = """
 \b
@@ -30,9 +28,16 @@ Examples:
 Documentation: docs/index.md in the project's folder; `make docs` builds the site.
 """
 
+MOVED = {
+    "analyze": "measurements of attention are programs of a checkout now (research/README.md): for example python "
+    "research/ablation.py DATA MODEL",
+    "tune": "the search for settings is a program to copy now: examples/tune.py in a checkout",
+}
+
 
 @click.group(
     cls=Commands,
+    moved=MOVED,
     epilog=EXAMPLES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
@@ -44,5 +49,5 @@ def main() -> None:
 main.add_section("Everyday commands", (caption, models, check, train, evaluate, serve))
 main.add_section(
     "Commands for research and for large data",
-    (caption_batch, encode, score, compare, report, tune, analyze, import_arctic),
+    (caption_batch, encode, score, compare, report, import_arctic),
 )

@@ -47,12 +47,12 @@ def check(
     Counts photos, captions and words, opens every photo to find damaged ones, lists captions to look at, and estimates
     the time and the disk that a training takes, from rates measured on a handful of photos.
     """
-    from show_attend_tell.analysis.estimate import estimate
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.data.inspection import inspect, without_captions
     from show_attend_tell.devices import pick_device
     from show_attend_tell.progress import Progress
     from show_attend_tell.training.data import without_unreadable
+    from show_attend_tell.training.estimate import estimate
     from show_attend_tell.training.presets import preset
     from show_attend_tell.training.presets.custom import english_words, fitted, retokenize
     from show_attend_tell.training.reports import duration

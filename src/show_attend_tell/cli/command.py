@@ -61,11 +61,20 @@ class BaseCommand(click.Command):
 
 
 class Commands(click.Group):
-    """A group of commands under the headings of `add_section`, which reports a mistake in one line."""
+    """A group of commands under the headings of `add_section`, which reports a mistake in one line.
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    ``moved`` says of commands of earlier versions where their work is done now.
+    """
+
+    def __init__(self, *arguments: Any, moved: Mapping[str, str] | None = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.sections: dict[str, list[click.Command]] = {}
+        self.moved = moved or {}
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args[0] in self.moved:
+            raise SatError(f"sat {args[0]} is gone: {self.moved[args[0]]}")
+        return super().resolve_command(ctx, args)
 
     def add_section(self, title: str, commands: Iterable[click.Command]) -> None:
         """Add commands that the help shows under a heading, in this order."""

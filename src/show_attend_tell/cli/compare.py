@@ -86,9 +86,9 @@ def report(evaluation: Path, other: Path | None, output: Path) -> None:
     EVALUATION is a file of sat evaluate --json. OTHER is one of the same photos, to compare with. The page shows where
     each word looked if the evaluation was made with --attention.
     """
-    from show_attend_tell.analysis.report import report as made
     from show_attend_tell.checkpoint.hub import SHIPPED, shipped_models
     from show_attend_tell.messages import first_three, plural
+    from show_attend_tell.report import report as made
 
     files = [evaluation] if other is None else [evaluation, other]
     check_targets(str(output), read=files)

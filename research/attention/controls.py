@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from show_attend_tell.analysis.ablation.forcing import Forced, SeededMode, log_p_at_words
+from attention.forcing import Forced, SeededMode, log_p_at_words
 from show_attend_tell.model.attention import (
     Attended,
     AttentionMode,

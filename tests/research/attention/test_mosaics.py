@@ -5,29 +5,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import evidence as program
 import numpy as np
 import pytest
-from builders import D, captioner_of, small_checkpoint, small_encoder
-from commands import refused, sat
+from attention.mosaics import Mosaic, draw_mosaics, draw_picture, mosaic_page
+from builders import captioner_of, small_checkpoint, small_encoder
+from measure import Report
 from PIL import Image
-from table1.nic import NicConfig
 from torch import Tensor
 
-from show_attend_tell.analysis.mosaics import (
-    Mosaic,
-    draw_mosaics,
-    draw_picture,
-    mosaic_page,
-    own_mosaics,
-    point_in_mosaics,
-)
-from show_attend_tell.backends.torch import TorchBackend, decoder_weights
+from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Example
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.errors import SatError
-from show_attend_tell.model.registry import build
 
 COLORS = ("red", "green", "blue", "white", "black")
 NOUNS = ("dog", "boat", "tree", "horse", "car")
@@ -56,6 +47,10 @@ def captioner() -> Captioner:
     vocabulary = Vocabulary([*NOUNS, *(f"{noun}s" for noun in NOUNS[:-1]), *"a man and two see or in red blue".split()])
     checkpoint = small_checkpoint(encoder, vocabulary_size=len(vocabulary))
     return captioner_of(replace(checkpoint, vocabulary=vocabulary), encoder, name="untrained")
+
+
+def point(captioner: Captioner, examples: list[Example], **options: Any) -> Report:
+    return program.point_in_mosaics(captioner, examples, data="colors", split="val", show=False, **options)
 
 
 class CountingBackend(TorchBackend):
@@ -105,7 +100,7 @@ def test_a_model_reads_each_caption_with_one_encoding_of_its_mosaic(
     examples: list[Example], captioner: Captioner
 ) -> None:
     def measured(captioner: Captioner, seed: int = 2, **options: Any) -> dict[str, Any]:
-        found = point_in_mosaics(captioner, examples, split="val", mosaics=11, seed=seed, show=False, **options)
+        found = point(captioner, examples, mosaics=11, seed=seed, **options)
         return found.to_dict()
 
     counted, encoded = counting(captioner)
@@ -128,53 +123,10 @@ def test_a_model_with_uniform_attention_is_measured_by_its_gradient(
     encoder, vocabulary = captioner.backend.encoder, captioner.checkpoint.vocabulary
     checkpoint = small_checkpoint(encoder, attention="uniform", vocabulary_size=len(vocabulary))
     uniform = captioner_of(replace(checkpoint, vocabulary=vocabulary), encoder)
-    found = point_in_mosaics(uniform, examples, split="val", mosaics=3, show=False).to_dict()["maps"]
+    found = point(uniform, examples, mosaics=3).to_dict()["maps"]
     assert found["alpha"]["all"]["share"]["mean"] == pytest.approx(0.25)
     evidence, gradient = (found[name]["all"]["share"] for name in ("evidence", "gradient"))
     assert evidence == pytest.approx(gradient) and evidence["mean"] != pytest.approx(0.25)
-
-
-def without_attention(captioner: Captioner) -> Captioner:
-    """A model of the same words and encoder that reads the mean annotation."""
-    checkpoint = captioner.checkpoint
-    config = NicConfig(vocabulary_size=len(checkpoint.vocabulary), annotation_size=D, embedding_size=5, hidden_size=7)
-    blind = replace(checkpoint, config=config, weights=decoder_weights(build(config)))
-    return captioner_of(blind, captioner.backend.encoder, name="blind")
-
-
-def test_what_cannot_be_measured_is_refused(examples: list[Example], captioner: Captioner) -> None:
-    with pytest.raises(SatError, match="3 photos: a mosaic has 4"):
-        point_in_mosaics(captioner, examples[:3], split="val", show=False)
-    with pytest.raises(SatError, match="1 mosaics: give 2 or more"):
-        point_in_mosaics(captioner, examples, split="val", mosaics=1, show=False)
-    alike = [replace(example, captions=(("a", "man"),)) for example in examples]
-    with pytest.raises(SatError, match="no noun tells a photo apart in 3 mosaics"):
-        point_in_mosaics(captioner, alike, split="val", mosaics=3, show=False)
-    encoder = captioner.backend.encoder
-    uniform = captioner_of(small_checkpoint(encoder, attention="uniform"), encoder, name="blind")
-    with pytest.raises(SatError, match="blind has no attention"):
-        point_in_mosaics(without_attention(captioner), examples, split="val", mosaics=3, show=False)
-    with pytest.raises(SatError, match="blind has no attention"):
-        point_in_mosaics(uniform, examples, split="val", mosaics=3, attention_mode="argmax", show=False)
-    for blind in (without_attention(captioner), uniform):
-        with pytest.raises(SatError, match="blind has no attention"):
-            mosaic_page(blind, [examples[:4]], title="")
-        with pytest.raises(SatError, match="blind has no attention"):
-            own_mosaics(blind, [example.photo for example in examples[:4]])
-
-
-@pytest.mark.usefixtures("small")
-def test_the_command_prints_and_writes(examples: list[Example], captioner: Captioner, tmp_path: Path) -> None:
-    captioner.save_pretrained(tmp_path / "model")
-    command = ("analyze", "evidence", "--model", tmp_path / "model", "--device", "cpu", "--split", "val")
-    mosaics = (*command, tmp_path, "--mosaics", 8)
-    lines = sat(*mosaics, "--json", tmp_path / "found.json").stdout.splitlines()
-    found = json.loads((tmp_path / "found.json").read_text())
-    assert lines[0].startswith("model on 8 mosaics of ") and "val by seed 0, soft attention" in lines[0]
-    fall = found["hidden"]["all"]["evidence"]
-    (line,) = (line for line in lines[-16:] if line.startswith("evidence: "))
-    assert f" {fall['mean']:.2f} [{fall['low']:.2f}, " in line
-    assert found["model"] == "model" and found["split"] == "val" and found["mosaics"] == 8
 
 
 def shown(page: Path) -> list[dict[str, Any]]:
@@ -208,7 +160,7 @@ def test_the_page_has_the_share_of_each_quarter_at_each_word(
         about = photo["captions"][mosaic.quarter]["quarters"]
         for name, found in shares.items():
             found += [about["shares"][name][step][mosaic.quarter] for step in about["nouns"]]
-    measured = point_in_mosaics(captioner, examples, split="val", mosaics=6, show=False).maps
+    measured = point(captioner, examples, mosaics=6)["maps"]
     for name, title in (("attention", "alpha"), ("evidence", "evidence")):
         of_map = measured[title]["all"]
         assert of_map.words == len(shares[name])
@@ -220,71 +172,27 @@ def replace_quarter(mosaic: Mosaic, quarter: int) -> Mosaic:
 
 
 @pytest.mark.usefixtures("small")
-def test_the_page_of_a_data_folder_has_its_captions(
-    examples: list[Example], captioner: Captioner, tmp_path: Path
+def test_the_program_measures_captioned_photos_and_makes_pages(
+    examples: list[Example], captioner: Captioner, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     captioner.save_pretrained(tmp_path / "model")
-    page = tmp_path / "page.html"
-    command = ("analyze", "evidence", "--model", tmp_path / "model", "--device", "cpu", "--html", page)
-    done = sat(*command, tmp_path, "--split", "val", "--mosaics", 3)
-    assert "in the right place" in done.stdout and "a page of 3 mosaics" in done.stderr
+    page, file = tmp_path / "page.html", tmp_path / "found.json"
+
+    def run(data: Path, *more: str) -> str:
+        program.main([str(data), str(tmp_path / "model"), "--device", "cpu", "--html", str(page), *more])
+        return capsys.readouterr().out
+
+    table, found = run(tmp_path, "--split", "val", "--mosaics", "8", "--json", str(file)), json.loads(file.read_text())
+    assert table.startswith("model model, attention soft,") and "split val, photos 5, mosaics 8" in table
+    fall = found["hidden"]["all"]["evidence"]
+    (line,) = (line for line in table.splitlines()[-16:] if line.startswith("  evidence: "))
+    assert f" {fall['mean']:.2f} [{fall['low']:.2f}, " in line
     photos = shown(page)
-    assert len(photos) == 3
+    assert len(photos) == 8
     for photo in photos:
         words = [caption["words"] for caption in photo["captions"]]
-        assert len(words) == 4 and set(map(len, words)) == {8}
         assert [f"{words[-1]}.png" for words in words] == photo["captions"][0]["quarters"]["names"]
-
-
-@pytest.mark.usefixtures("small")
-def test_the_page_of_one_s_own_photos_has_one_s_own_captions_or_the_model_s(
-    examples: list[Example], captioner: Captioner, tmp_path: Path
-) -> None:
-    captioner.save_pretrained(tmp_path / "model")
-    page, folder = tmp_path / "page.html", tmp_path / "images"
-    command = ("analyze", "evidence", "--model", tmp_path / "model", "--device", "cpu", "--html", page)
-    own = sat(*command, folder)  # five photos
-    assert own.stdout == "" and "a page of 1 mosaic" in own.stderr
-    assert "1 photo of 5 left out: a page has 4 photos a mosaic" in own.stderr
+    assert "chance" not in run(tmp_path / "images")  # five photos without captions: a page of one mosaic
     (photo,) = shown(page)
-    alone = captioner([folder / f"{name}.png" for name in ("boat", "car", "dog", "horse")])  # by name
+    alone = captioner([tmp_path / "images" / f"{name}.png" for name in ("boat", "car", "dog", "horse")])  # by name
     assert [caption["caption"] for caption in photo["captions"]] == [str(caption) for caption in alone]
-    sat(*command, folder, "--attention-mode", "argmax")
-    assert all(caption["settings"]["attention_mode"] == "argmax" for caption in shown(page)[0]["captions"])
-
-    files = [folder / f"{name}.png" for name in ("dog", "tree", "boat", "car")]
-    given = ("a dog", "a zebra and a tree", "two boats", "a man")
-    mine = sat(*command, *files, *(part for text in given for part in ("--caption", text)))
-    assert "model does not know zebra: read as <unk>" in mine.stderr
-    (photo,) = shown(page)
-    assert photo["captions"][0]["quarters"]["names"] == ["dog.png", "tree.png", "boat.png", "car.png"]
-    assert [caption["caption"] for caption in photo["captions"]] == [given[0], "a <unk> and a tree", *given[2:]]
-    assert [caption["quarters"]["nouns"] for caption in photo["captions"]] == [[1], [4], [1], [1]]
-
-
-@pytest.mark.usefixtures("small")
-def test_photos_without_a_page_or_without_three_others_are_refused(
-    examples: list[Example], captioner: Captioner, tmp_path: Path
-) -> None:
-    captioner.save_pretrained(tmp_path / "model")
-    page, folder = tmp_path / "page.html", tmp_path / "images"
-    files = [example.photo for example in examples[:4]]
-    command = ("analyze", "evidence", "--model", tmp_path / "model", "--device", "cpu")
-    asked = (*command, "--html", page)
-    (tmp_path / "broken.jpg").write_bytes(b"no photo")
-    for arguments, message in (
-        ((*asked, *files[:3]), "3 photos, and a mosaic has 4"),
-        ((*asked, files[0]), "1 photo, and a mosaic has 4"),
-        ((*asked, *files[:3], tmp_path / "absent.jpg"), "no such photo"),
-        ((*asked, *files[:3], tmp_path / "broken.jpg"), "broken.jpg: not a photo"),
-        ((*asked, *files, "--caption", "a dog"), "1 caption for 4 photos: give each photo one"),
-        ((*asked, *files, *("--caption", "a") * 3, "--caption", "!"), "caption '!' has no word"),
-        ((*asked, *files, "--json", tmp_path / "own.json"), "--json: it does nothing for photos without captions"),
-        ((*asked, folder, "--split", "val"), "--split: it does nothing for photos without captions"),
-        ((*asked, tmp_path / "absent"), "absent"),
-        ((*command, *files), "nothing is measured on photos without captions: add --html"),
-        ((*command, folder), "holds no captions"),
-        ((*command, *files, "--html", files[1]), "would be overwritten"),
-    ):
-        assert message in refused(*arguments), arguments
-        assert not page.exists()

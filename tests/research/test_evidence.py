@@ -5,19 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import evidence as program
 import numpy as np
 import pytest
 import torch
-from builders import captioner_of, small_checkpoint, small_encoder
-from commands import refused, sat
-from decoders import small_annotations, small_decoder
-from pointers import LENGTH, L, Pointer
-from torch import Tensor
-
-from show_attend_tell.analysis.ablation.forcing import Forced, SeededMode, force
-from show_attend_tell.analysis.evidence import (
+from attention.forcing import Forced, SeededMode, force
+from attention.maps import (
     MAPS,
-    PARTS,
     Cover,
     Target,
     Word,
@@ -25,26 +19,29 @@ from show_attend_tell.analysis.evidence import (
     falls_of_words,
     figures_of,
     maps_of,
-    point_in_scenes,
     positive,
     rank_correlation,
     shuffled,
-    summarize,
 )
-from show_attend_tell.analysis.scenes import COLORS, SHAPES, read_scenes, write_scenes
+from builders import captioner_of, small_checkpoint, small_encoder
+from decoders import small_annotations, small_decoder
+from evidence import point_in_scenes, summarize
+from pointers import LENGTH, L, Pointer
+from scenes import COLORS, SHAPES, SOFT_DECODER, read_scenes, write_scenes
+from scenes import main as scenes_program
+from torch import Tensor
+
 from show_attend_tell.backends.torch import TorchBackend, decoder_weights, evidence
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.datasets import Example
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.errors import SatError
 from show_attend_tell.generation import explain
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import Decoder, teacher_forcing
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.settings import ATTENTION_MODES, AttentionModeName
-from show_attend_tell.training.presets import preset
 from show_attend_tell.vision.encoder import load_encoder
 
 
@@ -60,7 +57,7 @@ def captioner() -> Captioner:
     """An untrained model on the small encoder."""
     vocabulary = Vocabulary([*COLORS, *SHAPES, *"a and from left to right then there is of".split()])
     encoder = load_encoder("small", resize="squash")
-    config = replace(preset("scenes", "soft").decoder, annotation_size=64, vocabulary_size=len(vocabulary))
+    config = replace(SOFT_DECODER, annotation_size=64, vocabulary_size=len(vocabulary))
     torch.manual_seed(1)
     weights = decoder_weights(AttentionDecoder(config))
     record = EncoderRecord.of(encoder)
@@ -129,11 +126,11 @@ def test_the_figures_of_a_word_by_hand() -> None:
     assert np.isnan(figures_of(maps, target._replace(others=[]))["alpha"]["minus_nouns"])
 
 
-def test_words_count_where_something_was_measured_of_them(captioner: Captioner) -> None:
+def test_words_count_where_something_was_measured_of_them() -> None:
     figures = {name: {"share": 1.0} for name in ("chance", "alpha")}
     controls = {name: {"alpha": 0.5} for name in ("hidden", "shuffled")}
     words = [Word(0, ("all", "color"), figures | controls), Word(1, ("all",), figures)]
-    found = summarize(captioner, words, "mean", ("all", "color", "shape"), 2, 0)
+    found = summarize(words, ("all", "color", "shape"), 2, 0)
     assert {kind: of.words for kind, of in found["maps"]["alpha"].items()} == {"all": 2, "color": 1}
     assert found["hidden"]["all"].words == 1 and found["hidden"]["all"].means["alpha"].value == 0.5
 
@@ -170,13 +167,13 @@ def test_a_model_is_measured_by_its_attention_mode(folder: Path, captioner: Capt
     config = replace(checkpoint.config, attention="hard")  # type: ignore[call-arg]
     other = captioner_of(replace(checkpoint, config=config, generation=generation), captioner.backend.encoder)
     found = point_in_scenes(other, folder, show=False)
-    assert (found.attention_mode, found.photos, found.split) == ("argmax", 3, "test")
+    assert (found["attention_mode"], found["photos"], found["split"]) == ("argmax", 3, "test")
     scenes = [scene for number, scene in enumerate(read_scenes(folder).values()) if number % 10 == 9]
     objects = sum(len(scene.objects) for scene in scenes)
     area = np.mean([(t.box[2] - t.box[0]) ** 2 / 64**2 for scene in scenes for t in scene.objects])
-    words = {kind: of.words for kind, of in found.chance.items()}
+    words = {kind: of.words for kind, of in found["chance"].items()}
     assert words == {"all": 2 * 3 * objects, "color": 3 * objects, "shape": 3 * objects}
-    assert found.chance["all"].means["share"].value == pytest.approx(area)
+    assert found["chance"]["all"].means["share"].value == pytest.approx(area)
 
     def figures(**options: Any) -> Any:
         return point_in_scenes(captioner, folder, show=False, **options).to_dict()["maps"]["alpha"]
@@ -185,45 +182,19 @@ def test_a_model_is_measured_by_its_attention_mode(folder: Path, captioner: Capt
     assert figures(attention_mode="sample") != figures(attention_mode="sample", seed=1)
 
 
-def test_what_cannot_be_measured_is_refused(folder: Path, captioner: Captioner, tmp_path: Path) -> None:
-    (tmp_path / "images").symlink_to(folder / "images")
-    (tmp_path / "captions.csv").write_bytes((folder / "captions.csv").read_bytes())
-    with pytest.raises(SatError, match=r"boxes\.json is not there"):
-        point_in_scenes(captioner, tmp_path, show=False)
-    (tmp_path / "boxes.json").write_text("{}")
-    with pytest.raises(SatError, match=r"nothing of the photo scene00009\.png"):
-        point_in_scenes(captioner, tmp_path, show=False)
-    silent = {name: replace(scene, sentences=()).to_dict() for name, scene in read_scenes(folder).items()}
-    (tmp_path / "boxes.json").write_text(json.dumps(silent))
-    with pytest.raises(SatError, match="no word of the split 'val' names an object"):
-        point_in_scenes(captioner, tmp_path, split="val", show=False)
-    smaller = {name: {**scene.to_dict(), "size": (128, 128)} for name, scene in read_scenes(folder).items()}
-    (tmp_path / "boxes.json").write_text(json.dumps(smaller))
-    with pytest.raises(SatError, match=r"boxes in 128 × 128 pixels for the photo scene\d+\.png, which has 64 × 64"):
-        point_in_scenes(captioner, tmp_path, show=False)
-
-
-def test_the_commands_from_scenes_to_figures(tmp_path: Path) -> None:
-    data, model = tmp_path / "scenes", tmp_path / "model"
-    assert "20 photos with three sentences each" in sat("analyze", "scenes", data, "--photos", 20, "--seed", 2).stdout
-    trained = [data, "--attention", "hard", "--preset", "scenes", "--encoder", "small", "--resize", "squash"]
-    sat("train", *trained, "--encoder-lr", 1e-3, "--epochs", 1, "--output", model, "--cache", tmp_path)
-    untouched = load_encoder("small", resize="squash")
-    assert Checkpoint.load(model).encoder.digest != untouched.digest  # it learnt, and was kept
-
-    # what begins with it begins with its encoder, which stays with the model also when it is not trained further
-    sat("train", *trained, "--init-from", model, "--epochs", 1, "--output", tmp_path / "next", "--cache", tmp_path)
-    assert sat("analyze", "evidence", data, "--model", tmp_path / "next")
-    assert Checkpoint.load(tmp_path / "next").encoder.digest == Checkpoint.load(model).encoder.digest
-
-    table = sat("analyze", "evidence", data, "--model", model, "--json", tmp_path / "figures.json").stdout
-    assert "attention mode argmax: captions of 2 photos" in table and "chance" in table
-    figures = json.loads((tmp_path / "figures.json").read_text())
-    share = figures["maps"]["evidence"]["all"]["share"]
-    (line, *_) = (line for line in table.splitlines() if line.startswith("evidence: "))
+def test_from_scenes_to_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, soft, hard, file = (tmp_path / name for name in ("scenes", "soft", "hard", "figures.json"))
+    for arguments in (
+        ["make", data, "--photos", 20, "--seed", 2],
+        ["train", data, soft, "--epochs", 1],
+        ["train", data, hard, "--attention", "hard", "--init-from", soft, "--epochs", 1],
+    ):
+        scenes_program([str(each) for each in arguments])
+    first, last = (Checkpoint.load(model).encoder.digest for model in (soft, hard))
+    assert len({load_encoder("small", resize="squash").digest, first, last}) == 3  # it learnt, and was kept
+    program.main([str(data), str(hard), "--device", "cpu", "--json", str(file)])
+    table, found = capsys.readouterr().out, json.loads(file.read_text())
+    assert "model hard, attention hard, attention mode argmax, data scenes" in table and "chance" in table
+    share = found["maps"]["evidence"]["all"]["share"]
+    (line, *_) = (line for line in table.splitlines() if line.startswith("  evidence: "))
     assert f" {share['mean']:.2f} [{share['low']:.2f}, {share['high']:.2f}]" in line
-    assert figures["evidence"] == "gradient at the mean context" and set(figures["shuffled"]["all"]) >= set(PARTS)
-    assert json.loads(sat("analyze", "evidence", data, "--model", model, "--json", "-").stdout) == figures
-    assert "add --model, with a model that was trained on scenes" in refused("analyze", "evidence", data)
-    given = ("analyze", "evidence", data, "--model", model, "--html", tmp_path / "page.html")
-    assert "--html: it does nothing for generated scenes: leave it out" in refused(*given)

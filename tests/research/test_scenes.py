@@ -1,13 +1,12 @@
 """Generated scenes: what is in a picture, what is said of it, and the folder that is written."""
 
 import itertools
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scenes import COLORS, SHAPES, SIDE, make_scene, read_scenes, write_scenes
 
-from show_attend_tell.analysis.scenes import COLORS, SHAPES, SIDE, make_scene, read_scenes, write_scenes
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.errors import SatError
 
@@ -87,31 +86,3 @@ def test_scenes_are_not_written_over_anything(tmp_path: Path) -> None:
     with pytest.raises(SatError, match="9 photos are too few"):
         write_scenes(tmp_path / "new", 9)
     assert [path.name for path in tmp_path.iterdir()] == ["note"]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda scene: scene["objects"][0].update(box=[5, 5, 5, 9]), r"a\.png: .*the box \[5\.0, 5\.0, 5\.0, 9\.0\]"),
-        (lambda scene: scene["objects"][0].update(box=[5, 5, 65, 9]), "inside 64 × 64"),
-        (lambda scene: scene["objects"][0].pop("color"), r"a\.png, objects, 0, color: Field required: make the folder"),
-        (lambda scene: scene["sentences"][0]["words"].append("more"), "words and"),
-        (lambda scene: scene["sentences"][0]["objects"].__setitem__(0, 4), "names object 4"),
-        (lambda scene: scene["sentences"][0]["objects"].__setitem__(0, 0.5), r"a\.png, sentences, 0, objects, 0: "),
-        (lambda scene: scene.clear(), r"a\.png, size: Field required"),
-    ],
-)
-def test_damaged_boxes_are_refused_naming_the_photo(tmp_path: Path, change: object, message: str) -> None:
-    values = json.loads(json.dumps(SCENES[0][0].to_dict()))
-    change(values)  # type: ignore[operator]
-    (tmp_path / "boxes.json").write_text(json.dumps({"a.png": values}))
-    with pytest.raises(SatError, match=message):
-        read_scenes(tmp_path)
-
-
-@pytest.mark.parametrize(("text", "message"), [(None, "is not there"), ("{", "not valid JSON"), ("[]", "dictionary")])
-def test_a_file_that_holds_no_boxes_is_refused(tmp_path: Path, text: str | None, message: str) -> None:
-    if text is not None:
-        (tmp_path / "boxes.json").write_text(text)
-    with pytest.raises(SatError, match=message):
-        read_scenes(tmp_path)

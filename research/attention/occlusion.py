@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from show_attend_tell.analysis.ablation.forcing import Forced, log_p_throughout
+from attention.forcing import Forced, log_p_throughout
 from show_attend_tell.model.interface import Decoder
 
 HIDDEN = 0.1  # of the locations

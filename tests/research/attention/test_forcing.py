@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from attention.forcing import Forced, SeededMode, force, log_p_at_words, log_p_throughout
 from decoders import small_annotations, small_decoder
 
-from show_attend_tell.analysis.ablation.forcing import Forced, SeededMode, force, log_p_at_words, log_p_throughout
 from show_attend_tell.data.datasets import Example
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import State, teacher_forcing, word_log_probabilities

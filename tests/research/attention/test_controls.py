@@ -7,10 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from decoders import L, small_annotations, small_decoder
-from torch import Tensor
-
-from show_attend_tell.analysis.ablation.controls import (
+from attention.controls import (
     CONTROLS,
     GivenMaps,
     costs_at_words,
@@ -18,7 +15,10 @@ from show_attend_tell.analysis.ablation.controls import (
     mode_for_search,
     shift_of,
 )
-from show_attend_tell.analysis.ablation.forcing import Forced, SeededMode, force
+from attention.forcing import Forced, SeededMode, force
+from decoders import L, small_annotations, small_decoder
+from torch import Tensor
+
 from show_attend_tell.data.datasets import Example
 from show_attend_tell.model.attention import (
     ArgmaxAttention,

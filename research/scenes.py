@@ -1,8 +1,25 @@
 """Generated scenes: pictures of colored shapes whose sentences are known word by word, with a box for every object.
 
+    python research/scenes.py make scenes/ --photos 2000
+    python research/scenes.py train scenes/ scenes-soft
+    python research/scenes.py train scenes/ scenes-hard --attention hard --init-from scenes-soft
+    python research/evidence.py scenes/ scenes-hard
+
 Nobody drew boxes on Flickr8k's photos. Here the boxes are known, so that one can see whether a model looks at what it
 names (`evidence`). A scene is easy to learn in minutes, and yet it cannot be told without looking: its objects stand
 anywhere, and are named from left to right.
+
+The encoder `small` is trained together with the decoder from the first batch. Departures from the paper: small sizes
+and batches, no dropout, no gate, annotations normalized by layer, Adam with a cosine schedule, λ = 0. Hard attention
+starts from the soft model: from random weights it learnt quickly to attend to an object, but hardly to the right one.
+Rewards are to go, and their baseline is the caption's other sample. Reached, on 2,000 photos, on test, for all words
+that name an object, seeds 1, 2 and 3:
+
+| | α on the named object | the most probable location is inside its box |
+| --- | --- | --- |
+| soft | 63, 60, 52 % | 81, 83, 70 % |
+| hard | 76, 71, 60 % | 90, 85, 73 % |
+| even attention | 6.5 % | 6.8 % |
 
 `write_scenes` makes a data folder that `datasets.read_dataset` reads as it is, and beside its captions a file
 `boxes.json`:
@@ -14,12 +31,13 @@ anywhere, and are named from left to right.
 Boxes are in pixels of the photo; a word's number is that of the object that it names, null when it names none.
 """
 
+import argparse
 import csv
 import dataclasses
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +45,18 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 from pydantic import TypeAdapter, ValidationError
+from stages import reporting
 
+from show_attend_tell.cli.train import log_printed
+from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write, make_folder, read_json
+from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.progress import Progress
+from show_attend_tell.training.config import TrainingConfig, TrainingPlan
+from show_attend_tell.training.losses import HardObjective, SoftObjective
+from show_attend_tell.training.run import train
+from show_attend_tell.training.start import EncoderChoice, load_start
 
 SIDE = 64  # pixels of a picture
 COLORS = {
@@ -45,6 +71,34 @@ SHAPES = ("circle", "square", "triangle", "cross", "ring")
 OBJECTS = (2, 4)  # fewest and most in a picture
 SIZES = (13, 20)  # pixels, of an object's side
 SMOOTHING = 4  # drawn this many times as large, then reduced, for smooth edges
+
+SOFT_DECODER = DecoderConfig(
+    embedding_size=64,
+    hidden_size=128,
+    attention_size=64,
+    initial_depth=1,
+    gate=False,
+    annotation_norm="layer",
+    dropout=0.0,
+)
+SOFT = TrainingConfig(
+    decoder=SOFT_DECODER,
+    soft=SoftObjective(doubly_stochastic=0.0),
+    epochs=20,
+    batch_size=16,
+    optimizer="adam",
+    learning_rate=1e-3,
+    warmup=100,
+    schedule="cosine",
+    clip=5.0,
+)
+HARD = replace(
+    SOFT,
+    decoder=replace(SOFT_DECODER, attention="hard"),
+    hard=HardObjective(samples=2, coin="image", reward="to_go", baseline="leave_one_out"),
+    epochs=8,
+    learning_rate=5e-4,
+)
 
 Box = tuple[float, float, float, float]  # left, top, right, bottom, in pixels of the photo
 
@@ -137,13 +191,13 @@ def read_scenes(folder: str | os.PathLike[str]) -> dict[str, Scene]:
     """The scenes of a data folder by photo; raises `SatError` when its ``boxes.json`` is missing or damaged."""
     file = Path(folder) / "boxes.json"
     if not file.exists():
-        raise SatError(f"{file} is not there: make a folder with boxes by sat analyze scenes")
+        raise SatError(f"{file} is not there: make a folder with boxes by python research/scenes.py make")
     try:
         return TypeAdapter(dict[str, Scene]).validate_python(read_json(file))
     except ValidationError as error:
         first = error.errors()[0]
         where = ", ".join(map(str, first["loc"]))
-        raise SatError(f"{file}: {where}: {first['msg']}: make the folder again by sat analyze scenes") from None
+        raise SatError(f"{file}: {where}: {first['msg']}: make the folder again") from None
 
 
 def _place(random: np.random.Generator, count: int) -> list[Box]:
@@ -215,3 +269,44 @@ def _write_captions(file: Path, scenes: dict[str, Scene]) -> None:
         for number, (name, scene) in enumerate(scenes.items()):
             split = {8: "val", 9: "test"}.get(number % 10, "train")
             writer.writerows([name, " ".join(sentence.words), split] for sentence in scene.sentences)
+
+
+def train_on_scenes(
+    folder: Path, config: TrainingConfig, output: Path, *, init_from: str | None = None, **plan: Any
+) -> None:
+    """Train a model of scenes and its encoder, from random weights or from those of a model of scenes."""
+    start = load_start(init_from, EncoderChoice("small", resize="squash", trained=True))
+    rate = config.learning_rate
+    train(
+        TrainingPlan(dataset=read_dataset(folder), start=start, config=config, output=output, encoder_lr=rate, **plan)
+    )
+
+
+@reporting
+def main(given: Sequence[str] | None = None) -> None:
+    """Make a folder of scenes, or train on one."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    make = commands.add_parser("make", help="make pictures of colored shapes with known boxes")
+    make.add_argument("folder", type=Path, help="new folder")
+    make.add_argument("--photos", type=int, default=2000, help="pictures; train, val and test get 8 : 1 : 1")
+    learn = commands.add_parser("train", help="train a model and its encoder")
+    learn.add_argument("folder", type=Path, help="folder that make has written")
+    learn.add_argument("output", type=Path, help="folder for the model")
+    learn.add_argument("--attention", choices=("soft", "hard"), default="soft", help="kind of attention")
+    learn.add_argument("--init-from", metavar="MODEL", help="model of scenes to start from")
+    learn.add_argument("--epochs", type=int, help="another number of epochs")
+    for each in (make, learn):
+        each.add_argument("--seed", type=int, default=1, help="random seed")
+    options = parser.parse_args(given)
+    if options.command == "make":
+        write_scenes(options.folder, options.photos, seed=options.seed)
+        return
+    config = HARD if options.attention == "hard" else SOFT
+    config = replace(config, seed=options.seed, epochs=options.epochs or config.epochs)
+    with log_printed():
+        train_on_scenes(options.folder, config, options.output, init_from=options.init_from)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,14 +1,27 @@
 """`sat train`: from captioned photos to a checkpoint."""
 
+import logging
 import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
-from show_attend_tell.cli.command import SEED, BaseCommand, fail, plugin_option, was_given
+from show_attend_tell.cli.command import (
+    SEED,
+    BaseCommand,
+    cache_option,
+    device_option,
+    encoder_options,
+    fail,
+    note_shadowed,
+    plugin_option,
+    was_given,
+)
 from show_attend_tell.cli.options import options_from
-from show_attend_tell.cli.training import log_printed, training_options
 
 EXAMPLES = """
 DATA is a folder, or several, with the photos in images/ and one of these: captions.csv, .tsv or .jsonl with custom data
@@ -57,7 +70,37 @@ Examples:
     "preset's, and more for small custom data]",
 )
 @click.option("--seed", type=SEED, help="Random seed. [default: the preset's]")
-@training_options
+@click.option(
+    "--preset",
+    "preset_name",
+    default="flickr8k",
+    show_default=True,
+    help="Settings to start from: paper, flickr8k, flickr30k or coco.",
+)
+@click.option(
+    "--attention",
+    type=click.Choice(["soft", "hard", "uniform"]),
+    help="Kind of attention to train; uniform weighs all locations alike, as a control. [default: soft]",
+)
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Another value for any setting of the preset; an unknown NAME lists the settings. It may be given several "
+    "times.",
+)
+@click.option(
+    "--init-from",
+    metavar="MODEL",
+    callback=note_shadowed,
+    help="Model whose decoder the training starts from, with its --resize and its words; none starts afresh. "
+    "[default: without --preset, everyday-soft for soft attention on fewer than 2,000 custom photos with English "
+    "captions; otherwise none]",
+)
+@encoder_options
+@cache_option
+@device_option
 @options_from(
     *("show_attend_tell.training:RunOptions", "encoder_lr", "unfreeze_from", "text_corpus"),
     *("resume", "bits", "tensorboard"),
@@ -91,7 +134,7 @@ def train(
     from show_attend_tell.model.registry import plugins
     from show_attend_tell.training import ranks
     from show_attend_tell.training.config import TrainingPlan, changed
-    from show_attend_tell.training.presets import read_preset
+    from show_attend_tell.training.presets import preset
     from show_attend_tell.training.run import train as run_training
     from show_attend_tell.training.start import EncoderChoice, choose_start
 
@@ -99,7 +142,7 @@ def train(
         raise click.UsageError("Give only one of --attention (soft, hard or uniform) and --decoder.")
     changes += tuple(f"{name}={value}" for name, value in (("epochs", epochs), ("seed", seed)) if value is not None)
     run = {name: value for name, value in run.items() if value is not None}  # "none" is as if it were not given
-    config = changed(read_preset(preset_name, attention, decoder), changes)
+    config = changed(preset(preset_name, attention or "soft", decoder=decoder), changes)
     fit_to_data = decoder is None and not was_given("preset_name")
     with log_printed():
         try:
@@ -145,3 +188,17 @@ def train(
         both = [shlex.join([*each, "--json", file]) for each, file in zip((before, words), files, strict=True)]
         click.echo(f"Compare it with its start: {' && '.join([*both, shlex.join(['sat', 'compare', *files])])}")
     click.echo(f"Done. Score it with: {shlex.join(words)}")
+
+
+@contextmanager
+def log_printed() -> Iterator[None]:
+    """Print what the package logs, from level INFO on, on standard output."""
+    logger, handler = logging.getLogger("show_attend_tell"), logging.StreamHandler(sys.stdout)
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)

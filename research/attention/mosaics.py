@@ -12,7 +12,7 @@ L locations in a grid · S side of the encoder's square of pixels.
 """
 
 import random
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import NamedTuple
@@ -21,32 +21,22 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from scenes import Box
 from torch import Tensor
 
-from show_attend_tell.analysis.evidence import (
-    Cover,
-    EvidenceMeasured,
-    Reading,
-    Target,
-    attentive,
-    measured_words,
-    summarize,
-)
-from show_attend_tell.analysis.scenes import Box
+from attention.maps import Cover
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Example
 from show_attend_tell.data.parts_of_speech import part_of_speech, singular
 from show_attend_tell.data.photos import Preprocessing, open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.generation import photo_seed, with_evidence
-from show_attend_tell.messages import plural, shorten
+from show_attend_tell.messages import plural
 from show_attend_tell.progress import Progress
 from show_attend_tell.settings import AttentionModeName
 from show_attend_tell.show.page import captions_page, with_image
 
-BATCH_SIZE = 8  # mosaics that are encoded together
 SHOWN = 400  # pixels of a photo's side on a page
-BEFORE = ("all", "0", "1 or more")  # nouns of the caption before this one
 
 
 class Mosaic(NamedTuple):
@@ -103,93 +93,22 @@ def quarter_box(quarter: int, half: int) -> Box:
     return (left, top, left + half, top + half)
 
 
-def point_in_mosaics(
-    captioner: Captioner,
-    examples: Sequence[Example],
-    *,
-    split: str,
-    mosaics: int = 500,
-    attention_mode: AttentionModeName | None = None,
-    seed: int = 0,
-    show: bool = True,
-) -> EvidenceMeasured:
-    """How much of each map falls on the photo that a caption is of, in mosaics of four of the examples' photos.
-
-    ``seed`` draws the photos, the caption and its quarter. ``attention_mode`` is the model's by default. A photo counts
-    as one in the intervals, in however many mosaics a caption of it is read. Raises `SatError` for fewer than four
-    photos, fewer than two mosaics, a model without attention, and mosaics in which no noun tells a photo apart.
-    """
-    attentive(captioner)
-    mode = captioner.generation(attention_mode=attention_mode).attention_mode
-    if len(examples) < 4:
-        raise SatError(f"{len(examples)} photos: a mosaic has 4 different ones, give a split with more")
-    if mosaics < 2:
-        raise SatError(f"{mosaics} mosaics: give 2 or more, since intervals come from how photos differ")
-    drawn = draw_mosaics(examples, mosaics, seed)
-    row_of = {name: row for row, name in enumerate(sorted({mosaic.photos[mosaic.quarter].name for mosaic in drawn}))}
-    words = list(measured_words(captioner, _readings(captioner, drawn, row_of, seed=seed, show=show), mode, seed))
-    if not words:
-        raise SatError(f"no noun tells a photo apart in {mosaics} mosaics: give more mosaics, or captions with nouns")
-    found = summarize(captioner, words, mode, BEFORE, len(row_of), seed)
-    return EvidenceMeasured(**found, split=split, mosaics=mosaics)
-
-
-def _readings(
-    captioner: Captioner, drawn: Sequence[Mosaic], row_of: Mapping[str, int], *, seed: int, show: bool
-) -> Iterator[Reading]:
-    square, known = captioner.backend.preprocessing, captioner.checkpoint.vocabulary
-    cover = Cover((0, 0, square.size, square.size), captioner.checkpoint.encoder.grid, captioner.offset)
-    with Progress(total=len(drawn), desc="mosaics", unit="mosaic", disable=not show) as bar:
-        for start in range(0, len(drawn), BATCH_SIZE):
-            batch = drawn[start : start + BATCH_SIZE]
-            pixels = torch.stack([draw_picture(mosaic.photos, square) for mosaic in batch])
-            features = captioner.backend.encode(pixels)
-            for number, mosaic in enumerate(batch):
-                place = cover(quarter_box(mosaic.quarter, square.size // 2))
-                steps = mosaic.known_nouns(known)
-                targets = [
-                    Target(
-                        step, *place, kinds=("all", BEFORE[1 + min(before, 1)]), others=[n for n in steps if n != step]
-                    )
-                    for step, before in mosaic.nouns(known)
-                ]
-                photo, own = mosaic.photos[mosaic.quarter], photo_seed(seed, b"%d" % (start + number))
-                yield Reading(row_of[photo.name], photo, features[[number]], mosaic.words, own, targets)
-                bar.update(1)
-
-
 def own_mosaics(
-    captioner: Captioner,
-    files: Sequence[Path],
-    captions: Sequence[str] = (),
-    *,
-    most: int | None = None,
-    attention_mode: AttentionModeName | None = None,
+    captioner: Captioner, files: Sequence[Path], *, most: int, attention_mode: AttentionModeName | None = None
 ) -> list[list[Example]]:
-    """Photos without captions in mosaics of four, in their order, each with a caption.
+    """Photos without captions in ``most`` mosaics of four, in their order, each with the model's caption of it alone.
 
-    ``captions`` has one for each photo; without it, the model captions each photo by itself. There are ``most``
-    mosaics; photos that fill no mosaic are left out. Raises `SatError` for fewer than four photos, another number of
-    captions, a photo that cannot be read, a caption without a word, and a model without attention.
+    Photos that fill no mosaic are left out. Raises `SatError` for fewer than four photos.
     """
-    captioner.check_attention()
     if len(files) < 4:
         raise SatError(f"{plural(len(files), 'photo')}, and a mosaic has 4: add photos")
-    if captions and len(captions) != len(files):
-        raise SatError(f"{plural(len(captions), 'caption')} for {plural(len(files), 'photo')}: give each photo one")
-    mosaics = [files[start : start + 4] for start in range(0, len(files) - 3, 4)][:most]
-    used = [file for mosaic in mosaics for file in mosaic]
-    texts = captions or [str(caption) for caption in captioner(used, attention_mode=attention_mode)]
+    used = files[: 4 * min(most, len(files) // 4)]
+    captions = captioner(used, attention_mode=attention_mode)
     words = captioner.checkpoint.vocabulary.tokenizer.words
     examples = [
-        Example(str(file), file, "", (tuple(words(text)),), (text,)) for file, text in zip(used, texts, strict=False)
+        Example(str(file), file, "", (tuple(words(text)),), (text,))
+        for file, text in zip(used, map(str, captions), strict=True)
     ]
-    for example in examples:
-        if not example.captions[0]:
-            raise SatError(
-                f"{example.name}: its caption {shorten(example.raw[0])} has no word: give it another caption"
-            )
-        open_photo(example.photo)  # now, and not after minutes
     return [examples[start : start + 4] for start in range(0, len(examples), 4)]
 
 

@@ -1,7 +1,15 @@
-"""`sat analyze ablation`: does where a model attends matter to what it says?
+"""Does where a model attends matter to what it says?
+
+    python research/ablation.py flickr8k/ flickr8k-soft
+    python research/ablation.py flickr8k/ flickr8k-hard --beam-size 20 --rerank-weight 0 --json hard.json
+    python research/ablation.py flickr8k/ flickr8k-soft --captions reference --captioned 0
+    python research/ablation.py flickr8k/ flickr8k-soft --encoded 100    # takes an hour on a CPU
 
 Photos of a split are drawn and captioned. Each caption is read again by teacher forcing, and at every word something is
-done to what the model sees: its α is replaced (`controls`), or locations are hidden (`occlusion`). No boxes are needed.
+done to what the model sees: its α is replaced (`attention.controls`), or locations are hidden (`attention.occlusion`).
+The tables say what that costs the word's log-probability in nats, by class of word, and what each replacement costs the
+captions' scores. An annotation of VGG-19 sees nearly the whole photo, so hiding annotations and hiding parts of the
+photo need not agree.
 
 T words of a caption, end token excluded · L locations in a grid of rows and columns.
 """
@@ -10,27 +18,21 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
+from attention.controls import CONTROLS, costs_at_words, mode_for_search
+from attention.forcing import Forced, SeededMode, force
+from attention.occlusion import VARIANTS, WAYS, falls, hidden_in_annotations, hidden_in_photo, hidden_locations
+from measure import Report, add_generation, arguments, generation, table
 from numpy.typing import NDArray
+from stages import reporting
 from torch import Tensor
 
-from show_attend_tell.analysis.ablation.controls import CONTROLS, costs_at_words, mode_for_search
-from show_attend_tell.analysis.ablation.forcing import Forced, SeededMode, force
-from show_attend_tell.analysis.ablation.occlusion import (
-    VARIANTS,
-    WAYS,
-    falls,
-    hidden_in_annotations,
-    hidden_in_photo,
-    hidden_locations,
-)
-from show_attend_tell.analysis.ablation.result import Ablation, Captions, CaptionScores
 from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.data.datasets import Dataset, Example
+from show_attend_tell.data.datasets import Dataset, Example, read_dataset
 from show_attend_tell.data.parts_of_speech import PARTS, part_of_speech
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
@@ -45,9 +47,12 @@ from show_attend_tell.training.losses import entropy
 from show_attend_tell.vision import efficientnet
 from show_attend_tell.vision.sources import Annotations, cached
 
-METRICS = ("cider", "meteor", "bleu_4", "bleu_4_no_brevity")  # of captions made with other maps
+Captions = Literal["own", "reference"]
+SCORED = {"cider": "CIDEr", "meteor": "METEOR", "bleu_4": "BLEU-4", "bleu_4_no_brevity": "BLEU-4 without penalty"}
 BATCH_SIZE = 32  # photos that are captioned together
 CLASSES = (*PARTS, "unclassified", "all")
+SHOWN = ("noun", "color", "verb", "function", "all")  # in tables
+COMPARED = ("other_word", "static", "other_photo", "patch", "random")  # with the most attended locations, as ratios
 SEARCHED = tuple(control for control in CONTROLS if control != "other_view")  # that is another photo's caption
 
 
@@ -93,7 +98,7 @@ def ablation(
     seed: int = 0,
     show: bool = True,
     **overrides: Any,
-) -> Ablation:
+) -> Report:
     """Measure whether the locations that a model attends to matter to its words.
 
     ``photos`` of the split are drawn by ``seed``. The words measured are those of each photo's caption by the model
@@ -132,24 +137,18 @@ def ablation(
     settings = {
         name: getattr(config, name) for name in ("attention_mode", "beam_size", "length_penalty", "rerank_weight")
     }
-    found: dict[str, Any] = {
+    facts = {
         **{"model": captioner.name, "data": dataset.name, "split": split, "photos": len(drawn), "seed": seed},
-        **{"settings": settings, "captions": captions, "captions_made": scores},
+        **{"captions": captions, **settings},
     }
-    return Ablation(**found, **summarize(measured, seed))
+    figures = {**summarize(measured, seed), "captions_made": scores}
+    return Report(facts, figures, tables_of(figures))
 
 
 def check_numbers(dataset: Dataset, split: str, *, photos: int, encoded: int, captioned: int | None) -> None:
     """Raise `SatError` for numbers of photos that give no interval, which comes from how photos differ."""
-    there = len(dataset.split(split))
-    if there < 2:
-        raise SatError(f"the split {split!r} has one photo, and an ablation takes 2 or more: give another split")
-    if photos < 2:
-        raise SatError(f"{photos} photos give no interval: give 2 or more")
-    if encoded < 0 or encoded == 1:
-        raise SatError(f"{encoded} photos encoded again (--encoded) give no interval: give 2 or more, or 0 for none")
-    if captioned == 1:
-        raise SatError("1 photo (--captioned) has no other photo's attention: give 2 or more, or 0 for none")
+    if min(photos, len(dataset.split(split))) < 2 or encoded == 1 or captioned == 1:
+        raise SatError("one photo gives no interval: give 2 photos or more; --encoded and --captioned may be 0")
 
 
 # ---------------------------------------------------------------- each caption
@@ -220,7 +219,7 @@ def caption_photos(
 
 def scores_of_controls(
     subject: Subject, own: Sequence[Hypothesis], *, seed: int = 0, show: bool = True
-) -> CaptionScores:
+) -> dict[str, Any]:
     """The scores of captions that a model makes with each control at every step, and their differences to its own.
 
     ``own`` are its captions of the first photos by its own α. The intervals are by the paired bootstrap over photos.
@@ -236,17 +235,15 @@ def scores_of_controls(
     for name, hypotheses in captions.items():
         texts = {e.name: vocabulary.text(found.words) for e, found in zip(examples, hypotheses, strict=True)}
         statistics[name] = score(texts, references, tokens=tokenizer.tokens).statistics
-    return CaptionScores(
-        len(own),
-        {
-            name: {
-                one.metric: one
-                for one in differences([statistics["own"]], [statistics[name]], seed=seed)
-                if one.metric in METRICS
-            }
-            for name in captions
-        },
-    )
+    found: dict[str, Any] = {"photos": len(own)}
+    for name in captions:
+        of_metric = {one.metric: one for one in differences([statistics["own"]], [statistics[name]], seed=seed)}
+        found[name] = {
+            metric: {"score": one.system, "difference": one.difference, "low": one.low, "high": one.high}
+            for metric, one in of_metric.items()
+            if metric in SCORED
+        }
+    return found
 
 
 def _maps(hypothesis: Hypothesis) -> Tensor:
@@ -259,7 +256,15 @@ def _maps(hypothesis: Hypothesis) -> Tensor:
 
 
 def summarize(measured: Sequence[Measured], seed: int) -> dict[str, Any]:
-    """The figures of `Ablation`, from those of all captions."""
+    """The figures of all captions, in nats:
+
+    - ``at_word``, by class: −log p by the own α, and what each control costs at the word's own step;
+    - ``occlusion``, by way of hiding and class: the mean fall for each choice of hidden locations, on as many captions
+      as ``captions_by_way`` says;
+    - ``attention``, by class: the entropy of α, and β if the model has a gate, which opens wider for nouns by
+      ``beta_noun_minus_function``;
+    - ``moved``: the part of α that is elsewhere than at the word before.
+    """
     forced = [one.forced for one in measured]
     words = [word for one in forced for word in one.words]
     unknown = Counter(word for word in words if part_of_speech(word) is None)
@@ -312,3 +317,63 @@ def by_class(forced: Sequence[Forced], columns: Mapping[str, list[NDArray[Any]]]
     joined = {name: np.concatenate(parts).astype(np.float64) for name, parts in columns.items()}  # of all words
     classes = {kind: (kinds == kind) | (kind == "all") for kind in CLASSES}
     return Bootstrap(len(forced), seed).by_class(joined, photos, classes)
+
+
+def tables_of(found: Mapping[str, Any]) -> list[str]:
+    """The figures as lines for a terminal."""
+    words = f"{found['words']:,} words, {100 * found['unclassified_share']:.1f} % of them in no class"
+    lines = [", ".join([words, *found["unclassified_words"]])]
+    rows = {"-log p by its own alpha": "log_loss", **{title: name for name, title in CONTROLS.items()}}
+    title = "What replacing alpha costs a word, at its own step, everything before it unchanged"
+    lines += table_by_class(title, found["at_word"], rows)
+    if (made := found["captions_made"]) is not None:
+        heads = [SCORED[metric] for metric in made["own"]]
+        scored = {
+            {"own": "its own alpha", **CONTROLS}[name]: [
+                "{score:.1f}  {difference:+.1f} [{low:+.1f}, {high:+.1f}]".format(**one) for one in of.values()
+            ]
+            for name, of in made.items()
+            if name != "photos"
+        }
+        lines += table(f"Scores of the captions that it then makes of {made['photos']} photos", heads, scored)
+    rows = {title: name for name, title in VARIANTS.items()}
+    rows |= {f"own / {VARIANTS[name]}": f"ratio_{name}" for name in COMPARED}
+    for way, classes in found["occlusion"].items():
+        of = f"{found['hidden']} of {found['locations']} locations costs a word: {WAYS[way]}"
+        lines += table_by_class(f"What hiding {of} ({found['captions_by_way'][way]} photos)", classes, rows)
+    title = f"The maps (uniform attention has an entropy of {np.log(found['locations']):.2f} nats)"
+    lines += table_by_class(title, found["attention"], {name: name for name in found["attention"]["all"].means})
+    more = {
+        "beta of nouns minus that of function words": [found["beta_noun_minus_function"]],
+        "part of alpha that moves from word to word": [found["moved"]],
+    }
+    return lines + table("From step to step", ["all"], more)
+
+
+def table_by_class(title: str, classes: Mapping[str, WordClass], rows: Mapping[str, str]) -> list[str]:
+    """A table with a row for each figure, whose name is given by its title, and a column for each class of words."""
+    there = {kind: classes[kind] for kind in SHOWN if kind in classes}
+    figures = {kind: found.figures if found.photos > 1 else {} for kind, found in there.items()}
+    heads = [f"{kind} ({found.words:,})" for kind, found in there.items()]
+    cells = {row: [of.get(name) for of in figures.values()] for row, name in rows.items()}
+    return table(title, heads, cells) if there else []
+
+
+@reporting
+def main(given: Sequence[str] | None = None) -> None:
+    """Measure a model, and print the report."""
+    parser = arguments(__doc__, split="val", photos=200)
+    parser.add_argument("model", help="a model with attention")
+    parser.add_argument("--captions", choices=get_args(Captions), default="own", help="whose words are measured")
+    parser.add_argument("--captioned", type=int, help="photos captioned with each replacement; default: all")
+    parser.add_argument("--encoded", type=int, default=0, help="photos in which locations are hidden in the pixels too")
+    add_generation(parser, "beam_size", "length_penalty", "rerank_weight")
+    options = parser.parse_args(given)
+    captioner = Captioner.from_pretrained(options.model, backend="torch", device=options.device)
+    named = ("split", "cache", "photos", "captions", "captioned", "encoded", "seed")
+    settings = {name: getattr(options, name) for name in named} | generation(options)
+    ablation(captioner, read_dataset(options.data), **settings).finish(options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -3,11 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from decoders import small_annotations, small_decoder
-from pointers import noise_data
-
-from show_attend_tell.analysis.ablation.forcing import SeededMode, force
-from show_attend_tell.analysis.ablation.occlusion import (
+from attention.forcing import SeededMode, force
+from attention.occlusion import (
     DRAWS,
     VARIANTS,
     by_variant,
@@ -16,6 +13,9 @@ from show_attend_tell.analysis.ablation.occlusion import (
     hidden_in_photo,
     hidden_locations,
 )
+from decoders import small_annotations, small_decoder
+from pointers import noise_data
+
 from show_attend_tell.settings import ATTENTION_MODES, AttentionModeName
 
 

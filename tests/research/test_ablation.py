@@ -6,27 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import ablation as program
 import pytest
-import table1  # noqa: F401 (registers its decoders)
 import torch
-from builders import D, shape_folder, small_checkpoint, small_encoder
-from commands import refused, sat
+from ablation import SEARCHED, Subject, caption_photos, scores_of_controls
+from attention.controls import CONTROLS
+from attention.forcing import SeededMode
+from builders import shape_folder, small_checkpoint, small_encoder
+from measure import Report
 from pointers import LENGTH, L, Pointer, noise_data, pointing_captioner
 from torch import Tensor
 
-from show_attend_tell.analysis.ablation import run
-from show_attend_tell.analysis.ablation.controls import CONTROLS
-from show_attend_tell.analysis.ablation.forcing import SeededMode
-from show_attend_tell.analysis.ablation.result import Ablation
-from show_attend_tell.analysis.ablation.run import SEARCHED, Subject, caption_photos, scores_of_controls
-from show_attend_tell.backends.torch import decoder_weights
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Dataset, read_dataset
-from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.bootstrap import Interval, WordClass
 from show_attend_tell.model.interface import MEAN_ATTENTION, State, Step
-from show_attend_tell.model.registry import build, config_class
-from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.settings import ATTENTION_MODES, AttentionModeName
 from show_attend_tell.vision.sources import LivePhotos
 
@@ -36,10 +30,10 @@ def data(tmp_path: Path) -> Dataset:
     return noise_data(tmp_path)
 
 
-def ablation(captioner: Captioner, data: Dataset, **options: Any) -> Ablation:
+def ablation(captioner: Captioner, data: Dataset, **options: Any) -> Report:
     """Without captions made by the controls, unless asked for."""
     given = {"captioned": 0, **options}
-    return run.ablation(captioner, data, "val", cache=data.folder / "cache", show=False, **given)
+    return program.ablation(captioner, data, "val", cache=data.folder / "cache", show=False, **given)
 
 
 def figures(found: dict[str, WordClass], kind: str = "all") -> dict[str, Interval]:
@@ -52,8 +46,8 @@ def figures(found: dict[str, WordClass], kind: str = "all") -> dict[str, Interva
 @pytest.mark.parametrize("mode", ATTENTION_MODES)
 def test_what_a_model_truly_attends_to_matters_more_than_any_control(mode: AttentionModeName, data: Dataset) -> None:
     result = ablation(pointing_captioner(Pointer(coupled=True)), data, encoded=24, attention_mode=mode)
-    assert result.photos == result.captions_forced == 24 and result.words == 24 * LENGTH
-    costs = figures(result.at_word)
+    assert result["photos"] == result["captions_forced"] == 24 and result["words"] == 24 * LENGTH
+    costs = figures(result["at_word"])
     for name in ("uniform", "static", "other_word", "random"):
         assert costs[name].low > (0.2 if mode == "mean" else 0), name
     # α depends on the step alone: another photo's is the same, and only its annotations are others
@@ -61,10 +55,10 @@ def test_what_a_model_truly_attends_to_matters_more_than_any_control(mode: Atten
     if mode != "sample":
         assert costs["other_photo"].mean == pytest.approx(0, abs=1e-4)
 
-    assert result.hidden == 2 and result.locations == L
-    assert result.captions_by_way == {"annotations": 24, "gray": 24}
+    assert result["hidden"] == 2 and result["locations"] == L
+    assert result["captions_by_way"] == {"annotations": 24, "gray": 24}
     for way in ("annotations", "gray"):
-        falls = figures(result.occlusion[way])
+        falls = figures(result["occlusion"][way])
         assert falls["ratio_random"].low > 1.5 and falls["ratio_patch"].low > 1.5, way
         assert falls["most"].mean > 4 * abs(falls["least"].mean), way
         assert falls["most"].mean > 2 * falls["other_word"].mean, way
@@ -74,10 +68,10 @@ def test_what_a_model_truly_attends_to_matters_more_than_any_control(mode: Atten
 def test_what_a_model_only_reports_matters_no_more_than_the_controls(data: Dataset) -> None:
     result = ablation(pointing_captioner(Pointer(coupled=False)), data, encoded=24)
     for name in CONTROLS:
-        cost = figures(result.at_word)[name].mean
+        cost = figures(result["at_word"])[name].mean
         assert cost > 1 if name == "other_view" else cost == pytest.approx(0, abs=1e-4), name
     for way in ("annotations", "gray"):
-        falls = figures(result.occlusion[way])
+        falls = figures(result["occlusion"][way])
         assert falls["random"].low > 0  # locations do matter
         assert falls["ratio_random"].low < 1 < falls["ratio_random"].high, way
         assert 0.5 < falls["ratio_random"].mean < 2
@@ -85,31 +79,33 @@ def test_what_a_model_only_reports_matters_no_more_than_the_controls(data: Datas
 
 def test_words_are_counted_by_class_and_gate_and_maps_are_described(data: Dataset) -> None:
     result = ablation(pointing_captioner(Pointer(coupled=True)), data)
-    assert result.captions_by_way["gray"] == 0 and result.occlusion["gray"] == {} and result.captions_made is None
-    for by_class in (result.occlusion["annotations"], result.at_word, result.attention):
+    assert (
+        result["captions_by_way"]["gray"] == 0 and result["occlusion"]["gray"] == {} and result["captions_made"] is None
+    )
+    for by_class in (result["occlusion"]["annotations"], result["at_word"], result["attention"]):
         assert sum(found.words for kind, found in by_class.items() if kind != "all") == by_class["all"].words == 120
-    assert result.unclassified_share == pytest.approx(result.at_word["unclassified"].words / 120)
-    assert set(result.unclassified_words) == {"zyx", "abc"}
-    every = figures(result.attention)
+    assert result["unclassified_share"] == pytest.approx(result["at_word"]["unclassified"].words / 120)
+    assert set(result["unclassified_words"]) == {"zyx", "abc"}
+    every = figures(result["attention"])
     assert every["beta"].mean == pytest.approx(0.7)  # 0.9, 0.8 … 0.5
     assert every["entropy"].mean == pytest.approx(-(0.9 * math.log(0.45) + 0.1 * math.log(0.1 / 13)), rel=1e-4)
-    nouns, functions = (figures(result.attention, kind)["beta"].mean for kind in ("noun", "function"))
-    assert result.beta_noun_minus_function is not None
-    assert result.beta_noun_minus_function.mean == pytest.approx(nouns - functions)
-    assert result.moved.mean == pytest.approx(0.9 - 2 * 0.1 / 13, rel=1e-4)
-    table = result.to_text()
-    for part in ("own captions: 120,", "own / those of another word", "noun (", "2 of 15 locations", "zyx"):
+    nouns, functions = (figures(result["attention"], kind)["beta"].mean for kind in ("noun", "function"))
+    assert result["beta_noun_minus_function"] is not None
+    assert result["beta_noun_minus_function"].mean == pytest.approx(nouns - functions)
+    assert result["moved"].mean == pytest.approx(0.9 - 2 * 0.1 / 13, rel=1e-4)
+    table = "\n".join(result.tables)
+    for part in ("120 words,", "own / those of another word", "noun (", "2 of 15 locations", "zyx"):
         assert part in table
     assert "grayed" not in table and "CIDEr" not in table
 
 
 def test_references_can_be_measured_instead(data: Dataset) -> None:
     result = ablation(pointing_captioner(Pointer(coupled=True)), data, captions="reference")
-    assert result.words == 24 * 3  # "a dog runs"
-    assert {kind: found.words for kind, found in result.at_word.items()} == {
+    assert result["words"] == 24 * 3  # "a dog runs"
+    assert {kind: found.words for kind, found in result["at_word"].items()} == {
         "noun": 24, "verb": 24, "function": 24, "all": 72
     }  # fmt: skip
-    assert "words of each photo's first reference: 72," in result.to_text()
+    assert result["captions"] == "reference"
 
 
 def test_maps_that_do_not_move_and_a_model_without_a_gate(data: Dataset) -> None:
@@ -120,9 +116,8 @@ def test_maps_that_do_not_move_and_a_model_without_a_gate(data: Dataset) -> None
             return step._replace(alpha=step.alpha * 0 + 1 / L)
 
     result = ablation(pointing_captioner(Staring(coupled=True, gate=False)), data, photos=2)
-    assert result.moved.mean == 0
-    assert set(result.attention["all"].means) == {"entropy"} and result.beta_noun_minus_function is None
-    assert "beta" not in result.to_text()
+    assert result["moved"].mean == 0
+    assert set(result["attention"]["all"].means) == {"entropy"} and result["beta_noun_minus_function"] is None
 
 
 def test_the_photos_are_drawn_by_the_seed_and_not_by_their_order(data: Dataset) -> None:
@@ -134,23 +129,6 @@ def test_the_photos_are_drawn_by_the_seed_and_not_by_their_order(data: Dataset) 
 
     assert drawn(data, 1) == drawn(backwards, 1)
     assert drawn(data, 1) != drawn(data, 2)
-
-
-def test_too_few_photos_and_captions_are_refused(data: Dataset) -> None:
-    captioner = pointing_captioner(Pointer(coupled=True))
-    for given, message in (
-        ({"photos": 1}, "1 photos give no interval"),
-        ({"captioned": 1}, r"1 photo \(--captioned\) has no other photo's attention"),
-        ({"encoded": 1}, r"1 photos encoded again \(--encoded\) give no interval"),
-        ({"encoded": -1}, "-1 photos encoded again"),
-    ):
-        with pytest.raises(SatError, match=message):
-            ablation(captioner, data, **given)  # type: ignore[arg-type]
-    with pytest.raises(SatError, match="the split 'val' has one photo"):
-        ablation(captioner, replace(data, examples=data.examples[:1]))
-    captioner.checkpoint = replace(captioner.checkpoint, generation=GenerationConfig(beam_size=1, max_length=1))
-    with pytest.raises(SatError, match="0 of 3 captions have two words"):
-        ablation(captioner, data, photos=3)
 
 
 # Captions made with other maps
@@ -171,7 +149,7 @@ def test_each_control_makes_captions_and_is_scored_against_the_references(data: 
             replace(example, captions=(tuple(decode(found.words)),))
             for example, found in zip(data.examples, own, strict=True)
         ]
-        result = scores_of_controls(subject._replace(examples=examples), own, show=False).to_dict()
+        result = scores_of_controls(subject._replace(examples=examples), own, show=False)
     assert result["photos"] == 24 and set(result) == {"photos", "own", *SEARCHED}
     assert set(result["own"]) == {"cider", "bleu_4", "bleu_4_no_brevity"}  # METEOR takes Java
     assert result["own"]["bleu_4"]["score"] == pytest.approx(100, abs=1e-4)
@@ -187,41 +165,26 @@ def test_each_control_makes_captions_and_is_scored_against_the_references(data: 
 
 
 @pytest.mark.usefixtures("small")
-def test_the_command_prints_and_writes(tmp_path: Path) -> None:
+def test_the_program_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("pycocoevalcap")
     checkpoint = small_checkpoint(small_encoder(), attention="hard")
     replace(checkpoint, generation=checkpoint.generation.merge(attention_mode="argmax")).save(tmp_path / "beach")
-    data = shape_folder(tmp_path / "shapes")
-    command = ["analyze", "ablation", "--model", tmp_path / "beach", "--data", data, "--cache", tmp_path / "cache"]
-    command += ["--device", "cpu", "--photos", 3, "--encoded", 2, "--split", "test"]
-    table = sat(*command).stdout
-    assert table.startswith("ablation of attention of beach on 3 photos of shapes test, drawn by seed 0\n")
-    for part in ("attention mode argmax, beam size 3", "grayed and encoded again (2 photos)", "of 3 photos", "CIDEr"):
+    data, file = shape_folder(tmp_path / "shapes"), tmp_path / "found.json"
+    given = {"photos": 3, "captioned": 2, "encoded": 2, "beam_size": 1}
+    options = [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", value)]
+    arguments = [data, tmp_path / "beach", "--split", "test", *options, "--device", "cpu", "--json", file]
+    program.main([str(each) for each in [*arguments, "--cache", tmp_path / "cache"]])
+    table = capsys.readouterr().out
+    for part in ("model beach, data shapes, split test", "attention mode argmax, beam size 1", "again (2 photos)"):
         assert part in table
-    assert "METEOR" not in table
-    found = json.loads(sat(*command, "--beam-size", 1, "--captioned", 2, "--json", "-").stdout)
-    assert found["model"] == "beach" and found["split"] == "test" and found["beam_size"] == 1
-    assert found["captions_made"]["photos"] == 2
+    assert "of 2 photos" in table and "CIDEr" in table and "METEOR" not in table
     captioner = Captioner.from_pretrained(tmp_path / "beach", device="cpu")
-    given = {"photos": 3, "captioned": 2, "encoded": 2, "beam_size": 1, "show": False}
-    again = run.ablation(captioner, read_dataset(data), "test", cache=tmp_path / "cache", **given)  # type: ignore[arg-type]
-    assert found == json.loads(json.dumps(again.to_dict()))
-
-
-@pytest.mark.usefixtures("small")
-def test_what_cannot_be_measured_is_refused_before_anything_is_captioned(tmp_path: Path) -> None:
-    small_checkpoint(small_encoder()).save(tmp_path / "beach")
-    data = shape_folder(tmp_path / "shapes", test=1)
-    command = ("analyze", "ablation", "--model", tmp_path / "beach", "--data", data, "--cache", tmp_path / "cache")
-    assert "1 photos encoded again (--encoded) give no interval" in refused(*command, "--encoded", 1)
-    assert "the split 'test' has one photo" in refused(*command, "--split", "test")
-    model = small_checkpoint(small_encoder())
-    sizes = {"vocabulary_size": len(model.vocabulary), "annotation_size": D, "embedding_size": 5, "hidden_size": 7}
-    config = config_class("nic")(**sizes)
-    replace(model, config=config, weights=decoder_weights(build(config))).save(tmp_path / "nic")
-    small_checkpoint(small_encoder(), attention="uniform").save(tmp_path / "uniform")
-    for name in ("nic", "uniform"):
-        blind = (*command[:3], tmp_path / name, *command[4:], "--split", "val", "--json", tmp_path / "nic.json")
-        assert refused(*blind, code=1) == f"sat: {name} has no attention: give a model with soft or hard attention"
-        assert not (tmp_path / "nic.json").exists()
-    assert not (tmp_path / "cache").exists()
+    again = program.ablation(
+        captioner,
+        read_dataset(data),
+        "test",
+        cache=tmp_path / "cache",
+        show=False,
+        **given,  # type: ignore[arg-type]
+    )
+    assert json.loads(file.read_text()) == json.loads(json.dumps(again.to_dict()))

@@ -3,45 +3,32 @@
 z = Σ_i α_i a_i is the mean context of a word's step, ā the mean annotation and g = ∂ log p(word) / ∂ z. Evidence is
 α_i g · (a_i − z), the gradient of log p(word) by the energies of the attention (`Backend.evidence`). With uniform α it
 is gradient × input, as in Grad-CAM (Selvaraju et al. 2017). `MAPS` has the maps that it is compared with. Each is made
-of nonnegative parts that add up to 1, and is measured where it is known what a word is about: in mosaics (`mosaics`)
-and in generated scenes (`scenes`).
+of nonnegative parts that add up to 1, and is measured where it is known what a word is about: in mosaics
+(`attention.mosaics`) and in generated scenes (`scenes`).
 
 T words of a caption, end token excluded · L locations in a grid of rows and columns · D annotation size.
 """
 
 import copy
-import math
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scenes import Box
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, one_hot
 
-from show_attend_tell.analysis.ablation.controls import GivenMaps
-from show_attend_tell.analysis.ablation.forcing import Forced, SeededMode, force, log_p_at_words
-from show_attend_tell.analysis.ablation.occlusion import (
-    DRAWS,
-    falls_of_masks,
-    hidden_in_annotations,
-    hidden_number,
-    largest,
-)
-from show_attend_tell.analysis.scenes import Box, Scene, read_scenes
-from show_attend_tell.captioner import EVIDENCE, Captioner
-from show_attend_tell.data.datasets import Example, read_dataset
-from show_attend_tell.data.photos import open_photo
-from show_attend_tell.errors import SatError
-from show_attend_tell.generation import photo_seed
-from show_attend_tell.metrics.bootstrap import Bootstrap, WordClass, plain
+from attention.controls import GivenMaps
+from attention.forcing import Forced, SeededMode, force, log_p_at_words
+from attention.occlusion import DRAWS, falls_of_masks, hidden_in_annotations, largest
+from show_attend_tell.captioner import Captioner
+from show_attend_tell.data.datasets import Example
 from show_attend_tell.model.attention import MeanAttention
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import Decoder, Parts
-from show_attend_tell.progress import Progress
 from show_attend_tell.settings import AttentionModeName
 from show_attend_tell.show.pictures.maps import cell_edges
 
@@ -90,40 +77,7 @@ class Word(NamedTuple):
 
     photo: int
     kinds: Sequence[str]
-    groups: dict[str, dict[str, float]]  # chance and each map, and hidden and shuffled as in `EvidenceMeasured`
-
-
-@dataclass(frozen=True)
-class EvidenceMeasured:
-    """How much of each map lies where a word's thing is, and what the controls say, by class of words.
-
-    - ``maps``: of each of `MAPS`, ``share``, its part in the right place, ``peak``, the words whose largest location
-      has its centre there, ``minus_alpha``, the share minus that of α, and the share minus that of the maps of the
-      other words of the caption (``minus_words``) and of its other nouns (``minus_nouns``) in the same place;
-    - ``chance``: share and peak of even maps;
-    - ``hidden``, in the first `CONTROLLED` captions: by how many nats log p of the word falls when so many locations
-      are hidden, by map and `HIDDEN`;
-    - ``shuffled``, in the same captions: the rank correlation of evidence with that of a model in which the weights of
-      one of `PARTS` are shuffled (Adebayo et al. 2018).
-    """
-
-    model: str
-    attention: str  # the model's
-    attention_mode: AttentionModeName
-    split: str
-    photos: int
-    mosaics: int | None  # None for scenes
-    seed: int
-    evidence: str  # what is called so
-    hidden_locations: int
-    chance: dict[str, WordClass]
-    maps: dict[str, dict[str, WordClass]]
-    hidden: dict[str, WordClass]
-    shuffled: dict[str, WordClass]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return plain(vars(self))
+    groups: dict[str, dict[str, float]]  # chance and each map, and hidden and shuffled as in `evidence.summarize`
 
 
 def attentive(captioner: Captioner) -> Decoder:
@@ -200,7 +154,7 @@ def positive(values: Tensor) -> Array:
 
 
 def figures_of(maps: Mapping[str, Array], target: Target) -> dict[str, dict[str, float]]:
-    """The figures of `EvidenceMeasured` of one word by map, from all words' maps (T, L)."""
+    """The figures of `evidence.summarize` of one word by map, from all words' maps (T, L)."""
     shares = {name: values @ target.inside for name, values in maps.items()}  # of every word (T,)
     return {
         name: {
@@ -275,82 +229,6 @@ def measured_words(
         for target, controlled in zip(reading.targets, controls, strict=True):
             chance = {"share": float(target.inside.mean()), "peak": float(target.centred.mean())}
             yield Word(reading.photo, target.kinds, {"chance": chance, **figures_of(by_map, target), **controlled})
-
-
-def summarize(
-    captioner: Captioner, words: Sequence[Word], mode: AttentionModeName, kinds: Sequence[str], photos: int, seed: int
-) -> dict[str, Any]:
-    """The fields of `EvidenceMeasured` by class of words, where there are so many photos."""
-    bootstrap, found = Bootstrap(photos, seed), {}
-    for group, figures in words[0].groups.items():
-        of = [word for word in words if group in word.groups]
-        columns = {key: np.array([word.groups[group][key] for word in of]) for key in figures}
-        classes = {kind: np.array([kind in word.kinds for word in of]) for kind in kinds}
-        found[group] = bootstrap.by_class(columns, np.array([word.photo for word in of]), classes)
-    return {
-        **{"model": captioner.name, "attention": captioner.checkpoint.config.attention, "attention_mode": mode},
-        **{"photos": photos, "seed": seed, "evidence": EVIDENCE},
-        "hidden_locations": hidden_number(math.prod(captioner.checkpoint.encoder.grid)),
-        **{name: found[name] for name in ("chance", "hidden", "shuffled")},
-        "maps": {name: found[name] for name in MAPS if name in found},
-    }
-
-
-def point_in_scenes(
-    captioner: Captioner,
-    folder: str | os.PathLike[str],
-    *,
-    split: str = "test",
-    attention_mode: AttentionModeName | None = None,
-    seed: int = 0,
-    show: bool = True,
-) -> EvidenceMeasured:
-    """Measure the maps of the words that name a color or a shape, in generated scenes with a box for each object.
-
-    The model reads every sentence of the split by teacher forcing. ``attention_mode`` is the model's by default. Raises
-    `SatError` for data without boxes, a model without attention and an unknown split.
-    """
-    attentive(captioner)
-    mode = captioner.generation(attention_mode=attention_mode).attention_mode
-    scenes = read_scenes(folder)
-    examples = read_dataset(folder).split(split)
-    readings = _scene_readings(captioner, examples, scenes, seed=seed, show=show)
-    words = list(measured_words(captioner, readings, mode, seed))
-    if not words:
-        raise SatError(f"no word of the split {split!r} names an object in boxes.json: make the folder again")
-    found = summarize(captioner, words, mode, ("all", "color", "shape"), len(examples), seed)
-    return EvidenceMeasured(**found, split=split, mosaics=None)
-
-
-def _scene_readings(
-    captioner: Captioner, examples: Sequence[Example], scenes: Mapping[str, Scene], *, seed: int, show: bool
-) -> Iterator[Reading]:
-    square, grid = captioner.backend.preprocessing, captioner.checkpoint.encoder.grid
-    for photo, example in enumerate(Progress(examples, desc="scenes", unit="photo", disable=not show)):
-        scene = scenes.get(example.name)
-        if scene is None:
-            raise SatError(f"boxes.json says nothing of the photo {example.name}: make the folder again")
-        image = open_photo(example.photo)
-        if image.size != scene.size:
-            width, height = image.size
-            raise SatError(
-                f"boxes.json has boxes in {scene.size[0]} × {scene.size[1]} pixels for the photo {example.name}, which "
-                f"has {width} × {height}: make the folder again"
-            )
-        features = captioner.backend.encode(square.pixels(image)[None])
-        cover = Cover(square.seen(*scene.size), grid, captioner.offset)
-        for words, objects in ((sentence.words, sentence.objects) for sentence in scene.sentences):
-            named = {step: number for step, number in enumerate(objects) if number is not None}
-            targets = [
-                Target(
-                    step,
-                    *cover(scene.objects[number].box),
-                    kinds=("all", "color" if words[step] == scene.objects[number].color else "shape"),
-                    others=[other for other, about in named.items() if about != number],
-                )
-                for step, number in named.items()
-            ]
-            yield Reading(photo, example, features, words, photo_seed(seed, example.name.encode()), targets)
 
 
 class Cover:
