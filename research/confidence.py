@@ -1,21 +1,21 @@
-"""How well the confidence of nouns tells which are right, and what `min_confidence` changes: results/confidence.json.
+"""How well the confidence of nouns tells which are right, and what `min_confidence` changes.
 
-    python research/confidence.py flickr8k/ --coco coco/ everyday-soft flickr8k-soft   # test, with the shipped files
-    python research/confidence.py flickr8k/ --coco coco/ everyday-soft --split val     # prints the figures alone
+    python research/confidence.py flickr8k/ everyday-soft flickr8k-soft --coco coco/ --json confidence.json
+
+results/confidence.json has those of the shipped models on test.
 
 A noun is right if one of the photo's captions by people has it, in the singular or the plural; a synonym counts as
 wrong. The expected calibration error is over ten bins of equally many nouns. CIDEr-D has the document frequencies of
 all photos of the split.
 """
 
-import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import results
+from measure import arguments
 from numpy.typing import NDArray
 from shipped import SHIPS
 from stages import reporting
@@ -25,13 +25,11 @@ from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.data.parts_of_speech import singular
 from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import searched
-from show_attend_tell.files import read_object, write_text
+from show_attend_tell.files import write_text
 from show_attend_tell.metrics.bootstrap import draw, interval
 from show_attend_tell.metrics.cider import CiderD
 from show_attend_tell.rerank.confidence import least_trusted
-from show_attend_tell.vision.feature_cache import default_cache
 
-KEPT = results.RESULTS / "confidence.json"
 LEAST = (0.0, 0.3, 0.5, 0.7)  # values of min_confidence
 RESAMPLES = 500
 Array = NDArray[Any]
@@ -53,7 +51,7 @@ def calibration_error(confidence: Array, right: Array) -> float:
     )
 
 
-def measured(captioner: Captioner, dataset: Dataset, split: str) -> dict[str, Any]:
+def measured(captioner: Captioner, dataset: Dataset, split: str, *, cache: Path) -> dict[str, Any]:
     """The figures of a model on a split."""
     scale, vocabulary = captioner.confidence, captioner.checkpoint.vocabulary
     if scale is None:
@@ -63,7 +61,7 @@ def measured(captioner: Captioner, dataset: Dataset, split: str) -> dict[str, An
     confidence, right, photo, likelihood = [], [], [], []
     chosen: dict[float, list[tuple[float, int, int]]] = {least: [] for least in LEAST}  # CIDEr, right nouns, all nouns
     of_photos: list[tuple[float, float]] = []  # its confidence, and log p a word
-    for examples, features, found in searched(captioner, dataset, split, captioner.generation(), cache=default_cache()):
+    for examples, features, found in searched(captioner, dataset, split, captioner.generation(), cache=cache):
         judged = scale.judge(captioner.backend, features, found, found)
         for example, hypotheses, values in zip(examples, found, judged, strict=True):
             named = {singular(word) for words in example.captions for word in words}
@@ -123,23 +121,21 @@ def figures(nouns: Sequence[Array], of_photos: Array, chosen: dict[float, Any]) 
 
 @reporting
 def main(given: Sequence[str] | None = None) -> None:
-    """Measure, print, and keep what is of test."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="folder of Flickr8k")
+    """Measure, print, and write the figures."""
+    parser = arguments(__doc__, split="test", seeded=False)
     parser.add_argument("models", nargs="+", choices=SHIPS, help="shipped models")
     parser.add_argument("--coco", type=Path, help="folder of COCO's photos")
-    parser.add_argument("--split", default="test", help="part of the data; the figures of test are kept")
     options = parser.parse_args(given)
     folders = {"flickr8k": options.data} | ({} if options.coco is None else {"coco": options.coco})
-    kept = read_object(KEPT, "figures") if KEPT.exists() else {}
+    everything: dict[str, Any] = {}
     for name in options.models:
-        captioner = Captioner.from_pretrained(name)
+        captioner = Captioner.from_pretrained(name, device=options.device)
         for data in (each for each in SHIPS[name].data if each in folders):
-            found = measured(captioner, read_dataset(folders[data]), options.split)
+            found = measured(captioner, read_dataset(folders[data]), options.split, cache=options.cache)
             print(f"{name}, {data}, {options.split}: {json.dumps(found, indent=1)}", flush=True)
-            if options.split == "test":
-                kept[f"{name}, {data}"] = found
-                write_text(KEPT, json.dumps(kept, indent=1) + "\n")
+            everything[f"{name}, {data}"] = found
+            if options.json is not None:
+                write_text(options.json, json.dumps(everything, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -15,11 +15,9 @@ evaluation mode, so only locations are random. Soft models can be examined too. 
 word, which they were not trained for.
 """
 
-import argparse
 import json
 import math
 import random
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +25,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
+from measure import arguments
+from stages import reporting
 from torch import Tensor
 
 from show_attend_tell.captioner import Captioner
@@ -47,7 +47,6 @@ from show_attend_tell.model.precision import promote
 from show_attend_tell.progress import Progress
 from show_attend_tell.training.data import batches
 from show_attend_tell.training.losses import Baseline, Coin, Draws, HardObjective, Loss, MovingBaseline, entropy
-from show_attend_tell.vision.feature_cache import default_cache
 from show_attend_tell.vision.sources import Annotations, cached
 
 SIZES = (1, 5, 50, 500, 5000)  # n of the log-mean-exp; a size is used if the samples make two groups of it
@@ -493,40 +492,28 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {name:<46} {row['paths']} paths, variance {row['relative']:.3f} of the first, {noise}"
 
 
+@reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Examine models, print what was found, and write it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="folder of captioned photos, as for sat train")
+    parser = arguments(__doc__, split="val", photos=200)
     parser.add_argument("models", nargs="+", help="models; the others are compared with the first")
-    parser.add_argument("--split", default="val", help="part of the data")
-    parser.add_argument("--photos", type=int, default=200, help="number of photos, drawn by the seed")
     parser.add_argument("--samples", type=int, default=100, help="number of sampled sequences of each caption")
     parser.add_argument("--draws", type=int, default=50, help="draws of each gradient estimator; 0 for none")
-    parser.add_argument("--seed", type=int, default=0, help="random seed")
-    parser.add_argument("--json", type=Path, help="file for all figures")
-    parser.add_argument("--cache", type=Path, default=None, help="folder of the feature cache")
-    parser.add_argument("--device", default="auto", help="device to compute on")
     options = parser.parse_args(given)
     settings = {name: getattr(options, name) for name in ("photos", "samples", "draws", "seed")}
-    try:
-        dataset = read_dataset(options.data)
-        captioners = [
-            Captioner.from_pretrained(model, device=options.device, backend="torch") for model in options.models
-        ]
-        if any(each.checkpoint.vocabulary != captioners[0].checkpoint.vocabulary for each in captioners):
-            raise SatError("nats a word of different vocabularies cannot be compared: examine each model by itself")
-        cache = options.cache or default_cache()
-        found = [examine(captioner, dataset, options.split, cache=cache, **settings) for captioner in captioners]
-        for each in found:
-            print("\n".join(lines(each)))
-        differences = {each["model"]: difference(found[0], each) for each in found[1:]}
-        for model, less in differences.items():
-            print(f"{model} minus {found[0]['model']}: {less['mean']:+.3f} ± {less['standard_error']:.3f} nats a word")
-        if options.json:
-            text = json.dumps({"models": found, "differences": differences}, ensure_ascii=False, indent=1) + "\n"
-            write_text(options.json, text)
-    except SatError as error:
-        sys.exit(f"hard_attention: {error}")
+    dataset = read_dataset(options.data)
+    captioners = [Captioner.from_pretrained(model, device=options.device, backend="torch") for model in options.models]
+    if any(each.checkpoint.vocabulary != captioners[0].checkpoint.vocabulary for each in captioners):
+        raise SatError("nats a word of different vocabularies cannot be compared: examine each model by itself")
+    found = [examine(captioner, dataset, options.split, cache=options.cache, **settings) for captioner in captioners]
+    for each in found:
+        print("\n".join(lines(each)))
+    differences = {each["model"]: difference(found[0], each) for each in found[1:]}
+    for model, less in differences.items():
+        print(f"{model} minus {found[0]['model']}: {less['mean']:+.3f} ± {less['standard_error']:.3f} nats a word")
+    if options.json:
+        text = json.dumps({"models": found, "differences": differences}, ensure_ascii=False, indent=1) + "\n"
+        write_text(options.json, text)
 
 
 if __name__ == "__main__":

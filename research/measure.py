@@ -19,14 +19,17 @@ from show_attend_tell.vision.feature_cache import default_cache
 Cell = Interval | str | None
 
 
-def arguments(description: str | None, *, split: str, photos: int | None = None) -> argparse.ArgumentParser:
+def arguments(
+    description: str | None, *, split: str, photos: int | None = None, seeded: bool = True
+) -> argparse.ArgumentParser:
     """A parser with the arguments that every such program has, to which a program adds its models and its own."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="folder of captioned photos, as for sat train")
     parser.add_argument("--split", default=split, help=f"part of the data: train, val or test; default: {split}")
     if photos is not None:
         parser.add_argument("--photos", type=int, default=photos, help=f"photos, drawn by the seed; default: {photos}")
-    parser.add_argument("--seed", type=int, default=0, help="random seed; default: 0")
+    if seeded:
+        parser.add_argument("--seed", type=int, default=0, help="random seed; default: 0")
     parser.add_argument("--json", type=writable, metavar="FILE", help="file for all figures")
     parser.add_argument("--cache", type=Path, default=default_cache(), help="folder of the feature cache")
     parser.add_argument("--device", default="auto", help="device to compute on")

@@ -11,9 +11,7 @@ photos count, and whether they are whitened.
 N training photos · D annotation size · k neighbors.
 """
 
-import argparse
 import math
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from measure import arguments
 from numpy.typing import NDArray
+from stages import reporting
 from torch import Tensor
 
 from show_attend_tell.backends.encoding import fastest_encode
@@ -35,7 +35,6 @@ from show_attend_tell.metrics.cider import ngrams
 from show_attend_tell.metrics.scores import Evaluation, bleu, check_scorers
 from show_attend_tell.progress import Progress
 from show_attend_tell.vision.encoder import Encoder, load_encoder
-from show_attend_tell.vision.feature_cache import default_cache
 from show_attend_tell.vision.sources import MeanAnnotations, cached
 
 NEIGHBORS = (1, 5, 10, 20, 40, 80)  # tried on validation photos
@@ -172,26 +171,19 @@ def mean_annotations(
     return torch.cat(parts).squeeze(1)
 
 
+@reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Caption a split, print its scores, and write them with the captions."""
-    parser = argparse.ArgumentParser(description="Score captions borrowed from similar training photos.")
-    parser.add_argument("data", type=Path, help="folder of data, as for sat train")
-    parser.add_argument("--split", default="test", help="part of the data, val or test")
+    parser = arguments("Score captions borrowed from similar training photos.", split="test", seeded=False)
     parser.add_argument("--encoder", default="vgg19", help="encoder, as for sat train")
     parser.add_argument("--resize", choices=["crop", "squash"], default="squash", help="shape of the encoder's square")
-    parser.add_argument("--json", metavar="FILE", help="file for the scores and the captions")
-    parser.add_argument("--cache", type=Path, default=None, help="folder of the feature cache")
-    parser.add_argument("--device", default="auto", help="device to compute on")
     options = parser.parse_args(given)
-    try:
-        dataset = read_dataset(options.data)
-        encoder = load_encoder(options.encoder, resize=options.resize).to(pick_device(options.device))
-        result = evaluate(dataset, encoder, options.split, cache=options.cache or default_cache())
-        chosen = result.settings["retrieval"]
-        how = f"each from {chosen['neighbors']} photos, {named(chosen['whitened'])}"
-        write_scores(options.json, result, f"retrieval on {dataset.name} {options.split}", how)
-    except SatError as error:
-        sys.exit(f"retrieval: {error}")
+    dataset = read_dataset(options.data)
+    encoder = load_encoder(options.encoder, resize=options.resize).to(pick_device(options.device))
+    result = evaluate(dataset, encoder, options.split, cache=options.cache)
+    chosen = result.settings["retrieval"]
+    how = f"each from {chosen['neighbors']} photos, {named(chosen['whitened'])}"
+    write_scores(options.json and str(options.json), result, f"retrieval on {dataset.name} {options.split}", how)
 
 
 if __name__ == "__main__":

@@ -21,12 +21,12 @@ Left out: the originals detect objects and their places by detectors with boxes,
 for these. Here a preposition is a word of the template, which the trigram model fits to its neighbors.
 """
 
-import argparse
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from measure import arguments
 from stages import reporting
 from torch import Tensor
 
@@ -41,7 +41,6 @@ from show_attend_tell.evaluation import score_split
 from show_attend_tell.metrics.scores import Evaluation, bleu, check_scorers
 from show_attend_tell.progress import Progress
 from show_attend_tell.vision.encoder import load_encoder
-from show_attend_tell.vision.feature_cache import default_cache
 from table1.detectors import FIRST, annotations_of, detected
 from table1.msr import Msr
 from table1.ngram_model import NgramModel
@@ -162,17 +161,14 @@ def evaluate(dataset: Dataset, model: Path, split: str, *, cache: Path, show: bo
 @reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Caption a split, print its scores, and write them with the captions."""
-    parser = argparse.ArgumentParser(description="Score captions of detected words in templates.")
-    parser.add_argument("data", type=Path, help="folder of data, as for sat train")
+    parser = arguments("Score captions of detected words in templates.", split="test", seeded=False)
     parser.add_argument("detectors", type=Path, help="folder that python -m table1.msr_training wrote")
-    parser.add_argument("--split", default="test", help="part of the data, val or test")
-    parser.add_argument("--json", metavar="FILE", help="file for the scores and the captions")
     options = parser.parse_args(given)
     dataset = read_dataset(options.data)
-    result = evaluate(dataset, options.detectors, options.split, cache=default_cache())
+    result = evaluate(dataset, options.detectors, options.split, cache=options.cache)
     chosen = result.settings["templates"]
     how = f"λ {chosen['weight']:g}, γ {chosen['length_penalty']:g}"
-    write_scores(options.json, result, f"templates on {dataset.name} {options.split}", how)
+    write_scores(options.json and str(options.json), result, f"templates on {dataset.name} {options.split}", how)
 
 
 if __name__ == "__main__":

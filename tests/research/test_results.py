@@ -101,7 +101,9 @@ def test_an_evaluation_is_kept_with_its_command(tmp_path: Path) -> None:
 def test_an_ablation_is_kept_with_its_command_and_becomes_a_table(tmp_path: Path) -> None:
     kept = results.read("flickr8k-soft", results.ABLATION)
     results.keep_analysis({key: value for key, value in kept.items() if key != "command"}, "again", tmp_path)
-    assert results.read("again", tmp_path) == kept and kept["command"].startswith("sat analyze ablation --model ")
+    assert results.read("again", tmp_path) == kept and kept["command"].startswith(
+        "python research/ablation.py flickr8k/ "
+    )
     noun = kept["at_word"]["noun"]["uniform"]
     rows = {line.split(" | ")[0]: line for line in tables.ablation("again", tmp_path).splitlines()}
     assert f"| {noun['mean']:.2f} [{noun['low']:.2f}, {noun['high']:.2f}] |" in rows["| α replaced by uniform α"]
@@ -114,7 +116,7 @@ def test_evidence_is_kept_with_its_command_and_becomes_a_table(tmp_path: Path) -
     controls = {"hidden": {"1 or more": {"alpha": figure}}, "shuffled": {"1 or more": {"lstm": figure}}}
     results.keep_analysis({**found, "maps": maps, **controls}, "m", tmp_path)
     assert results.read("m", tmp_path)["command"] == (
-        "sat analyze evidence d/ --model m --split val --mosaics 20 --attention-mode mean --seed 3"
+        "python research/evidence.py d/ m --split val --mosaics 20 --attention-mode mean --seed 3"
     )
     rows = dict(line.removeprefix("| ").split(" | ", 1) for line in tables.evidence(folder=tmp_path).splitlines())
     assert rows["nouns with 1 or more before, in mosaics"] == "m (20 of val) |"
