@@ -42,6 +42,7 @@ from show_attend_tell.model.interface import teacher_forcing
 from show_attend_tell.model.unroll import unroll
 from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.filters import word_filters
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.session import DecoderSession
 from show_attend_tell.training.losses import HardObjective, SoftObjective
@@ -209,7 +210,7 @@ def searches(captioner: Captioner, annotations: Tensor, rates: Rates, seconds: f
 
     def by_package(session: Session, at_once: int, config: GenerationConfig, ranked: bool) -> None:
         for part in annotations.split(at_once):
-            found = beam_search(session(part, config), config)
+            found = beam_search(session(part, config), config, word_filters(config))
             if ranked and reranker is not None:
                 rescored(backend, part, found, config, reranker)
 
@@ -227,7 +228,7 @@ def searches(captioner: Captioner, annotations: Tensor, rates: Rates, seconds: f
                 actions[f"{named}, {how}"] = partial(by_package, session, at_once, config, ranked)
         times = interleaved(actions, 7, seconds * share)
         roofline = sum(
-            search_roofline(rates, decoder, beam_search(optimized(photo, config), config)[0])
+            search_roofline(rates, decoder, beam_search(optimized(photo, config), config, word_filters(config))[0])
             for photo in annotations.split(1)
         )
         rows += [

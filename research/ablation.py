@@ -42,6 +42,7 @@ from show_attend_tell.metrics.comparison import differences
 from show_attend_tell.metrics.scores import Statistics, check_scorers, score
 from show_attend_tell.progress import Progress
 from show_attend_tell.search.beam import beam_search
+from show_attend_tell.search.filters import word_filters
 from show_attend_tell.search.hypotheses import Hypothesis, rank
 from show_attend_tell.training.losses import entropy
 from show_attend_tell.vision import efficientnet
@@ -209,7 +210,7 @@ def caption_photos(
                 mode = mode_for_search(control, of_photos, others, modes, **size)
             features = backend.features(subject.annotations[[subject.examples[row].name for row in rows]])
             session = backend.session(features, config, seeds=[each.seed for each in modes], mode=mode)
-            searched = beam_search(session, config)
+            searched = beam_search(session, config, word_filters(config))
             if reranker is not None:
                 searched = rescored(backend, features, searched, config, reranker)
             found += [rank(each, config.length_penalty, config.rerank_weight)[0] for each in searched]

@@ -32,7 +32,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.vision import efficientnet
 
 MODELS = (DEFAULT_MODEL, "everyday-hard")  # the soft and the hard model of `make demo`
-FORMAT = 1  # of models.json; the page of another format does not read it
+FORMAT = 2  # of models.json; the page of another format does not read it
 
 
 class Files:

@@ -14,6 +14,7 @@ from show_attend_tell.rerank import Reranker
 from show_attend_tell.rerank.confidence import Confidence
 from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.filters import word_filters
 from show_attend_tell.search.hypotheses import Hypothesis, diverse, force, rank
 from show_attend_tell.search.sampling import sample
 
@@ -76,14 +77,15 @@ def search_candidates(
 
     The arguments are those of `generate`. As many photos are searched together as the back end does fastest.
     """
-    size, found = backend.batch_size(config), []
+    size, filters, found = backend.batch_size(config), word_filters(config), []
     for start in range(0, len(features), size):
         part = slice(start, start + size)
         session = backend.session(features[part], config, seeds=seeds[part])
         if config.do_sample:
-            found += sample(session, config, [seed + 1 for seed in seeds[part]])  # apart from the locations' seeds
+            apart = [seed + 1 for seed in seeds[part]]  # from the locations' seeds
+            found += sample(session, config, apart, filters)
         else:
-            found += beam_search(session, config)
+            found += beam_search(session, config, filters)
     return found if reranker is None or config.do_sample else rescored(backend, features, found, config, reranker)
 
 

@@ -18,6 +18,7 @@ from show_attend_tell.model.attention import attention_mode_by_name
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.search import beam, sampling
 from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.filters import word_filters
 from show_attend_tell.search.hypotheses import Hypothesis, force
 from show_attend_tell.search.session import Numbers, SessionStep
 from show_attend_tell.settings import ATTENTION_MODES, AttentionModeName
@@ -59,7 +60,7 @@ def test_beams_find_what_the_reference_finds(name: str, mode: AttentionModeName)
         config = settings({**options, "attention_mode": mode})
         usual = attention_mode_by_name(mode, seeds=SEEDS, paths=config.beam_size, steps=config.max_length)
         expected = beam_search(decoder, annotations, mode=usual, **{"max_length": STEPS, **options})
-        alike(beam.beam_search(session_of(decoder, annotations, config), config), expected)
+        alike(beam.beam_search(session_of(decoder, annotations, config), config, word_filters(config)), expected)
         assert Vocabulary.UNKNOWN not in {word for found in expected for h in found for word in h.words}
 
 
@@ -70,7 +71,7 @@ def test_samples_are_those_of_the_reference(mode: AttentionModeName, options: di
     usual = attention_mode_by_name(mode, seeds=SEEDS, paths=5, steps=STEPS)
     expected = sample(decoder, annotations, seeds=SEEDS, captions=5, max_length=STEPS, mode=usual, **options)
     config = settings({"do_sample": True, "num_captions": 5, "attention_mode": mode, **options})
-    alike(sampling.sample(session_of(decoder, annotations, config), config, SEEDS), expected)
+    alike(sampling.sample(session_of(decoder, annotations, config), config, SEEDS, word_filters(config)), expected)
     assert len({tuple(h.words) for hypotheses in expected for h in hypotheses}) > len(SEEDS)
 
 
@@ -92,7 +93,7 @@ def test_no_caption_has_repetitions(beam_size: int) -> None:
     numbers = []
     for allowed in (True, False):
         config = settings({"beam_size": beam_size, "max_length": 15, "allow_repetitions": allowed})
-        found = beam.beam_search(session_of(decoder, photos, config), config)
+        found = beam.beam_search(session_of(decoder, photos, config), config, word_filters(config))
         numbers.append(sum(repeats([str(word) for word in h.words]) for each in found for h in each))
     assert numbers[0] > 0 and numbers[1] == 0
 
@@ -102,7 +103,7 @@ def test_a_vocabulary_smaller_than_the_beam(words: int, beam_size: int) -> None:
     decoder, photos = small_decoder(vocabulary_size=words), small_annotations(locations=LOCATIONS)
     config = settings({"beam_size": beam_size, "max_length": 4})
     expected = beam_search(decoder, photos, beam_size=beam_size, max_length=4)
-    alike(beam.beam_search(session_of(decoder, photos, config), config), expected)
+    alike(beam.beam_search(session_of(decoder, photos, config), config, word_filters(config)), expected)
 
 
 class Counted(OnnxSession):
@@ -126,7 +127,7 @@ def test_finished_paths_and_equal_histories_are_not_computed() -> None:
     config = settings({"beam_size": 12, "max_length": 20})
     photos = small_annotations(batch=7, locations=LOCATIONS)
     session = Counted(of(decoder), photos.numpy(), config, seeds=[])
-    found = beam.beam_search(session, config)
+    found = beam.beam_search(session, config, word_filters(config))
     rows = session.rows_of_steps
     assert rows[0] == (7, 1) and rows[-1][0] < 7
     assert max(histories for _, histories in rows) < config.beam_size
@@ -152,4 +153,4 @@ def test_weights_that_are_not_finite_are_refused() -> None:
     decoder, config = talkative(), settings({"beam_size": 2})
     torch.nn.init.constant_(decoder.output_bias, float("nan"))
     with pytest.raises(SatError, match="probabilities are not finite numbers"):
-        beam.beam_search(session_of(decoder, small_annotations(locations=LOCATIONS), config), config)
+        beam.beam_search(session_of(decoder, small_annotations(locations=LOCATIONS), config), config, [])

@@ -29,6 +29,7 @@ from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import DecoderOutput, teacher_forcing, word_log_probabilities
 from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.filters import word_filters
 
 L = 13
 CAPTION = [9, 8, 2, 21, 5, 0]
@@ -126,7 +127,7 @@ def test_the_session_of_onnx_runtime_has_the_output_layers(tmp_path: Path) -> No
     options, parameters, checkpoint = imported(tmp_path, n_layers_out=3, n_layers_init=2)
     annotations, config = annotations_of(options["ctx_dim"]), GenerationConfig(beam_size=4, max_length=6)
     decoder = OnnxDecoder(checkpoint.config, checkpoint.weights, L)  # type: ignore[arg-type]
-    found = beam_search(OnnxSession(decoder, annotations, config, seeds=[]), config)
+    found = beam_search(OnnxSession(decoder, annotations, config, seeds=[]), config, word_filters(config))
     for photo in range(2):
         best = found[photo][0]
         words = [*best.words, 0] if best.ended else best.words

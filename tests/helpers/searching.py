@@ -15,6 +15,7 @@ from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder
 from show_attend_tell.search import beam, sampling
 from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.filters import word_filters
 from show_attend_tell.search.hypotheses import Hypothesis
 
 MODELS: dict[str, dict[str, Any]] = {
@@ -45,7 +46,9 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """The reference: a beam search of PyTorch's session, which may repeat words unless the options say otherwise."""
     config = GenerationConfig(**{"beam_size": beam_size, "allow_repetitions": True, **options})
-    return beam.beam_search(TorchSession(decoder, annotations, paths=beam_size, mode=mode), config)
+    return beam.beam_search(
+        TorchSession(decoder, annotations, paths=beam_size, mode=mode), config, word_filters(config)
+    )
 
 
 def sample(
@@ -59,7 +62,8 @@ def sample(
 ) -> list[list[Hypothesis]]:
     """The reference: captions drawn by PyTorch's session."""
     config = GenerationConfig(**{"do_sample": True, "num_captions": captions, "allow_repetitions": True, **options})
-    return sampling.sample(TorchSession(decoder, annotations, paths=captions, mode=mode), config, seeds)
+    session = TorchSession(decoder, annotations, paths=captions, mode=mode)
+    return sampling.sample(session, config, seeds, word_filters(config))
 
 
 def same(found: list[Hypothesis], expected: list[Hypothesis], tolerance: float = 1e-5) -> None:

@@ -15,7 +15,7 @@ from show_attend_tell.data.photos import Preprocessing, Resize
 from show_attend_tell.rerank.ngrams import counted
 from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.search.hypotheses import NEVER
+from show_attend_tell.search.filters import Added, Filter, word_filters
 from show_attend_tell.search.session import Continuations, Numbers, Scores, SessionStep
 
 pytestmark = needs_node
@@ -25,7 +25,7 @@ pytestmark = needs_node
 def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
     """Runs a function of JavaScript that gets the modules and an input, which are JSON; gives what it returns."""
     folder = tmp_path_factory.mktemp("modules")
-    script = compiled(["pixels.ts", "search/beam.ts", "rerank/ngrams.ts"], folder)
+    script = compiled(["pixels.ts", "search/beam.ts", "search/filters.ts", "rerank/ngrams.ts"], folder)
 
     def ran(function: str, given: Any) -> Any:
         (folder / "given.json").write_text(json.dumps(given), encoding="utf-8")
@@ -84,11 +84,8 @@ class TableSession:
         self.last = words
         return SessionStep(np.arange(words.shape[1])[None])
 
-    def best(self, before: Scores, count: int, forbidden: list[int], banned: Numbers | None) -> Continuations:
-        scores = before[..., None] + self.table[self.before, self.last]
-        scores[..., forbidden] = NEVER
-        if banned is not None:
-            np.put_along_axis(scores, banned, NEVER, axis=2)
+    def best(self, before: Scores, count: int, ids: Numbers, weights: Scores) -> Continuations:
+        scores = Added(ids, weights).onto(before[..., None] + self.table[self.before, self.last])
         order = np.argsort(-scores.reshape(1, -1), kind="stable")[:, :count]
         found = np.take_along_axis(scores.reshape(1, -1), order, axis=1)
         return Continuations(found, order // self.vocabulary_size, order % self.vocabulary_size)
@@ -97,7 +94,7 @@ class TableSession:
         self.before = np.take_along_axis(self.last, paths, axis=1)
 
 
-SEARCHED = """async ({ search }, { table, ways }) => {
+SEARCHED = """async ({ search, wordFilters }, { table, ways }) => {
     const found = [];
     for (const way of ways) {
         let before = [table[0][0].length], last;
@@ -108,9 +105,12 @@ SEARCHED = """async ({ search }, { table, ways }) => {
                 last = words;
                 return { rows: [...words.keys()], alpha: null, beta: null, locations: null };
             },
-            async best(scores, count, forbidden, banned) {
-                const all = scores.flatMap((score, path) => table[before[path]][last[path]].map((log, word) =>
-                    forbidden.includes(word) || banned?.[path].includes(word) ? -Infinity : score + log));
+            async best(scores, count, added) {
+                const all = scores.flatMap((score, path) => {
+                    const row = table[before[path]][last[path]].map((log) => score + log);
+                    added[path].ids.forEach((id, at) => { row[id] += added[path].weights[at]; });
+                    return row;
+                });
                 const order = (one, other) => (all[one] === all[other] ? 0 : all[other] - all[one]);
                 const best = [...all.keys()].sort(order).slice(0, count);
                 return { scores: best.map((at) => all[at]), paths: best.map((at) => Math.floor(at / size)),
@@ -118,31 +118,55 @@ SEARCHED = """async ({ search }, { table, ways }) => {
             },
             reorder(paths) { before = paths.map((path) => last[path]); },
         };
-        const [hypotheses] = await search(session, way);
-        found.push(hypotheses.map((one) => [one.words, one.logProbability, one.ended, one.wordLogProbabilities]));
+        const weights = (path) => (path.includes(5) ? [0, 0, -way.liked] : [way.liked, 1, 0]);
+        const likes = (path) => ({ ids: [5, 5, 4], weights: weights(path) });
+        const [hypotheses] = await search(session, way, [...wordFilters(way), ...(way.liked ? [likes] : [])]);
+        found.push(hypotheses.map((one) =>
+            [one.words, one.logProbability, one.ended, one.wordLogProbabilities, one.filterScore]));
     }
     return found;
 }"""
+
+
+def likes(much: float) -> Filter:
+    """The first use of a word is worth something, and another word after it costs something."""
+
+    def filtered(history: Numbers, photos: Numbers) -> tuple[Any, Any]:
+        used = (history == 5).any(-1, keepdims=True)
+        return [5, 5, 4], np.where(used, [0, 0, -much], [much, 1, 0])
+
+    return filtered
 
 
 def test_the_search_is_pythons(run: Callable[..., Any]) -> None:
     chance = np.random.default_rng(5)
     table = np.log(chance.dirichlet(np.full(7, 0.5), size=(8, 8)))
     ways = [
-        {"beam_size": beam_size, "max_length": length, "length_penalty": gamma, "allow_repetitions": repetitions}
-        for beam_size in (1, 2, 5, 40)
+        {
+            "beam_size": size,
+            "max_length": length,
+            "length_penalty": gamma,
+            "allow_repetitions": repetitions,
+            "liked": much,
+        }
+        for size in (1, 2, 5, 40)
         for length in (3, 9)
         for gamma in (0.0, 0.75)
         for repetitions in (False, True)
+        for much in (0, 2)
     ]
     found = run(SEARCHED, {"table": table.tolist(), "ways": ways})
     for way, hypotheses in zip(ways, found, strict=True):
-        (expected,) = beam_search(TableSession(table), GenerationConfig(**way))
+        much = way.pop("liked")
+        config = GenerationConfig(**way)
+        filters = [*word_filters(config), *([likes(much)] if much else [])]
+        (expected,) = beam_search(TableSession(table), config, filters)
         assert [one[0] for one in hypotheses] == [one.words for one in expected], way
         assert [one[1] for one in hypotheses] == pytest.approx([one.log_probability for one in expected]), way
         assert [one[2] for one in hypotheses] == [one.ended for one in expected], way
         for one, other in zip(hypotheses, expected, strict=True):
             assert one[3] == pytest.approx(list(other.word_log_probabilities)), way
+            assert one[4] == pytest.approx(other.filter_score), way
 
 
 def test_ngrams_are_counted_as_in_python(run: Callable[..., Any]) -> None:

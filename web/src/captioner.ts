@@ -10,6 +10,7 @@ import { VisualNgrams } from "./rerank/visual-ngrams.ts";
 import { Runtime, pickBuild } from "./runtime.ts";
 import { readArrays, type Arrays } from "./safetensors.ts";
 import { search, type GenerationConfig } from "./search/beam.ts";
+import { wordFilters } from "./search/filters.ts";
 import { ranked, type Backpointers } from "./search/hypotheses.ts";
 import { OnnxDecoder, OnnxSession, type Said } from "./search/onnx.ts";
 
@@ -178,7 +179,8 @@ export class Captioners {
   ): Promise<Caption> {
     const { grid } = model;
     const generation = { ...model.generation, ...(beamSize !== null && { beam_size: beamSize }) };
-    let [found, backpointers] = await search(await OnnxSession.start(decoder, annotations), generation);
+    const session = await OnnxSession.start(decoder, annotations);
+    let [found, backpointers] = await search(session, generation, wordFilters(generation));
     const features = { data: annotations.data as Float32Array, size: annotations.dims[2] };
     if (reranker) {
       const scored = reranker.addScores(features, found, generation.rare_word_exponent);

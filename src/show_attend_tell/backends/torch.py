@@ -38,7 +38,7 @@ from show_attend_tell.model.interface import Decoder, State, Step, at_step, init
 from show_attend_tell.model.precision import promote
 from show_attend_tell.model.registry import build
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.search.hypotheses import NEVER, Hypothesis
+from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.session import Continuations, DecoderSession, Numbers, Scores, SessionStep
 from show_attend_tell.settings import AttentionModeName
 from show_attend_tell.vision.encoder import Encode, Encoder, load_encoder
@@ -205,15 +205,12 @@ class TorchSession:
         self.state = self.taken.state.select(torch.from_numpy(paths).to(self.device))
 
     @torch.inference_mode()
-    def best(self, before: Scores, count: int, forbidden: list[int], banned: Numbers | None) -> Continuations:
+    def best(self, before: Scores, count: int, ids: Numbers, weights: Scores) -> Continuations:
         """As `DecoderSession.best`; the top candidates are taken on the device."""
         scores = self._log_probabilities()
-        for word in forbidden:
-            scores[..., word] = NEVER
-        if banned is not None:
-            scores.scatter_(-1, torch.from_numpy(banned).to(self.device), NEVER)
-        scores = (scores + torch.from_numpy(before).to(scores)[..., None]).flatten(1)
-        found, chosen = scores.topk(min(count, scores.shape[1]), dim=-1)
+        scores = scores + torch.from_numpy(before).to(scores)[..., None]
+        scores.scatter_add_(-1, torch.from_numpy(ids).to(self.device), torch.from_numpy(weights).to(scores))
+        found, chosen = scores.flatten(1).topk(min(count, scores[0].numel()), dim=-1)
         children = array(chosen)
         return Continuations(array(found), children // self.vocabulary_size, children % self.vocabulary_size)
 

@@ -4,28 +4,30 @@ B photos · B′ those that still have an unfinished path · P paths, the beam �
 N continuations · t words so far.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.search.hypotheses import NEVER, Backpointers, Hypothesis, rank, read_back, repeating
+from show_attend_tell.search.filters import NEVER, Filter, apply
+from show_attend_tell.search.hypotheses import Backpointers, Hypothesis, rank, read_back
 from show_attend_tell.search.session import DecoderSession, gather
 
 
-def beam_search(session: DecoderSession, config: GenerationConfig) -> list[list[Hypothesis]]:
+def beam_search(session: DecoderSession, config: GenerationConfig, filters: Sequence[Filter]) -> list[list[Hypothesis]]:
     """The ``beam_size`` best captions of each photo that a beam search finds, by `rank` without reranker.
 
     All photos of the session are searched at once. Scores are sums of log-probabilities, never renormalized over the
-    words allowed. A greedy search never begins with the end token, so that its caption is not empty; a wider beam has
-    other captions, and its empty one comes last. A finished path is frozen: it keeps its score, and its rank until
-    better paths push it out. The search ends when every path of every photo is finished, or after ``max_length`` words,
-    the end token counted. Without ``allow_repetitions`` no path has a word twice in a row, or the same three words in a
-    row twice. Finished paths and photos are not computed any more, unless the session `keeps_all`. Raises `SatError`
-    for a decoder whose probabilities are not finite numbers.
+    words allowed, and of what the filters add (`filters.word_filters`). A finished path is frozen: it keeps its score,
+    and its rank until better paths push it out. The search ends when every path of every photo is finished, or after
+    ``max_length`` words, the end token counted. Finished paths and photos are not computed any more, unless the session
+    `keeps_all`. Raises `SatError` for a decoder whose probabilities are not finite numbers.
     """
     beam = config.beam_size
     scores = np.full((session.photos, beam), NEVER)
     scores[:, 0] = 0.0  # all paths are equal at first: only one may have children
+    filtered = np.zeros_like(scores)  # what the filters added, as part of the scores
     finished = np.zeros((session.photos, beam), dtype=bool)
     photos = np.arange(session.photos)  # (B′,)
     live = np.tile(np.arange(session.paths), (session.photos, 1))  # (B′, P′)
@@ -37,9 +39,8 @@ def beam_search(session: DecoderSession, config: GenerationConfig) -> list[list[
         step = session.step(words)
         before, done = scores[photos], finished[photos]  # (B′, P)
         running = gather(np.where(done, NEVER, before), live)  # (B′, P′)
-        forbidden = [Vocabulary.UNKNOWN, *([Vocabulary.END] if beam == 1 and not backpointers else [])]
-        banned = repeating(history) if backpointers and not config.allow_repetitions else None
-        new = session.best(running, beam, forbidden, banned)
+        added = apply(filters, history, photos)
+        new = session.best(running, beam, *added)
         # a finished path has one child: itself, at no cost
         children = np.concatenate([np.where(done, before, NEVER), new.scores], axis=1)  # (B′, P + N)
         chosen = np.argsort(-children, axis=1, kind="stable")[:, :beam]
@@ -47,9 +48,10 @@ def beam_search(session: DecoderSession, config: GenerationConfig) -> list[list[
         path = np.where(frozen, np.minimum(chosen, live.shape[1] - 1), gather(new.paths, child))
         words = np.where(frozen, Vocabulary.END, gather(new.words, child))
         parents = np.where(frozen, chosen, gather(live, path))
-        backpointers.append(Backpointers(photos, words, parents, kept, gather(step.rows, path), *step[1:]))
+        more = gather(filtered[photos], parents) + np.where(frozen, 0.0, added.to(path, words))
+        backpointers.append(Backpointers(photos, words, parents, kept - more, gather(step.rows, path), *step[1:]))
         ended = words == Vocabulary.END
-        scores[photos], finished[photos] = kept, ended
+        scores[photos], filtered[photos], finished[photos] = kept, more, ended
 
         going = ~ended & (kept > NEVER)
         unfinished = going.sum(1)  # (B′,)
@@ -68,4 +70,5 @@ def beam_search(session: DecoderSession, config: GenerationConfig) -> list[list[
         history = np.concatenate([gather(history, path), words[..., None]], axis=-1)
         session.reorder(remaining, path)
 
-    return [rank(found, config.length_penalty) for found in read_back(backpointers, scores, finished)]
+    found = read_back(backpointers, scores - filtered, filtered, finished)
+    return [rank(each, config.length_penalty) for each in found]

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
+from show_attend_tell.search.filters import NEVER
 from show_attend_tell.search.session import DecoderSession, Numbers, Scores
 
-NEVER = float("-inf")
 DIVERSITY = 6.0  # what a caption's overlap with another costs, in standard deviations of the captions' scores
 
 
@@ -25,7 +25,7 @@ class Backpointers(NamedTuple):
     photos: Numbers  # which of the photos these are (B′,), in order
     words: Numbers  # the new word of each path (B′, P)
     parents: Numbers  # the path of the step before that each path continues (B′, P)
-    scores: Scores  # log p of each path so far (B′, P)
+    scores: Scores  # log p of each path so far (B′, P), the decoder's own
     rows: Numbers  # the history of each path, its row in the next three (B′, P)
     alpha: Any  # (B′, Q, L) or None; the session's own tensors or arrays, as the next two
     beta: Any  # (B′, Q) or None
@@ -43,6 +43,7 @@ class Hypothesis:
     log_probability: float  # Σ_t log p(y_t), the end token's included when it ended
     ended: bool  # False when the caption was truncated: max_length came before the end token
     trace: "Trace" = field(repr=False, compare=False)
+    filter_score: float = 0.0  # what `filters` added to log p of its words, where the search followed the sum
     rerank_score: float | None = None  # None until a reranker gives it
     evidence: Any = None  # ∂ log p(y_t) / ∂ e_ti (T, L), an array, in nats; None unless asked for
     word_confidence: Any = None  # of each word, 0 to 1 or NaN (T,); None until `rerank.confidence` gives it
@@ -100,9 +101,9 @@ class Trace(NamedTuple):
 
 
 def read_back(
-    backpointers: list[Backpointers], scores: Scores, finished: NDArray[np.bool_], *, least: int = 1
+    backpointers: list[Backpointers], scores: Scores, added: Scores, finished: NDArray[np.bool_], *, least: int = 1
 ) -> list[list[Hypothesis]]:
-    """The hypotheses of every photo, from each path's log p (B, P) and whether it ended (B, P).
+    """The hypotheses of every photo, from each path's log p, what filters added, and whether it ended, (B, P) each.
 
     A path of log p −∞ does not exist. Raises `SatError` for a photo with fewer than the ``least`` number of paths: then
     the decoder's probabilities are not finite numbers.
@@ -120,27 +121,16 @@ def read_back(
         taken[step.photos, :, time] = here
         path[step.photos] = step.parents[photo, here]
     lengths = (words != Vocabulary.END).sum(-1).tolist()  # a finished path repeats the end token
-    ids, at, log_p, ended = (cast(list[Any], part.tolist()) for part in (words, taken, scores, finished))
+    parts = (words, taken, scores, finished, added)
+    ids, at, log_p, ended, more = (cast(list[Any], part.tolist()) for part in parts)
     return [
         [
-            Hypothesis(ids[b][p][:T], log_p[b][p], ended[b][p], Trace(backpointers, b, at[b][p][:T]))
+            Hypothesis(ids[b][p][:T], log_p[b][p], ended[b][p], Trace(backpointers, b, at[b][p][:T]), more[b][p])
             for p, T in enumerate(lengths[b])
             if log_p[b][p] > NEVER
         ]
         for b in range(batch)
     ]
-
-
-def repeating(history: Numbers) -> Numbers:
-    """The words that would repeat what paths have, of their t ≥ 1 words (..., t): (..., max(1, t − 1)).
-
-    They are a path's last word, and each word that followed the path's last two words before. A caption that has none
-    of them at any step has no word twice in a row and no three words in a row twice (`metrics.scores.repeats`). The
-    last word fills up the rest.
-    """
-    last = history[..., -1:]
-    before = (history[..., :-2] == history[..., -2:-1]) & (history[..., 1:-1] == last)  # where the last two words are
-    return np.concatenate([last, np.where(before, history[..., 2:], last)], axis=-1)
 
 
 def force(session: DecoderSession, words: list[int]) -> Hypothesis:
@@ -153,7 +143,7 @@ def force(session: DecoderSession, words: list[int]) -> Hypothesis:
         backpointers.append(Backpointers(only[0], np.full_like(only, word), only, np.full((1, 1), log_p), *step))
         session.reorder(None, only)
         previous = word
-    ((found,),) = read_back(backpointers, np.full((1, 1), log_p), np.ones((1, 1), dtype=bool))
+    ((found,),) = read_back(backpointers, np.full((1, 1), log_p), np.zeros((1, 1)), np.ones((1, 1), dtype=bool))
     return found
 
 
@@ -170,9 +160,10 @@ def rank(hypotheses: list[Hypothesis], length_penalty: float, rerank_weight: flo
 
 
 def score(hypothesis: Hypothesis, length_penalty: float, rerank_weight: float) -> float:
-    """log p / C^γ + ω r: C words with the end token, γ the length penalty, ω the weight of the rerank score r."""
+    """(log p + f) / C^γ + ω r: f the filter score, C words with the end token, γ the length penalty, ω r's weight."""
     length = len(hypothesis.words) + hypothesis.ended
-    normalized: float = hypothesis.log_probability / max(1, length) ** length_penalty
+    total = hypothesis.log_probability + hypothesis.filter_score
+    normalized: float = total / max(1, length) ** length_penalty
     return normalized + rerank_weight * (hypothesis.rerank_score or 0.0)
 
 

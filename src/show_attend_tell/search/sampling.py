@@ -11,23 +11,25 @@ from numpy.typing import NDArray
 
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.search.hypotheses import NEVER, Backpointers, Hypothesis, read_back, repeating
+from show_attend_tell.search.filters import NEVER, Filter, apply
+from show_attend_tell.search.hypotheses import Backpointers, Hypothesis, read_back
 from show_attend_tell.search.session import DecoderSession, Numbers, Scores
 
 
-def sample(session: DecoderSession, config: GenerationConfig, seeds: Sequence[int]) -> list[list[Hypothesis]]:
+def sample(
+    session: DecoderSession, config: GenerationConfig, seeds: Sequence[int], filters: Sequence[Filter]
+) -> list[list[Hypothesis]]:
     """Captions drawn word by word from p(y_t), as many a photo as the session has paths, each photo by its own seed.
 
-    The end token is never drawn first. Without ``allow_repetitions`` no caption has a word twice in a row, or the same
-    three words in a row twice. ``temperature`` divides the logits, ``top_k`` keeps the k most probable words (0: all),
-    ``top_p`` the smallest set with that probability. `Hypothesis.log_probability` is the model's own, before these.
-    Raises `SatError` for a decoder whose probabilities are not finite numbers.
+    What the filters give is added to log p (`filters.word_filters`), ``temperature`` divides the sum, ``top_k`` keeps
+    the k most probable words (0: all), ``top_p`` the smallest set with that probability. `Hypothesis.log_probability`
+    is the model's own, before these. Raises `SatError` for a decoder whose probabilities are not finite numbers.
     """
     batch, captions = session.photos, session.paths
     photos, paths = np.arange(batch), np.tile(np.arange(captions), (batch, 1))
     words = np.full_like(paths, session.vocabulary_size)
     history = np.empty((batch, captions, 0), dtype=np.int64)  # the words of each path (B, P, t)
-    scores = np.zeros((batch, captions))
+    scores, filtered = np.zeros((batch, captions)), np.zeros((batch, captions))
     finished = np.zeros((batch, captions), dtype=bool)
     generators = [Uniforms(seed) for seed in seeds]
     backpointers: list[Backpointers] = []
@@ -35,12 +37,13 @@ def sample(session: DecoderSession, config: GenerationConfig, seeds: Sequence[in
     for _ in range(config.max_length):
         step = session.step(words)
         log_probabilities = session.log_probabilities()
-        banned = repeating(history) if backpointers and not config.allow_repetitions else None
-        weights = narrowed(log_probabilities, config, allow_end=bool(backpointers), banned=banned)
+        added = apply(filters, history, photos)
+        weights = narrowed(added.onto(log_probabilities), config)
         uniforms = np.stack([generator(captions) for generator in generators])
         words = np.where(finished, Vocabulary.END, drawn_words(weights, uniforms))
         picked = np.take_along_axis(log_probabilities, words[..., None], axis=-1)[..., 0]
         scores += np.where(finished, 0.0, picked)
+        filtered += np.where(finished, 0.0, added.to(paths, words))
         backpointers.append(Backpointers(photos, words, paths, scores.copy(), step.rows, *step[1:]))
         history = np.concatenate([history, words[..., None]], axis=-1)
         finished |= words == Vocabulary.END
@@ -48,7 +51,7 @@ def sample(session: DecoderSession, config: GenerationConfig, seeds: Sequence[in
             break
         session.reorder(None, paths)
 
-    return read_back(backpointers, scores, finished, least=captions)
+    return read_back(backpointers, scores, filtered, finished, least=captions)
 
 
 class Uniforms:
@@ -75,20 +78,10 @@ def drawn_words(weights: Scores, uniforms: Scores) -> Numbers:
     return words
 
 
-def narrowed(
-    log_probabilities: Scores, config: GenerationConfig, *, allow_end: bool = True, banned: Numbers | None = None
-) -> NDArray[Any]:
-    """The distribution to draw words from (..., K), after temperature, top_k and top_p in that order.
-
-    The unknown word and each path's ``banned`` words (..., ·) have no share in it.
-    """
+def narrowed(log_probabilities: Scores, config: GenerationConfig) -> NDArray[Any]:
+    """The distribution to draw words from (..., K), after temperature, top_k and top_p in that order."""
     with np.errstate(over="ignore"):  # what is too small divides to −∞
         logits = log_probabilities / np.asarray(max(config.temperature, 1e-30), dtype=log_probabilities.dtype)
-    logits[..., Vocabulary.UNKNOWN] = NEVER
-    if not allow_end:
-        logits[..., Vocabulary.END] = NEVER
-    if banned is not None:
-        np.put_along_axis(logits, banned, NEVER, axis=-1)
     if 0 < config.top_k < logits.shape[-1]:
         others = np.argpartition(-logits, config.top_k - 1, axis=-1)[..., config.top_k :]
         np.put_along_axis(logits, others, NEVER, axis=-1)

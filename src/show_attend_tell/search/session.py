@@ -28,7 +28,7 @@ class SessionStep(NamedTuple):
 class Continuations(NamedTuple):
     """The best continuations of each photo's paths, (B′, N) each, the best first."""
 
-    scores: Scores  # log p of the path and its next word
+    scores: Scores  # of the path and its next word: their log p, and what filters added
     paths: Numbers
     words: Numbers
 
@@ -45,11 +45,11 @@ class DecoderSession(Protocol):
         """Add the words (B′, P′) to the paths, and attend for the words after them."""
         ...
 
-    def best(self, before: Scores, count: int, forbidden: list[int], banned: Numbers | None) -> Continuations:
+    def best(self, before: Scores, count: int, ids: Numbers, weights: Scores) -> Continuations:
         """The ``count`` best continuations of each photo's paths, or all where there are fewer.
 
-        Gets log p of the paths (B′, P′), the words that no path may have next, and those that each path may not have
-        next (B′, P′, ·).
+        Gets the scores of the paths (B′, P′), and the ids of words (B′, P′, N) with the weights (B′, P′, N) that are
+        added to their log p, see `filters.Filter`.
         """
         ...
 

@@ -55,7 +55,7 @@ async function blindLogProbabilities(words: number[], session: DecoderSession): 
   let previous = session.vocabularySize;
   for (const word of words) {
     await session.step([previous]);
-    const all = await session.best([0], session.vocabularySize, [], null);
+    const all = await session.best([0], session.vocabularySize, [{ ids: [], weights: [] }]);
     found.push(all.scores[all.words.indexOf(word)]);
     session.reorder([0]);
     previous = word;

@@ -1,6 +1,6 @@
 /** The rerank score of captions by the n-grams that a photo's captions are expected to have: `rerank/` of Python. */
 
-import { UNKNOWN } from "../search/hypotheses.ts";
+import { UNKNOWN } from "../search/filters.ts";
 
 const LONGEST = 3; // words of an n-gram
 

@@ -2,7 +2,8 @@
 
 P paths, the beam size · P′ running paths · N continuations · t words so far. */
 
-import { END, NEVER, UNKNOWN, ranked, readBack, repeating, type Hypothesis, type Backpointers } from "./hypotheses.ts";
+import { END, NEVER, addedTo, apply, type Filter } from "./filters.ts";
+import { ranked, readBack, type Hypothesis, type Backpointers } from "./hypotheses.ts";
 import type { DecoderSession } from "./session.ts";
 
 /** How captions are made: what a model's `models.json` has of `GenerationConfig` of Python. */
@@ -18,16 +19,18 @@ export interface GenerationConfig {
 
 /** The best captions that a beam search finds, best first, and the backpointers, which hold their attention.
 
-Scores are sums of log-probabilities, never renormalized over the allowed words. A greedy search never begins with the
-end token. A finished path is frozen: it keeps its score, and its rank until better paths push it out. The search ends
-when every path is finished, or after `max_length` words, the end token counted. Without `allow_repetitions` no path
-has a word twice in a row, or the same three words in a row twice. */
+Scores are sums of log-probabilities, never renormalized over the allowed words, and of what the filters add. A finished
+path is frozen: it keeps its score, and its rank until better paths push it out. The search ends when every path is
+finished, or after `max_length` words, the end token counted. */
 export async function search(
-  session: DecoderSession, generation: Omit<GenerationConfig, "attention_mode" | "rerank_weight" | "rare_word_exponent">,
+  session: DecoderSession,
+  generation: Pick<GenerationConfig, "beam_size" | "max_length" | "length_penalty">,
+  filters: Filter[],
 ): Promise<[Hypothesis[], Backpointers[]]> {
   const { beam_size: beam, max_length: maxLength, length_penalty: lengthPenalty } = generation;
   let scores: number[] = Array(beam).fill(NEVER);
   scores[0] = 0; // all paths are equal at first: only one may have children
+  let filtered: number[] = Array(beam).fill(0); // what the filters added, as part of the scores
   let finished: boolean[] = Array(beam).fill(false);
   let live = [0]; // running paths (P′,)
   let words = [session.vocabularySize];
@@ -36,10 +39,9 @@ export async function search(
 
   for (let time = 0; time < maxLength; time++) {
     const step = await session.step(words);
-    const before = live.map((path) => (finished[path] ? NEVER : scores[path])); // log p (P′,)
-    const forbidden = beam === 1 && time === 0 ? [UNKNOWN, END] : [UNKNOWN];
-    const banned = time > 0 && !generation.allow_repetitions ? texts.map(repeating) : null;
-    const next = await session.best(before, beam, forbidden, banned);
+    const before = live.map((path) => (finished[path] ? NEVER : scores[path])); // (P′,)
+    const added = texts.map((text) => apply(filters, text));
+    const next = await session.best(before, beam, added);
     // a finished path has one child: itself, at no cost
     const children = [...scores.map((score, path) => (finished[path] ? score : NEVER)), ...next.scores]; // (P + N,)
     const chosen = largest(children, beam);
@@ -48,7 +50,10 @@ export async function search(
     const parents = chosen.map((child, at) => (frozen[at] ? child : live[path[at]]));
     words = chosen.map((child, at) => (frozen[at] ? END : next.words[child - beam]));
     scores = chosen.map((child) => children[child]);
-    backpointers.push({ ...step, words, parents, scores, rows: path.map((one) => step.rows[one]) });
+    filtered = parents.map((parent, at) =>
+      filtered[parent] + (frozen[at] ? 0 : addedTo(words[at], added[path[at]])));
+    const logProbabilities = scores.map((score, at) => score - filtered[at]);
+    backpointers.push({ ...step, words, parents, scores: logProbabilities, rows: path.map((one) => step.rows[one]) });
     finished = words.map((word) => word === END);
 
     live = scores.flatMap((score, at) => (!finished[at] && score > NEVER ? [at] : []));
@@ -58,7 +63,8 @@ export async function search(
     texts = kept.map((one, at) => [...texts[one], words[at]]);
     session.reorder(kept);
   }
-  return [ranked(readBack(backpointers, scores, finished), lengthPenalty), backpointers];
+  const found = readBack(backpointers, backpointers.at(-1)!.scores, filtered, finished);
+  return [ranked(found, lengthPenalty), backpointers];
 }
 
 /** Where the `count` largest values are, the largest first, the first of equal ones first. */

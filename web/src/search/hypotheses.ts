@@ -2,31 +2,33 @@
 
 P paths, the beam size · Q ≤ P rows of attention · L locations · T words, end token excluded. */
 
+import { END, NEVER } from "./filters.ts";
 import type { SessionStep } from "./session.ts";
-
-export const END = 0;
-export const UNKNOWN = 1;
-export const NEVER = -Infinity;
 
 /** What one step of a search keeps, to be read backwards from the end. */
 export interface Backpointers extends SessionStep {
   words: number[]; // the last word of each path (P,)
   parents: number[]; // the path of the step before that each path continues (P,)
-  scores: number[]; // log p of each path so far (P,)
+  scores: number[]; // log p of each path so far (P,), the decoder's own
 }
 
 /** One caption that a search found. */
 export interface Hypothesis {
   words: number[]; // T word ids, end token excluded
   logProbability: number; // Σ_t log p(y_t), the end token's included when it ended
+  filterScore: number; // what filters added to its words, where the search followed the sum
   ended: boolean; // false when the maximum length came before the end token
   wordLogProbabilities: number[]; // log p of each word given those before (T,)
   rows: number[]; // each word's row of α, β and location in its step of the backpointers (T,)
   rerankScore?: number; // r, from 0; given by a reranker
 }
 
-/** The hypotheses, from each path's log p (P,) and whether it ended (P,). A path of log p −∞ does not exist. */
-export function readBack(backpointers: Backpointers[], scores: number[], finished: boolean[]): Hypothesis[] {
+/** The hypotheses, from each path's log p, what filters added, and whether it ended, (P,) each.
+
+A path of log p −∞ does not exist. */
+export function readBack(
+  backpointers: Backpointers[], scores: number[], filtered: number[], finished: boolean[],
+): Hypothesis[] {
   if (!scores.some((score) => score > NEVER))
     throw new Error("the decoder's probabilities are not finite numbers: load the page again to get the models anew");
   return scores.flatMap((logProbability, last) => {
@@ -42,22 +44,17 @@ export function readBack(backpointers: Backpointers[], scores: number[], finishe
       path = step.parents[path];
     }
     const wordLogProbabilities = scoresSoFar.map((score, at) => score - (scoresSoFar[at - 1] ?? 0));
-    return [{ words, logProbability, wordLogProbabilities, ended: finished[last], rows }];
+    const [ended, filterScore] = [finished[last], filtered[last]];
+    return [{ words, logProbability, wordLogProbabilities, filterScore, ended, rows }];
   });
 }
 
-/** The words that would repeat a part of a path: its last word, and what followed its last two words before. */
-export function repeating(path: number[]): number[] {
-  const [before, last] = [path.at(-2), path.at(-1)!];
-  return [last, ...path.slice(2).filter((_, at) => path[at] === before && path[at + 1] === last)];
-}
-
-/** Order captions, the best first: by log p / length^γ + ω r.
+/** Order captions, the best first: by (log p + f) / length^γ + ω r, with the filter score f.
 
 Captions that ended come before those that did not, and an empty caption comes last. */
 export function ranked(hypotheses: Hypothesis[], lengthPenalty: number, rerankWeight = 0): Hypothesis[] {
-  const score = ({ words, ended, logProbability, rerankScore }: Hypothesis) =>
-    logProbability / Math.max(1, words.length + Number(ended)) ** lengthPenalty
+  const score = ({ words, ended, logProbability, filterScore, rerankScore }: Hypothesis) =>
+    (logProbability + filterScore) / Math.max(1, words.length + Number(ended)) ** lengthPenalty
     + rerankWeight * (rerankScore ?? 0);
   return [...hypotheses].sort((one, other) =>
     Number(other.words.length > 0) - Number(one.words.length > 0)

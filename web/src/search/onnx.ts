@@ -5,7 +5,7 @@ S = 4n + m, or 4n where the context does not feed the deep output. */
 
 import type { InferenceSession, Tensor } from "onnxruntime-web";
 import type { Runtime } from "../runtime.ts";
-import { NEVER } from "./hypotheses.ts";
+import type { Added } from "./filters.ts";
 import { distinct, type Continuations, type SessionStep, type DecoderSession } from "./session.ts";
 
 /** A trained decoder: the graphs that `web/models.py` wrote. */
@@ -120,17 +120,15 @@ export class OnnxSession implements DecoderSession {
     this.memory = taken(this.memory);
   }
 
-  async best(before: number[], count: number, forbidden: number[], banned: number[][] | null): Promise<Continuations> {
+  async best(before: number[], count: number, added: Added[]): Promise<Continuations> {
     const { runtime, graphs, vocabularySize } = this.decoder;
-    const added = new Float32Array(vocabularySize);
-    for (const word of forbidden) added[word] = NEVER;
-    const width = banned ? Math.max(...banned.map((words) => words.length)) : 0;
-    const filled = (banned ?? []).flatMap((words) => Array.from({ length: width }, (_, at) => words[at] ?? words[0]));
+    const width = Math.max(...added.map(({ ids }) => ids.length));
+    const filled = (rows: number[][]) => rows.flatMap((row) => Array.from({ length: width }, (_, at) => row[at] ?? 0));
     const { scores, chosen } = await graphs.best.run({
       deep: this.deep!,
       before: runtime.tensor(Float32Array.from(before), [1, before.length]),
-      added: runtime.tensor(added, [vocabularySize]),
-      banned: runtime.whole(filled, [1, before.length, width]),
+      ids: runtime.whole(filled(added.map(({ ids }) => ids)), [1, before.length, width]),
+      weights: runtime.tensor(Float32Array.from(filled(added.map(({ weights }) => weights))), [1, before.length, width]),
       count: runtime.whole([Math.min(count, before.length * vocabularySize)], [1]),
     });
     const numbers = wholes(chosen);

@@ -2,6 +2,8 @@
 
 P′ running paths · Q rows of attention · L locations · N continuations. */
 
+import type { Added } from "./filters.ts";
+
 /** The attention of one step. */
 export interface SessionStep {
   rows: number[]; // the row of each path in what follows (P′,)
@@ -14,7 +16,7 @@ export interface SessionStep {
 
 /** The best continuations of the paths, (N,) each, the best first. */
 export interface Continuations {
-  scores: number[]; // log p of the path and its next word
+  scores: number[]; // of the path and its next word: their log p, and what filters added
   paths: number[];
   words: number[];
 }
@@ -28,8 +30,8 @@ export interface DecoderSession {
 
   /** The `count` best continuations of the paths, or all where there are fewer.
 
-  Gets log p of the paths (P′,), the tokens that no path may have next, and the `banned` tokens of each path. */
-  best(before: number[], count: number, forbidden: number[], banned: number[][] | null): Promise<Continuations>;
+  Gets the scores of the paths (P′,), and what is added to log p of the words after each (P′,). */
+  best(before: number[], count: number, added: Added[]): Promise<Continuations>;
 
   /** Go on with these `paths` (P″,), in this order. */
   reorder(paths: number[]): void;

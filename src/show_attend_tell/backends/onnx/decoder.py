@@ -25,7 +25,6 @@ from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.config import LARGEST, DecoderConfig, misfit, window_side
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.search.hypotheses import NEVER
 from show_attend_tell.search.sampling import Uniforms
 from show_attend_tell.search.session import Continuations, Numbers, Scores, SessionStep, distinct, gather
 from show_attend_tell.settings import AttentionModeName
@@ -324,8 +323,8 @@ class OnnxDecoder:
     def best(self) -> Session:
         """The best words after paths.
 
-        In: the deep output (B, P, m), log p of the paths (B, P), a number that is added to each word's (K,), words that
-        paths may not say (B, P, ·), and how many are wanted (1,). Out: log p and index in P · K (B, N) each.
+        In: the deep output (B, P, m), the scores of the paths (B, P), ids of words and the weights that are added to
+        their log p, (B, P, N) each, and how many are wanted (1,). Out: score and index in P · K (B, count) each.
         """
         return Session(self._best_graph())
 
@@ -333,10 +332,8 @@ class OnnxDecoder:
         graph = Graph()
         scores = self._log_probabilities(graph)
         before = graph("Unsqueeze", graph.input("before", ["B", "P"]), graph.constant([-1]))
-        scores = graph.add(graph.add(scores, before), graph.input("added", [self.vocabulary_size]))
-        banned = graph.input("banned", ["B", "P", "R"], "int64")
-        never = graph("Expand", graph.constant(NEVER), graph("Shape", banned))
-        scores = graph("ScatterElements", scores, banned, never, axis=2)
+        ids, weights = graph.input("ids", ["B", "P", "N"], "int64"), graph.input("weights", ["B", "P", "N"])
+        scores = graph("ScatterElements", graph.add(scores, before), ids, weights, axis=2, reduction="add")
         flat = graph("Reshape", scores, graph.constant([0, -1]))
         found, chosen = graph("TopK", flat, graph.input("count", [1], "int64"), outputs=2, axis=-1)
         graph.output(found, "scores", 2)
@@ -456,17 +453,13 @@ class OnnxSession:
             histories, self.rows = distinct(paths, self.hidden.shape[1])
         self.hidden, self.memory = gather(self.hidden, histories), gather(self.memory, histories)
 
-    def best(self, before: Scores, count: int, forbidden: list[int], banned: Numbers | None) -> Continuations:
+    def best(self, before: Scores, count: int, ids: Numbers, weights: Scores) -> Continuations:
         """As `DecoderSession.best`."""
-        added = np.zeros(self.vocabulary_size, np.float32)
-        added[forbidden] = NEVER
-        if banned is None:
-            banned = np.empty((*before.shape, 0), dtype=np.int64)
         scores, chosen = self.decoder.best(
             deep=self.deep,
             before=before.astype(np.float32),
-            added=added,
-            banned=banned,
+            ids=ids,
+            weights=weights.astype(np.float32),
             count=np.array([min(count, before.shape[1] * self.vocabulary_size)]),
         )
         return Continuations(scores, chosen // self.vocabulary_size, chosen % self.vocabulary_size)

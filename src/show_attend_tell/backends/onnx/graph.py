@@ -238,6 +238,8 @@ def _node(operator: str, inputs: Sequence[str], outputs: Sequence[str], attribut
             given = _varint(2 << 3 | 5) + struct.pack("<f", value) + _number(20, 1)
         elif isinstance(value, int):
             given = _number(3, value) + _number(20, 2)
+        elif isinstance(value, str):
+            given = _field(4, value.encode()) + _number(20, 3)
         else:  # whole numbers
             given = b"".join(_number(8, each) for each in value) + _number(20, 7)
         content += _field(5, _field(1, name.encode()) + given)

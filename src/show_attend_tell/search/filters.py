@@ -1,0 +1,91 @@
+"""What a search adds to the log-probabilities of words: rules that forbid some, and weights that make them likelier.
+
+A filter is small: it names some words for each path, and the back end adds their weights to log p. The search follows
+the sum. `Hypothesis.filter_score` has what was added to a caption, and its `log_probability` stays the decoder's own.
+
+B′ photos that are still searched · P′ paths of each that are followed · t words so far · N words that are named.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.session import Numbers, Scores, gather
+
+NEVER = float("-inf")
+
+
+class Filter(Protocol):
+    """Anything that is called so, a function for example."""
+
+    def __call__(self, history: Numbers, photos: Numbers) -> tuple[Any, Any] | None:
+        """The ids of words, and what is added to their log p as the next word of a path, in nats; None for nothing.
+
+        Gets the words of each path (B′, P′, t), and which of the search's photos these are (B′,). Both results are
+        broadcast to (B′, P′, N). −∞ forbids a word, and 0 says nothing. A word may be named twice: its weights add up.
+        """
+        ...
+
+
+class Added(NamedTuple):
+    """What all filters add to log p of the next words."""
+
+    ids: Numbers  # (B′, P′, N)
+    weights: Scores  # (B′, P′, N)
+
+    def to(self, paths: Numbers, words: Numbers) -> Scores:
+        """What finite weights add to words that continue paths, (B′, P) each."""
+        weights = gather(self.weights, paths)
+        named = (gather(self.ids, paths) == words[..., None]) & (weights > NEVER)
+        found: Scores = np.where(named, weights, 0.0).sum(-1)
+        return found
+
+    def onto(self, log_probabilities: Scores) -> Scores:
+        """log p of every word (B′, P′, K) with what is added."""
+        total, (photos, paths) = log_probabilities.copy(), self.ids.shape[:2]
+        np.add.at(total, (np.arange(photos)[:, None, None], np.arange(paths)[:, None], self.ids), self.weights)
+        return total
+
+
+def apply(filters: Sequence[Filter], history: Numbers, photos: Numbers) -> Added:
+    """What the filters add, for the words of each path (B′, P′, t) of these photos (B′,)."""
+    found = [each for one in filters if (each := one(history, photos)) is not None]
+    parts = [np.broadcast_arrays(*each, np.empty((*history.shape[:2], 1)))[:2] for each in found]
+    if not parts:
+        return Added(np.empty((*history.shape[:2], 0), np.int64), np.empty((*history.shape[:2], 0)))
+    return Added(*(np.concatenate(part, axis=-1) for part in zip(*parts, strict=True)))
+
+
+def word_filters(config: GenerationConfig) -> list[Filter]:
+    """The filters of a search, by its configuration: a new one is added here."""
+    filters: list[Filter] = [no_unknown]
+    if config.do_sample or config.beam_size == 1:  # a wider beam has other captions, and its empty one comes last
+        filters.append(no_empty)
+    if not config.allow_repetitions:
+        filters.append(no_repetitions)
+    return filters
+
+
+def no_unknown(history: Numbers, photos: Numbers) -> tuple[Any, Any]:
+    """The unknown word is never said."""
+    return [Vocabulary.UNKNOWN], NEVER
+
+
+def no_empty(history: Numbers, photos: Numbers) -> tuple[Any, Any] | None:
+    """The end token is not the first word."""
+    return None if history.shape[-1] else ([Vocabulary.END], NEVER)
+
+
+def no_repetitions(history: Numbers, photos: Numbers) -> tuple[Any, Any] | None:
+    """No word twice in a row, and no three words in a row twice: the last word, and what followed the last two before.
+
+    Of t words it names max(1, t − 1): one at a place where the last two words are not repeated is the last word again.
+    """
+    if not history.shape[-1]:
+        return None
+    last = history[..., -1:]
+    before = (history[..., :-2] == history[..., -2:-1]) & (history[..., 1:-1] == last)  # where the last two words are
+    return np.concatenate([last, np.where(before, history[..., 2:], last)], axis=-1), NEVER

@@ -1,0 +1,127 @@
+"""What is added to the log-probabilities of words: the search follows it, and a caption's log p does not have it."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from decoders import small_annotations, small_decoder
+from documents import ROOT, blocks
+from searching import same, talkative
+
+from show_attend_tell.backends.torch import TorchBackend, TorchSession
+from show_attend_tell.generation import explain
+from show_attend_tell.model.attention import MeanAttention
+from show_attend_tell.search.beam import beam_search
+from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.filters import Added, Filter, apply, word_filters
+from show_attend_tell.search.hypotheses import Hypothesis, rank
+from show_attend_tell.search.sampling import sample
+from show_attend_tell.search.session import Numbers
+
+PAGE = (ROOT / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
+B, LOCATIONS = 3, 9
+
+
+class ForPhotos:
+    """The first use of some words is worth something, to each photo something else."""
+
+    ids = np.array([3, 4, 3])  # one is named twice
+    weights = np.array([[1.5, -0.7, 0.25], [-2.0, 3.0, 0.5], [0.0, 0.0, 0.0]])  # (B, N)
+
+    def __call__(self, history: Numbers, photos: Numbers) -> tuple[Any, Any]:
+        used = (history[..., None] == self.ids).any(2)  # (B′, P′, N)
+        return self.ids, np.where(used, 0.0, self.weights[photos][:, None])
+
+    def by_hand(self, photo: int, words: list[int]) -> float:
+        return sum(float(self.weights[photo][self.ids == word].sum()) for word in set(words))
+
+
+def searched(decoder: Any, annotations: Any, config: GenerationConfig, filters: list[Filter], how: str) -> Any:
+    backend = TorchBackend(decoder)
+    session = TorchSession(decoder, annotations, paths=config.paths, mode=MeanAttention())
+    if how == "onnx":
+        session = backend.session(annotations, config, seeds=[0] * len(annotations))  # type: ignore[assignment]
+    return beam_search(session, config, filters)
+
+
+@pytest.mark.parametrize("how", ["torch", "onnx"])
+@pytest.mark.parametrize("gamma", [0.0, 0.7])
+def test_a_wide_beam_orders_every_caption_by_the_sum_and_keeps_log_p(how: str, gamma: float) -> None:
+    decoder, annotations, value = small_decoder(vocabulary_size=5, spread=0.8), small_annotations(B), ForPhotos()
+    config = GenerationConfig(beam_size=1 + 3 + 9 + 27, max_length=3, length_penalty=gamma, allow_repetitions=True)
+    plain = searched(decoder, annotations, config, word_filters(config), how)
+    found = searched(decoder, annotations, config, [*word_filters(config), value], how)
+    for photo, (one, other) in enumerate(zip(found, plain, strict=True)):
+        same(sorted(one, key=lambda h: h.words), sorted(other, key=lambda h: h.words))  # each with the same log p
+        assert [h.filter_score for h in one] == pytest.approx([value.by_hand(photo, h.words) for h in one], abs=1e-5)
+        by_hand = [(h.log_probability + value.by_hand(photo, h.words)) / (len(h.words) + h.ended) ** gamma for h in one]
+        for ended in (True, False):
+            scores = [score for score, h in zip(by_hand, one, strict=True) if h.ended == ended and h.words]
+            assert scores == sorted(scores, reverse=True)
+        assert [h.words for h in rank(other, gamma)] == [h.words for h in other]
+    assert [h.words for h in found[0]] != [h.words for h in plain[0]] and found[2] == plain[2]
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_both_back_ends_follow_filters_and_log_p_is_that_of_teacher_forcing(beam_size: int) -> None:
+    """With photos that end at different times, and words that are forbidden and liked at once."""
+    decoder, annotations = talkative(), small_annotations(B, locations=LOCATIONS)
+    config = GenerationConfig(beam_size=beam_size, max_length=9)
+    filters: list[Filter] = [*word_filters(config), ForPhotos(), lambda history, photos: ([1, 2], 4.0)]
+    reference, found = (searched(decoder, annotations, config, filters, how) for how in ("torch", "onnx"))
+    backend = TorchBackend(decoder)
+    for photo, (one, other) in enumerate(zip(found, reference, strict=True)):
+        same(one, other, 1e-4)
+        assert [h.filter_score for h in one] == pytest.approx([h.filter_score for h in other])
+        for h in one:
+            assert 1 not in h.words
+            forced = explain(backend, annotations[[photo]], [*h.words, *[0] * h.ended], config, 0)
+            assert h.word_log_probabilities == pytest.approx(forced.word_log_probabilities, abs=1e-4)
+            assert h.log_probability == pytest.approx(forced.log_probability, abs=1e-4)
+
+
+def test_a_drawn_caption_has_the_filter_score_of_its_words() -> None:
+    decoder, annotations, value = talkative(), small_annotations(B), ForPhotos()
+    config = GenerationConfig(do_sample=True, num_captions=4, max_length=6)
+    session = TorchSession(decoder, annotations, paths=4, mode=MeanAttention())
+    found = sample(session, config, [1, 2, 3], [*word_filters(config), value])
+    scores = [[h.filter_score for h in each] for each in found]
+    assert scores == [[pytest.approx(value.by_hand(b, h.words)) for h in each] for b, each in enumerate(found)]
+    assert any(map(any, scores))
+
+
+def test_filters_add_up() -> None:
+    history = np.array([[[2, 3], [3, 3]]])
+    added = apply(
+        [lambda history, photos: ([1], -1.0), lambda history, photos: None, ForPhotos()], history, np.array([1])
+    )
+    assert added.ids.tolist() == [[[1, 3, 4, 3]] * 2] and added.weights.tolist() == [[[-1, 0, 3, 0]] * 2]
+    total = added.onto(np.zeros((1, 2, 5)))
+    np.testing.assert_array_equal(total, [[[0, -1, 0, 0, 3]] * 2])
+    assert added.to(np.array([[0, 1, 0]]), np.array([[1, 4, 2]])).tolist() == [[-1, 3, 0]]
+    nothing = apply([], history, np.array([0]))
+    assert isinstance(nothing, Added) and nothing.ids.shape == (1, 2, 0)
+
+
+def test_the_documentation_s_filter() -> None:
+    """As the page has it: a second use of a word costs something, in both back ends."""
+    decoder, features = talkative(), small_annotations(B, locations=LOCATIONS)
+    with torch.no_grad():
+        decoder.output_bias[5] += 4  # it would be said again and again
+    (code,) = (block for block in blocks(PAGE, "python") if "word_filters" in block)
+
+    def found(backend: TorchBackend) -> list[list[Hypothesis]]:
+        config = GenerationConfig(beam_size=3, max_length=8)
+        given = {"backend": backend, "features": features, "config": config, "ids": [5], "seeds": [0] * B}
+        plain = beam_search(backend.session(features, config, seeds=[0] * B), config, word_filters(config))
+        assert max(h.words.count(5) for each in plain for h in each) > 1
+        exec(code, given)
+        result: list[list[Hypothesis]] = given["found"]  # type: ignore[assignment]
+        assert all(h.filter_score == -2 * max(0, h.words.count(5) - 1) for each in result for h in each)
+        return result
+
+    reference = TorchBackend(decoder)
+    reference.reference = True
+    for one, other in zip(found(TorchBackend(decoder)), found(reference), strict=True):
+        same(one, other, 1e-4)
