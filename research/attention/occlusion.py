@@ -74,7 +74,7 @@ def hidden_in_photo(
 ) -> Iterable[Tensor]:
     """Annotations of a photo's pixels (3, S, S) with masked locations (U, L) in the encoder's mean color, in parts.
 
-    A location's cell is hidden where the location looks, by the ``offset`` of `efficientnet.offset`.
+    A location's cell is hidden where the location looks, by the ``offset`` of `registry.offset`.
     """
     rows, columns = (
         ((torch.arange(side, device=masks.device) + 0.5) * cells / side - by).floor().long().clamp(0, cells - 1)

@@ -28,7 +28,7 @@ from show_attend_tell.progress import Progress
 from show_attend_tell.rerank.confidence import Confidence
 from show_attend_tell.rerank.ngrams import VisualNgrams
 from show_attend_tell.search.hypotheses import Hypothesis
-from show_attend_tell.vision import efficientnet
+from show_attend_tell.vision import registry
 
 if TYPE_CHECKING:
     import torch
@@ -242,7 +242,7 @@ class Captioner:
     @property
     def offset(self) -> tuple[float, float]:
         """How far below and to the right of its cell's middle a location looks, in cells."""
-        return efficientnet.offset(self.checkpoint.encoder.name)
+        return registry.offset(self.checkpoint.encoder.name)
 
     def check_attention(self) -> None:
         """Raise `SatError` for a model without attention, or with uniform α."""

@@ -15,10 +15,11 @@ from show_attend_tell.backends.onnx import encoder as onnx
 from show_attend_tell.checkpoint.packing import as_array, as_tensors, pack, unpack
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.errors import SatError
-from show_attend_tell.vision.backbones import VGG19, Backbone, SmallEncoder
+from show_attend_tell.vision.backbones import Backbone, ConvolutionalNetwork, SmallEncoder
 from show_attend_tell.vision.blocks import cut
 from show_attend_tell.vision.encoder import Encoder, load_encoder
 from show_attend_tell.vision.sources import TunedAnnotations, joined
+from show_attend_tell.vision.vgg import VGG19
 
 
 def made(body: nn.Module, name: str, size: int, annotation_size: int, locations: int) -> Encoder:
@@ -28,7 +29,7 @@ def made(body: nn.Module, name: str, size: int, annotation_size: int, locations:
 
 def vgg19() -> Encoder:
     torch.manual_seed(0)
-    return made(VGG19(), "vgg19", 32, 512, 2)
+    return made(ConvolutionalNetwork(VGG19.blocks), "vgg19", 32, 512, 2)
 
 
 def small() -> Encoder:

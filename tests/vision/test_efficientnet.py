@@ -22,14 +22,14 @@ from show_attend_tell.backends.onnx import encoder as onnx
 from show_attend_tell.checkpoint.packing import as_array, as_tensors, pack, unpack, weights_digest
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.errors import SatError
-from show_attend_tell.vision import efficientnet
-from show_attend_tell.vision.backbones import EfficientNetLite2
+from show_attend_tell.vision.backbones import ConvolutionalNetwork
+from show_attend_tell.vision.efficientnet import EFFICIENTNET_LITE2
 from show_attend_tell.vision.encoder import load_encoder
 
 
 def test_a_location_looks_below_and_to_the_right_of_its_cell() -> None:
     """Where a patch of the photo is hidden, the annotations that change lie above it and to its left."""
-    encoder, chance = onnx.load_encoder(efficientnet.NAME, resize="squash"), np.random.default_rng(0)
+    encoder, chance = onnx.load_encoder(EFFICIENTNET_LITE2.name, resize="squash"), np.random.default_rng(0)
     photo = Image.fromarray(chance.integers(0, 256, (14, 14, 3), np.uint8)).resize((448, 448), Image.Resampling.BICUBIC)
     upright = encoder.preprocessing.pixels(photo)
     found = []
@@ -41,7 +41,7 @@ def test_a_location_looks_below_and_to_the_right_of_its_cell() -> None:
         share = np.square(np.stack(changed) - seen).sum(-1)
         share /= share.sum((1, 2), keepdims=True)
         found += [*(places - np.stack([share.sum(2) @ np.arange(14), share.sum(1) @ np.arange(14)], axis=1))]
-    np.testing.assert_allclose(np.mean(found, axis=0), efficientnet.OFFSET, atol=0.15)
+    np.testing.assert_allclose(np.mean(found, axis=0), EFFICIENTNET_LITE2.offset, atol=0.15)
 
 
 STRIDES = {1: 2, 4: 2, 7: 2, 15: 2}  # of the first blocks of the stages that halve the map
@@ -88,7 +88,7 @@ def as_published(state: dict[str, Tensor], pixels: Tensor) -> Tensor:
 
 
 def test_the_folded_network_is_the_published_one(state: dict[str, Tensor], folded: dict[str, Tensor]) -> None:
-    body = EfficientNetLite2().eval()
+    body = ConvolutionalNetwork(EFFICIENTNET_LITE2.blocks).eval()
     body.load_state_dict(folded)
     pixels = noise(2, 96)
     with torch.no_grad():
@@ -100,7 +100,8 @@ def test_the_folded_network_is_the_published_one(state: dict[str, Tensor], folde
 
 def test_both_back_ends_are_equal(folded: dict[str, Tensor]) -> None:
     encoder = lite_encoder(folded)
-    light = onnx.OnnxEfficientNet(arrays(folded), encoder.preprocessing)
+    name, blocks = EFFICIENTNET_LITE2.name, EFFICIENTNET_LITE2.blocks
+    light = onnx.OnnxEncoder(name, blocks, arrays(folded), encoder.preprocessing)
     assert light.digest == encoder.digest == weights_digest(arrays(folded))
     assert light.grid == encoder.grid and light.annotation_size == encoder.annotation_size
     pixels = noise(3, 64)
@@ -175,8 +176,8 @@ def test_the_installed_weights_are_folded_and_rounded(
 
 
 def test_the_shipped_weights_are_in_few_bits() -> None:
-    card = (efficientnet.SHIPPED.parent / "README.md").read_text(encoding="utf-8")
-    encoder = load_encoder(efficientnet.NAME, resize="squash")
-    assert encoder.digest == onnx.load_encoder(efficientnet.NAME, resize="squash").digest
+    card = (EFFICIENTNET_LITE2.weights.parent / "README.md").read_text(encoding="utf-8")
+    encoder = load_encoder(EFFICIENTNET_LITE2.name, resize="squash")
+    assert encoder.digest == onnx.load_encoder(EFFICIENTNET_LITE2.name, resize="squash").digest
     assert f"`{encoder.digest}`" in card
-    assert efficientnet.SHIPPED.stat().st_size < 5.4e6
+    assert EFFICIENTNET_LITE2.weights.stat().st_size < 5.4e6

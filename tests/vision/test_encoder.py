@@ -21,9 +21,9 @@ from show_attend_tell.checkpoint.packing import as_tensors, pack, unpack
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
-from show_attend_tell.vision import vgg as vgg_module
-from show_attend_tell.vision.backbones import VGG19, Backbone
+from show_attend_tell.vision.backbones import Backbone
 from show_attend_tell.vision.encoder import Encoder, load_encoder, weights_digest
+from show_attend_tell.vision.vgg import VGG19
 
 CONVOLUTIONS = (0, 2, 5, 7, 10, 12, 14, 16, 19, 21, 23, 25, 28, 30, 32, 34)
 POOLED_AFTER = (2, 7, 16, 25)
@@ -36,7 +36,7 @@ def vgg() -> Encoder:
 
 @pytest.fixture(scope="module")
 def shipped() -> dict[str, NDArray[Any]]:
-    return safetensors.numpy.load_file(vgg_module.SHIPPED)
+    return safetensors.numpy.load_file(VGG19.weights)
 
 
 def tiny(body: nn.Module, **options: Any) -> Encoder:
@@ -50,8 +50,7 @@ def tiny(body: nn.Module, **options: Any) -> Encoder:
 def test_vgg19_is_the_network_of_the_paper(vgg: Encoder, shipped: dict[str, NDArray[Any]]) -> None:
     weights = as_tensors(unpack(shipped))
     names = {f"features.{i}.{kind}" for i in CONVOLUTIONS for kind in ("weight", "bias")}
-    assert names == weights.keys() == VGG19().state_dict().keys()
-    assert len(VGG19().features) == 36  # the last is index 35, the ReLU of conv5_4
+    assert names == weights.keys() == vgg.body.state_dict().keys()
     expected = noise(1, 224)
     for i in CONVOLUTIONS:
         expected = functional.conv2d(
@@ -72,7 +71,7 @@ def test_the_shipped_file_is_packed_weights(vgg: Encoder, shipped: dict[str, NDA
     again = pack(unpack(shipped))
     assert again.keys() == shipped.keys() and all(np.array_equal(again[name], shipped[name]) for name in again)
     assert vgg.digest == weights_digest(as_tensors(unpack(shipped)))
-    assert vgg.digest in (vgg_module.SHIPPED.parent / "README.md").read_text()
+    assert vgg.digest in (VGG19.weights.parent / "README.md").read_text()
 
 
 def test_plain_file_and_published_file_give_the_same_encoder(

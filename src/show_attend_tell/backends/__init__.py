@@ -15,13 +15,12 @@ from show_attend_tell.devices import needs_torch
 from show_attend_tell.errors import InvalidValue, MissingPackage
 from show_attend_tell.messages import install_command
 from show_attend_tell.model.config import DecoderConfig
-from show_attend_tell.vision import efficientnet
+from show_attend_tell.vision.registry import ENCODERS
 
 if TYPE_CHECKING:
     import torch
 
 BackendName = Literal["torch", "onnx"]
-ONNX_ENCODERS = ("vgg19", efficientnet.NAME)
 GPU_FILES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")  # of NVIDIA's driver, of WSL's, of AMD's
 
 
@@ -61,7 +60,7 @@ def pick_backend(name: str, checkpoint: Checkpoint, device: object = "auto") -> 
     there = find_spec("torch") is not None
     if name == "torch" and not there:
         raise MissingPackage("backend 'torch': PyTorch is not installed", remedy=install_command("torch"))
-    attention, encoder = isinstance(checkpoint.config, DecoderConfig), checkpoint.encoder.name in ONNX_ENCODERS
+    attention, encoder = isinstance(checkpoint.config, DecoderConfig), checkpoint.encoder.name in ENCODERS
     if name == "torch" or (name == "auto" and there and not (attention and encoder and on_processor(device))):
         return "torch"
     if not attention:

@@ -6,24 +6,26 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from show_attend_tell.backends.onnx.encoder import OnnxEfficientNet
+from show_attend_tell.backends.onnx.encoder import OnnxEncoder
 from show_attend_tell.checkpoint.packing import as_array
-from show_attend_tell.vision.backbones import EfficientNetLite2
+from show_attend_tell.vision.backbones import ConvolutionalNetwork
 from show_attend_tell.vision.encoder import Encode, Encoder
+from show_attend_tell.vision.network import convolutions
 
 
 def fastest_encode(encoder: Encoder) -> Encode:
     """`Encoder.annotate`, or the same computed by ONNX Runtime where this is faster.
 
     Pixels (B, 3, S, S) → annotations (B, L, D) in float32, on the encoder's device. PyTorch's depthwise convolutions
-    are slow on a CPU. So ONNX Runtime runs a frozen EfficientNet-Lite2 there, or its first blocks; its annotations
-    agree to about 1e-5. It uses the device and the weights that the encoder has now.
+    are slow on a CPU. So ONNX Runtime runs a frozen encoder with such convolutions there, or its first blocks; its
+    annotations agree to about 1e-5. It uses the device and the weights that the encoder has now.
     """
     body, on_cpu = encoder.body, next(encoder.parameters()).device.type == "cpu"
-    if not (isinstance(body, EfficientNetLite2) and encoder.frozen and on_cpu and encoder.precision == "float32"):
+    depthwise = isinstance(body, ConvolutionalNetwork) and any(each.groups > 1 for each in convolutions(body.blocks))
+    if not (depthwise and encoder.frozen and on_cpu and encoder.precision == "float32"):
         return encoder.annotate
     weights = {name: as_array(tensor) for name, tensor in body.state_dict().items()}
-    network = OnnxEfficientNet(weights, encoder.preprocessing, body.blocks)
+    network = OnnxEncoder(encoder.name, body.blocks, weights, encoder.preprocessing)
 
     def encode(pixels: Tensor | NDArray[Any]) -> Tensor:
         encoder.check(pixels)

@@ -26,7 +26,7 @@ from show_attend_tell.show.pictures.figure import FigureData
 from show_attend_tell.training.loop import Epoch, Trainer
 from show_attend_tell.training.ranks import log
 from show_attend_tell.training.selection import default_attention_mode
-from show_attend_tell.vision import efficientnet
+from show_attend_tell.vision import registry
 from show_attend_tell.vision.encoder import Encoder
 
 # What an epoch's message says of its captions of val, see `Trainer.validate`.
@@ -162,7 +162,7 @@ class TensorBoard:
                 attention=as_array(best.alpha).reshape(-1, *self.encoder.grid),
                 gate=as_array(best.beta),
                 visible_box=self.encoder.preprocessing.seen(*image.size),
-                offset=efficientnet.offset(self.encoder.name),
+                offset=registry.offset(self.encoder.name),
             )
             picture = np.array(strip([figure]))
             self.writer.add_image(example.name, picture, epoch.number, dataformats="HWC")

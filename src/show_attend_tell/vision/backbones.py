@@ -1,4 +1,4 @@
-"""The networks that an encoder may hold: VGG-19, EfficientNet-Lite2, a small one, and those of `transformers`.
+"""The networks that an encoder may hold: those that are known as data, a small one, and those of `transformers`.
 
 Letters in shapes: B batch, H × W pixels, L = rows · columns locations, D annotation size.
 """
@@ -6,7 +6,7 @@ Letters in shapes: B batch, H × W pixels, L = rows · columns locations, D anno
 import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError
@@ -18,11 +18,9 @@ from show_attend_tell.data.photos import IMAGENET_MEAN, IMAGENET_STD, Preprocess
 from show_attend_tell.errors import MissingPackage, SatError
 from show_attend_tell.files import hub_id
 from show_attend_tell.messages import install_command
-from show_attend_tell.vision import efficientnet, vgg
-from show_attend_tell.vision.weights import Weights
+from show_attend_tell.vision.network import Block, Convolution, Network, Precision, Weights, convolutions, reach
+from show_attend_tell.vision.registry import ENCODERS
 
-Precision = Literal["bfloat16", "float32"]
-BUILT_IN = ("vgg19", efficientnet.NAME, "small")  # encoders that need no transformers
 TORCHVISION_VGG19 = "https://download.pytorch.org/models/vgg19-dcbb9e9d.pth"
 
 
@@ -37,36 +35,60 @@ class Backbone(NamedTuple):
     fixed_precision: Precision | None = None  # what `Encoder.annotate` always computes in; None: what is fastest
 
 
-# VGG-19
+# Networks that are known as data
 
 
-class VGG19(nn.Module):
-    """The sixteen convolutions of VGG-19 up to conv5_4 and its ReLU: (B, 3, H, W) → (B, 512, H / 16, W / 16).
+class ConvolutionalNetwork(nn.Module):
+    """The network of some blocks: (B, C, H, W) → (B, D, rows, columns). The weights have the convolutions' names."""
 
-    Each convolution bears torchvision's name, `features.N`. The last pooling and the classifier are left out:
-    the paper's annotations are the map "before max pooling" (section 4.3). Simonyan and Zisserman 2014,
-    configuration E.
-    """
-
-    def __init__(self) -> None:
+    def __init__(self, blocks: Sequence[Block]) -> None:
         super().__init__()
-        layers: list[nn.Module] = []
-        before = 3
-        for channels in vgg.LAYERS:
-            if isinstance(channels, int):
-                layers += [nn.Conv2d(before, channels, 3, padding=1), nn.ReLU(inplace=True)]
-                before = channels
-            else:
-                layers.append(nn.MaxPool2d(2))
-        self.features = nn.Sequential(*layers)
+        self.blocks = blocks
+        for each in convolutions(blocks):
+            self._add(each.name, nn.Conv2d(each.inputs, each.outputs, each.kernel, each.stride, groups=each.groups))
+
+    def _add(self, name: str, layer: nn.Module) -> None:
+        """Add a layer under a name that may have points, as torchvision's names have."""
+        *path, last = name.split(".")
+        owner: nn.Module = self
+        for part in path:
+            if part not in owner._modules:
+                owner.add_module(part, nn.Module())
+            owner = owner.get_submodule(part)
+        owner.add_module(last, layer)
+
+    def part(self, blocks: Sequence[Block]) -> "ConvolutionalNetwork":
+        """A network of some of the blocks, one after the other, that shares their weights."""
+        part = type(self)(())
+        part.blocks = blocks
+        for each in convolutions(blocks):
+            part._add(each.name, self.get_submodule(each.name))
+        return part
 
     def forward(self, pixels: Tensor) -> Tensor:
-        return self.features(pixels)  # type: ignore[no-any-return]
+        value = pixels
+        for block in self.blocks:
+            read = value
+            for each in block.convolutions:
+                weight: Tensor = self.get_parameter(f"{each.name}.weight")
+                before, after = each.padding
+                if before != after:  # zeros before the kernel do the same as fewer before the map, without a copy of it
+                    weight = functional.pad(weight, (after - before, 0, after - before, 0))
+                value = functional.conv2d(
+                    value, weight, self.get_parameter(f"{each.name}.bias"), each.stride, after, groups=each.groups
+                )
+                if each.activation:
+                    value = {"relu": functional.relu, "relu6": functional.relu6}[each.activation](value, inplace=True)
+            if block.adds_input:
+                value = value + read
+            if block.pools:
+                value = functional.max_pool2d(value, 2)
+        return value
 
 
-def vgg19(weights: Weights, resize: Resize) -> Backbone:
-    """VGG-19 with the shipped weights, torchvision's or those of a file, as `encoder.load_encoder` has it."""
-    if weights == "torchvision":
+def network_backbone(network: Network, weights: Weights, resize: Resize) -> Backbone:
+    """A network with its shipped weights, torchvision's, or those of a file, as `encoder.load_encoder` has it."""
+    if weights == "torchvision" and network.name == "vgg19":
         try:
             state = torch.hub.load_state_dict_from_url(
                 TORCHVISION_VGG19, map_location="cpu", check_hash=True, weights_only=True
@@ -75,97 +97,50 @@ def vgg19(weights: Weights, resize: Resize) -> Backbone:
             reason, remedy = f"could not be downloaded ({error})", "try again, or give a local file"
             raise SatError(reason, subject=TORCHVISION_VGG19, remedy=remedy) from None
         weights = {name: as_array(tensor) for name, tensor in state.items()}
-    body = VGG19()
-    body.load_state_dict(as_tensors(vgg.read(weights)))
-    preprocessing = Preprocessing(resize=resize)
-    locations = preprocessing.size // 16
-    return Backbone(body, "vgg19", 512, (locations, locations), preprocessing)
-
-
-# EfficientNet-Lite2
-
-
-class EfficientNetLite2(nn.Module):
-    """EfficientNet-Lite2 up to the head: (B, 3, H, W) → (B, 1280, H / 32, W / 32).
-
-    H and W are multiples of 32. Each convolution bears its name in ``blocks``.
-    """
-
-    def __init__(self, blocks: Sequence[efficientnet.Block] = efficientnet.BLOCKS) -> None:
-        super().__init__()
-        self.blocks = blocks
-        for block in blocks:
-            for each in block.convolutions:
-                layer = nn.Conv2d(each.inputs, each.outputs, each.kernel, each.stride, groups=each.groups)
-                self.add_module(each.name, layer)
-
-    def part(self, blocks: Sequence[efficientnet.Block]) -> "EfficientNetLite2":
-        """A network of some of the blocks, one after the other, that shares their weights."""
-        part = EfficientNetLite2(())
-        part.blocks = blocks
-        for each in (convolution for block in blocks for convolution in block.convolutions):
-            part.add_module(each.name, self.get_submodule(each.name))
-        return part
-
-    def forward(self, pixels: Tensor) -> Tensor:
-        value = pixels
-        for block in self.blocks:
-            read = value
-            for each in block.convolutions:
-                weight, bias = getattr(self, each.name).parameters()
-                before, after = each.padding
-                if before != after:  # zeros before the kernel do the same as fewer before the map, without a copy of it
-                    weight = functional.pad(weight, (after - before, 0, after - before, 0))
-                value = functional.conv2d(value, weight, bias, each.stride, after, groups=each.groups)
-                if each.relu6:
-                    value = functional.relu6(value, inplace=True)
-            if block.adds_input:
-                value = value + read
-        return value
-
-
-def efficientnet_lite2(weights: Weights, resize: Resize) -> Backbone:
-    """EfficientNet-Lite2 with the shipped weights or with those that are given.
-
-    It computes in float32. In bfloat16 its annotations change by a tenth (relative L2 norm), VGG-19's by 0.8 %.
-    """
-    body = EfficientNetLite2()
-    body.load_state_dict(as_tensors(efficientnet.read(weights)))
-    preprocessing, side = efficientnet.preprocessing(resize), efficientnet.SIZE // efficientnet.STEP
-    return Backbone(body, efficientnet.NAME, efficientnet.CHANNELS, (side, side), preprocessing, "float32")
+    body = ConvolutionalNetwork(network.blocks)
+    body.load_state_dict(as_tensors(network.read(weights)))
+    locations = network.size // reach(network.blocks)
+    return Backbone(
+        body,
+        network.name,
+        convolutions(network.blocks)[-1].outputs,
+        (locations, locations),
+        network.preprocessing(resize),
+        network.fixed_precision,
+    )
 
 
 # The small one
 
 
-class SmallEncoder(nn.Module):
-    """Three convolutions with random weights, to be trained along: (B, 3, H, W) → (B, 64, H / 8, W / 8).
+class SmallEncoder(ConvolutionalNetwork):
+    """Three convolutions, to be trained along: (B, 3, H, W) → (B, 64, H / 8, W / 8).
 
     Made for the generated pictures of `scenes`. A location sees 22 × 22 pixels around its own 8 × 8 (even kernels keep
     them centered), so that attention on it says what was seen. "Left of" cannot be known from these, so two more
     channels give each pixel's column and row, −1 to 1.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.convolutions = nn.Sequential(
-            nn.Conv2d(5, 32, 4, stride=2, padding=1),
-            nn.ReLU(),
-            nn.Conv2d(32, 64, 4, stride=2, padding=1),
-            nn.ReLU(),
-            nn.Conv2d(64, 64, 4, stride=2, padding=1),
-            nn.ReLU(),
-        )
-        for layer in self.convolutions:
+    BLOCKS = tuple(
+        Block(f"conv{number + 1}", (Convolution(f"convolutions.{2 * number}", inputs, outputs, kernel=4, stride=2),))
+        for number, (inputs, outputs) in enumerate([(5, 32), (32, 64), (64, 64)])
+    )
+
+    def __init__(self, blocks: Sequence[Block] = BLOCKS) -> None:
+        """Random weights."""
+        super().__init__(blocks)
+        for layer in self.modules():
             if isinstance(layer, nn.Conv2d):  # He et al. 2015: else the biases drown what tells locations apart
                 nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
                 nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
 
     def forward(self, pixels: Tensor) -> Tensor:
-        batch, _, height, width = pixels.shape
-        columns = torch.linspace(-1, 1, width, device=pixels.device).expand(batch, 1, height, width)
-        rows = torch.linspace(-1, 1, height, device=pixels.device)[:, None].expand(batch, 1, height, width)
-        return self.convolutions(torch.cat([pixels, columns, rows], dim=1))  # type: ignore[no-any-return]
+        if self.blocks[0] is self.BLOCKS[0]:
+            batch, _, height, width = pixels.shape
+            columns = torch.linspace(-1, 1, width, device=pixels.device).expand(batch, 1, height, width)
+            rows = torch.linspace(-1, 1, height, device=pixels.device)[:, None].expand(batch, 1, height, width)
+            pixels = torch.cat([pixels, columns, rows], dim=1)
+        return super().forward(pixels)
 
 
 def small(resize: Resize) -> Backbone:
@@ -202,14 +177,15 @@ def transformers_model(name: str, resize: Resize) -> Backbone:
         name = str(Path(name).resolve())
     elif "/" not in name:  # a misspelt name, which the hub takes half a minute to refuse
         raise SatError(
-            f"there is no encoder {name!r}: choose {', '.join(BUILT_IN)}, a model of the Hugging Face hub "
+            f"there is no encoder {name!r}: choose {', '.join(ENCODERS)}, small, a model of the Hugging Face hub "
             "(OWNER/NAME), or a local folder"
         )
     try:
         transformers: Any = importlib.import_module("transformers")
     except ImportError:
         raise MissingPackage(
-            f"encoder {name!r}: all but {', '.join(BUILT_IN)} need transformers", remedy=install_command("transformers")
+            f"encoder {name!r}: all but {', '.join(ENCODERS)} and small need transformers",
+            remedy=install_command("transformers"),
         ) from None
     try:
         config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
@@ -223,7 +199,8 @@ def transformers_model(name: str, resize: Resize) -> Backbone:
         )
     except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
         raise SatError(
-            f"encoder {name!r}: neither one of {', '.join(BUILT_IN)} nor a model that transformers can load ({error})"
+            f"encoder {name!r}: neither one of {', '.join(ENCODERS)}, small nor a model that transformers can load "
+            f"({error})"
         ) from None
     model.float()
     # A pooler is not used, and checkpoints without one would get one at random: another digest at every

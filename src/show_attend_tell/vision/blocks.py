@@ -4,14 +4,14 @@ B batch · L′ locations and D′ size of what the last blocks read · L locati
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.vision.backbones import VGG19, Backbone, EfficientNetLite2, SmallEncoder, TransformersBody
+from show_attend_tell.vision.backbones import Backbone, ConvolutionalNetwork, TransformersBody
 from show_attend_tell.vision.encoder import Encoder
 
 NORMS = ("layernorm", "post_layernorm", "norm", "final_layer_norm")  # what transformers call a last normalization
@@ -44,8 +44,8 @@ class Cut(NamedTuple):
 def cut(encoder: Encoder, block: str) -> Cut:
     """Cut an encoder before a block.
 
-    That is a convolution of VGG-19 ("conv5_1") or of the small encoder ("conv2"), a block of EfficientNet-Lite2
-    ("block17"), or a layer or stage of a transformers model ("encoder.layer.10").
+    That is a block of a network that is known as data ("conv5_1" of VGG-19, "block17" of EfficientNet-Lite2), or a
+    layer or stage of a transformers model ("encoder.layer.10").
 
     Raises `SatError` for a block that the encoder does not have, and for a network that cannot be cut there: the last
     blocks must give the encoder's own annotations.
@@ -53,11 +53,11 @@ def cut(encoder: Encoder, block: str) -> Cut:
     body = encoder.body
     below: nn.Module
     ways: list[nn.Module]
-    if isinstance(body, (VGG19, SmallEncoder)):
-        number = _number(encoder, block, _convolutions(body))
-        below, ways = _below_convolution(body, number), [_layers(body)[number:]]
-    elif isinstance(body, EfficientNetLite2):
-        number = _number(encoder, block, {each.name: number for number, each in enumerate(body.blocks)})
+    if isinstance(body, ConvolutionalNetwork):
+        names = [each.name for each in body.blocks]
+        if block not in names[1:]:  # before the first there is nothing
+            raise SatError(f"encoder {encoder.name} has no block {block!r}: choose one of {', '.join(names[1:])}")
+        number = names.index(block)
         below, ways = body.part(body.blocks[:number]), [body.part(body.blocks[number:])]
     elif isinstance(body, TransformersBody):
         below, ways = _cut_transformers(encoder, body, block)
@@ -70,14 +70,6 @@ def cut(encoder: Encoder, block: str) -> Cut:
     names = [name for name, weight in body.state_dict(keep_vars=True).items() if id(weight) in mine]
     last.requires_grad_(True)
     return Cut(lower, last, names)
-
-
-def _number(encoder: Encoder, block: str, numbers: Mapping[str, int]) -> int:
-    """The number of a block; raises `SatError` for an unknown one and for the first, before which there is nothing."""
-    if not numbers.get(block):
-        known = ", ".join(name for name, number in numbers.items() if number)
-        raise SatError(f"encoder {encoder.name} has no block {block!r}: choose one of {known}")
-    return numbers[block]
 
 
 def _joined(encoder: Encoder, below: nn.Module, ways: Sequence[nn.Module], block: str) -> tuple[Encoder, LastBlocks]:
@@ -101,33 +93,6 @@ def _joined(encoder: Encoder, below: nn.Module, ways: Sequence[nn.Module], block
         except (TypeError, RuntimeError, AttributeError, IndexError) as error:
             raise SatError(f"encoder {encoder.name} cannot be cut before {block} ({error})") from None
     raise SatError(f"encoder {encoder.name} cannot be cut before {block}: its layers alone give other annotations")
-
-
-# Convolutions
-
-
-def _layers(body: VGG19 | SmallEncoder) -> nn.Sequential:
-    return body.features if isinstance(body, VGG19) else body.convolutions
-
-
-def _convolutions(body: VGG19 | SmallEncoder) -> dict[str, int]:
-    """The layer number of each convolution by its name."""
-    found, group, number = {}, 1, 0
-    for index, layer in enumerate(_layers(body)):
-        if isinstance(layer, nn.MaxPool2d):
-            group, number = group + 1, 0
-        elif isinstance(layer, nn.Conv2d):
-            number += 1
-            found[f"conv{group}_{number}" if isinstance(body, VGG19) else f"conv{number}"] = index
-    return found
-
-
-def _below_convolution(body: VGG19 | SmallEncoder, number: int) -> nn.Module:
-    """A network of the same kind that ends before the layer of that number, and shares the weights."""
-    below = copy.copy(body)
-    below._modules = dict(body._modules)
-    setattr(below, "features" if isinstance(body, VGG19) else "convolutions", _layers(body)[:number])
-    return below
 
 
 # Models of transformers

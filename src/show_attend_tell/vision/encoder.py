@@ -17,8 +17,9 @@ from show_attend_tell.checkpoint import packing
 from show_attend_tell.data.photos import Resize
 from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
-from show_attend_tell.vision import efficientnet
-from show_attend_tell.vision.backbones import Backbone, Precision, efficientnet_lite2, small, transformers_model, vgg19
+from show_attend_tell.vision.backbones import Backbone, network_backbone, small, transformers_model
+from show_attend_tell.vision.network import Precision
+from show_attend_tell.vision.registry import ENCODERS
 
 Encode = Callable[[Tensor | NDArray[Any]], Tensor]  # pixels (B, 3, S, S) → annotations (B, L, D) in float32
 
@@ -130,18 +131,16 @@ def load_encoder(
 
     `name` is one of these:
 
-    - `vgg19`;
-    - `efficientnet-lite2-1280`: a small network for photos of 448 × 448 pixels, with 1,280 values a location;
+    - `vgg19`, `efficientnet-lite2-1280`, or another of `registry.ENCODERS`;
     - `small`: an untrained network for pictures of 64 × 64 pixels, to be trained together with a decoder. Its first
       weights are always the same (`backbones.SmallEncoder`);
     - the hub id or the local folder of a vision model of Hugging Face `transformers` (an extra) that gives a feature
       map or patch tokens. Class and register tokens are dropped. A folder of the hub's cache is known by its hub id,
       every other folder by its whole path.
 
-    `weights` is for the first two. None takes the file of this package, `vision/vgg19/` or
-    `vision/efficientnet_lite2/`. A path takes another `.safetensors` file with the same names, plain or 8-bit
-    (`pack`). Tensors by their names are taken as they are. For `vgg19`, whose names are torchvision's,
-    `"torchvision"` downloads torchvision's published file, once, and checks its hash.
+    `weights` is for `registry.ENCODERS`. None takes the encoder's own file. A path takes another `.safetensors` file
+    with the same names, plain or 8-bit (`pack`). Tensors by their names are taken as they are. For `vgg19`, whose
+    names are torchvision's, `"torchvision"` downloads torchvision's published file, once, and checks its hash.
 
     These are different weights: a decoder works only with those that it was trained on (`Encoder.digest`).
 
@@ -149,14 +148,12 @@ def load_encoder(
     """
     if isinstance(weights, Mapping):
         weights = {each: packing.as_array(tensor) for each, tensor in weights.items()}
-    if name == "vgg19":
-        return Encoder(vgg19(weights, resize))
-    if name == efficientnet.NAME:
-        return Encoder(efficientnet_lite2(weights, resize))
+    if name in ENCODERS:
+        return Encoder(network_backbone(ENCODERS[name], weights, resize))
     if weights is not None:
         raise SatError(
-            f"encoder {name}: only vgg19 and {efficientnet.NAME} take a file of weights; name the "
-            "model's local folder instead"
+            f"encoder {name}: only {' and '.join(ENCODERS)} take a file of weights; name the model's local folder "
+            "instead"
         )
     if name == "small":
         return Encoder(small(resize))

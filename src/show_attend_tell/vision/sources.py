@@ -11,10 +11,10 @@ from torch import Tensor
 from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.data.datasets.dataset import Part
 from show_attend_tell.data.photos import open_photo
-from show_attend_tell.vision.backbones import Precision
 from show_attend_tell.vision.blocks import LastBlocks
 from show_attend_tell.vision.encoder import Encode, Encoder
 from show_attend_tell.vision.feature_cache import FeatureCache, UnreadablePhotos, folder_name
+from show_attend_tell.vision.network import Precision
 from show_attend_tell.vision.reading import photo_readers
 
 

@@ -1,33 +1,32 @@
-"""The layers of VGG-19 and their weights, as arrays, from which both back ends build the network."""
+"""VGG-19 up to conv5_4 and its ReLU (Simonyan and Zisserman 2014, configuration E), as data.
+
+The last pooling and the classifier are left out: the paper's annotations are the map "before max pooling" (section
+4.3). The weights bear torchvision's names.
+"""
 
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
+from show_attend_tell.vision.network import Block, Convolution, Network
 
-from show_attend_tell.vision.weights import Weights, network_weights
-
-SHIPPED = Path(__file__).parent / "vgg19" / "model.safetensors"
-
-# Channels of the convolutions, each followed by a ReLU, and the poolings between them (Simonyan and Zisserman 2014,
-# configuration E), up to conv5_4.
-LAYERS = (64, 64, "pool", 128, 128, "pool", *[256] * 4, "pool", *[512] * 4, "pool", *[512] * 4)
+GROUPS = (2, 64), (2, 128), (4, 256), (4, 512), (4, 512)  # convolutions and their channels, between poolings
 
 
-def shapes() -> dict[str, tuple[int, ...]]:
-    """The shape of each weight, under torchvision's names: `features.N.weight` and `features.N.bias`."""
-    found: dict[str, tuple[int, ...]] = {}
-    number, before = 0, 3
-    for channels in LAYERS:
-        if isinstance(channels, int):
-            found[f"features.{number}.weight"] = (channels, before, 3, 3)
-            found[f"features.{number}.bias"] = (channels,)
-            number, before = number + 2, channels
-        else:
-            number += 1
-    return found
+def _blocks() -> tuple[Block, ...]:
+    found: list[Block] = []
+    layer, before = 0, 3
+    for group, (number, channels) in enumerate(GROUPS, 1):
+        for each in range(1, number + 1):
+            convolution = Convolution(f"features.{layer}", before, channels, kernel=3)
+            pools = each == number and group < len(GROUPS)
+            found.append(Block(f"conv{group}_{each}", (convolution,), pools=pools))
+            layer, before = layer + 2 + pools, channels
+    return tuple(found)
 
 
-def read(weights: Weights) -> dict[str, NDArray[np.float32]]:
-    """The float32 weights of a file, of the shipped one for None, or of arrays, as `network_weights` has it."""
-    return network_weights(weights, shapes(), "VGG-19", shipped=SHIPPED, unused=("classifier.",))
+VGG19 = Network(
+    "vgg19",
+    "VGG-19",
+    _blocks(),
+    Path(__file__).parent / "vgg19" / "model.safetensors",
+    unused=("classifier.",),
+)

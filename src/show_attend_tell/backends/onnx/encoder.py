@@ -1,12 +1,10 @@
-"""The encoders without PyTorch: VGG-19 and EfficientNet-Lite2, run by ONNX Runtime in float32.
+"""The encoders without PyTorch: those that are known as data, run by ONNX Runtime in float32.
 
 B batch · L = rows · columns places · D annotation size.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,21 +15,26 @@ from show_attend_tell.checkpoint.packing import weights_digest
 from show_attend_tell.data.photos import Preprocessing, Resize
 from show_attend_tell.devices import needs_torch
 from show_attend_tell.errors import SatError
-from show_attend_tell.vision import efficientnet, vgg
+from show_attend_tell.vision.network import Block, Weights, convolutions, reach
+from show_attend_tell.vision.registry import ENCODERS
 
 
 class OnnxEncoder:
     """An encoder as `encoder.Encoder` has it: the same attributes, weights and digest, for arrays, not tensors."""
 
-    name: str
-    annotation_size: int  # D
-    step: int  # pixels of a place's side
     precision = "float32"
 
-    def __init__(self, weights: Mapping[str, NDArray[np.float32]], preprocessing: Preprocessing) -> None:
-        self.weights = dict(weights)
-        self.preprocessing = preprocessing
-        locations = preprocessing.size // self.step
+    def __init__(
+        self,
+        name: str,
+        blocks: Sequence[Block],
+        weights: Mapping[str, NDArray[np.float32]],
+        preprocessing: Preprocessing,
+    ) -> None:
+        """The map is what the last of the ``blocks`` gives."""
+        self.name, self.blocks, self.weights, self.preprocessing = name, blocks, dict(weights), preprocessing
+        self.annotation_size = convolutions(blocks)[-1].outputs  # D
+        locations = preprocessing.size // reach(blocks)
         self.grid = (locations, locations)
 
     @cached_property
@@ -70,48 +73,7 @@ class OnnxEncoder:
 
     def network(self, graph: Graph, pixels: Value) -> Value:
         """Write the layers: pixels in, the map (B, D, rows, columns) out."""
-        raise NotImplementedError
-
-
-class OnnxVGG19(OnnxEncoder):
-    """VGG-19 up to conv5_4."""
-
-    name, annotation_size, step = "vgg19", 512, 16
-
-    def network(self, graph: Graph, pixels: Value) -> Value:
-        value, number = pixels, 0
-        for channels in vgg.LAYERS:
-            if isinstance(channels, int):
-                layer = (self.weights[f"features.{number}.{part}"] for part in ("weight", "bias"))
-                convolved = graph("Conv", value, *map(graph.constant, layer), kernel_shape=[3, 3], pads=[1, 1, 1, 1])
-                value = graph("Relu", convolved)
-                number += 2
-            else:
-                value = graph("MaxPool", value, kernel_shape=[2, 2], strides=[2, 2])
-                number += 1
-        return value
-
-
-class OnnxEfficientNet(OnnxEncoder):
-    """EfficientNet-Lite2 up to the head."""
-
-    name = efficientnet.NAME
-
-    def __init__(
-        self,
-        weights: Mapping[str, NDArray[np.float32]],
-        preprocessing: Preprocessing,
-        blocks: Sequence[efficientnet.Block] = efficientnet.BLOCKS,
-    ) -> None:
-        """The map is what the last of the ``blocks`` gives."""
-        self.blocks = blocks
-        convolutions = [each for block in self.blocks for each in block.convolutions]
-        self.step, self.annotation_size = math.prod(each.stride for each in convolutions), convolutions[-1].outputs
-        super().__init__(weights, preprocessing)
-
-    def network(self, graph: Graph, pixels: Value) -> Value:
         value = pixels
-        lowest, highest = graph.constant(0.0), graph.constant(6.0)
         for block in self.blocks:
             read = value
             for each in block.convolutions:
@@ -125,24 +87,25 @@ class OnnxEfficientNet(OnnxEncoder):
                     pads=[before, before, after, after],
                     group=each.groups,
                 )
-                if each.relu6:
-                    value = graph("Clip", value, lowest, highest)
+                if each.activation == "relu":
+                    value = graph("Relu", value)
+                elif each.activation == "relu6":
+                    value = graph("Clip", value, graph.constant(0.0), graph.constant(6.0))
             if block.adds_input:
                 value = graph.add(value, read)
+            if block.pools:
+                value = graph("MaxPool", value, kernel_shape=[2, 2], strides=[2, 2])
         return value
 
 
-def load_encoder(
-    name: str, *, weights: str | Path | Mapping[str, NDArray[Any]] | None = None, resize: Resize = "crop"
-) -> OnnxEncoder:
+def load_encoder(name: str, *, weights: Weights = None, resize: Resize = "crop") -> OnnxEncoder:
     """The encoder of that name, as `encoder.load_encoder` gives it with PyTorch.
 
     Raises `SatError` for weights that cannot be had, and for encoders that need PyTorch.
     """
-    if name == efficientnet.NAME:
-        return OnnxEfficientNet(efficientnet.read(weights), efficientnet.preprocessing(resize))
-    if name != "vgg19":
+    if name not in ENCODERS:
         raise needs_torch(f"the encoder {name}")
     if weights == "torchvision":
         raise needs_torch("downloading torchvision's weights")
-    return OnnxVGG19(vgg.read(weights), Preprocessing(resize=resize))
+    network = ENCODERS[name]
+    return OnnxEncoder(name, network.blocks, network.read(weights), network.preprocessing(resize))

@@ -1,0 +1,118 @@
+"""An encoder as data: its layers, its preprocessing and its weights, from which both back ends build the network.
+
+`vgg` and `efficientnet` are such encoders, and `registry` finds an encoder by its name. Nothing here needs PyTorch.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from show_attend_tell.checkpoint.arrays import read_arrays
+from show_attend_tell.checkpoint.packing import unpack
+from show_attend_tell.data.photos import IMAGENET_MEAN, IMAGENET_STD, Preprocessing, Resize
+from show_attend_tell.errors import MissingFile, SatError
+from show_attend_tell.model.config import misfit
+
+Precision = Literal["bfloat16", "float32"]
+Weights = str | Path | Mapping[str, NDArray[Any]] | None  # a file, arrays by their names, or None for the shipped file
+
+
+class Convolution(NamedTuple):
+    """A convolution, whose weights are `NAME.weight` and `NAME.bias`, and the activation after it.
+
+    A batch norm after it is folded into its weights and biases.
+    """
+
+    name: str
+    inputs: int
+    outputs: int
+    kernel: int = 1
+    stride: int = 1
+    groups: int = 1
+    activation: Literal["relu", "relu6"] | None = "relu"
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """The shape of the weight."""
+        return self.outputs, self.inputs // self.groups, self.kernel, self.kernel
+
+    @property
+    def padding(self) -> tuple[int, int]:
+        """Rows of zeros above and below the map, and columns left and right of it.
+
+        This is TensorFlow's padding "same" for maps with even sides: with stride 2 there is one more after than before.
+        """
+        total = self.kernel - self.stride
+        return total // 2, total - total // 2
+
+
+class Block(NamedTuple):
+    """Convolutions one after the other. An encoder can be cut before a block, to train the rest (`blocks.cut`)."""
+
+    name: str
+    convolutions: tuple[Convolution, ...]
+    adds_input: bool = False  # whether what the block reads is added to what it gives
+    pools: bool = False  # whether max pooling then halves the map
+
+
+def convolutions(blocks: Iterable[Block]) -> list[Convolution]:
+    """All convolutions of blocks, in their order."""
+    return [each for block in blocks for each in block.convolutions]
+
+
+def reach(blocks: Iterable[Block]) -> int:
+    """How many pixels of the input's side become one location of the map."""
+    return math.prod(math.prod(each.stride for each in block.convolutions) * (1 + block.pools) for block in blocks)
+
+
+@dataclass(frozen=True)
+class Network:
+    """All that is known of an encoder: what is beside the weights in its folder belongs here too."""
+
+    name: str  # of --encoder and of a model's configuration
+    title: str  # for messages
+    blocks: tuple[Block, ...]
+    weights: Path  # safetensors, plain or in 8 bits
+    size: int = 224  # pixels of a photo's side
+    mean: tuple[float, float, float] = IMAGENET_MEAN  # of a color from 0 to 1
+    std: tuple[float, float, float] = IMAGENET_STD
+    fixed_precision: Precision | None = None  # what PyTorch always computes in; None: what is fastest
+    offset: tuple[float, float] = (0.0, 0.0)  # how far below and to the right of its cell's middle a location looks
+    unused: tuple[str, ...] = ()  # with what the names of weights begin that a file may have besides
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each weight."""
+        found: dict[str, tuple[int, ...]] = {}
+        for each in convolutions(self.blocks):
+            found |= {f"{each.name}.weight": each.shape, f"{each.name}.bias": (each.outputs,)}
+        return found
+
+    def preprocessing(self, resize: Resize) -> Preprocessing:
+        """How a photo becomes the pixels that the network reads."""
+        return Preprocessing(size=self.size, resize=resize, mean=self.mean, std=self.std)
+
+    def read(self, weights: Weights = None) -> dict[str, NDArray[np.float32]]:
+        """The float32 weights, from the shipped file, another one, or arrays, either plain or in 8 bits.
+
+        Raises `MissingFile`, and `SatError` for a damaged file and for weights that are not this network's.
+        """
+        source = "weights"
+        if not isinstance(weights, Mapping):
+            path = self.weights if weights is None else Path(weights)
+            if not path.is_file():
+                remedy = "give another, or none for the shipped ones"
+                raise MissingFile(f"no such file of {self.title} weights", subject=str(path), remedy=remedy)
+            source, weights = str(path), read_arrays(path, remedy="give a .safetensors file")
+        try:
+            found = unpack({name: array for name, array in weights.items() if not name.startswith(self.unused)})
+        except SatError as error:
+            raise SatError(f"{source}: {error}") from None
+        if difference := misfit(found, self.shapes):
+            raise SatError(f"{source}: not the weights of {self.title}: {difference}")
+        return found

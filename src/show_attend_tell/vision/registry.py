@@ -1,0 +1,19 @@
+"""The encoders whose layers are known as data, by their names. Nothing here needs PyTorch."""
+
+from show_attend_tell.errors import SatError
+from show_attend_tell.vision.efficientnet import EFFICIENTNET_LITE2
+from show_attend_tell.vision.network import Network
+from show_attend_tell.vision.vgg import VGG19
+
+ENCODERS = {network.name: network for network in (VGG19, EFFICIENTNET_LITE2)}
+
+
+def register_encoder(network: Network) -> None:
+    """Register an encoder under its name, so that both back ends build it. Raises `SatError` for a name in use."""
+    if ENCODERS.setdefault(network.name, network) != network:
+        raise SatError(f"there is an encoder {network.name!r} already: choose another name")
+
+
+def offset(name: str) -> tuple[float, float]:
+    """`Network.offset` of the encoder of that name, in cells; zero for one that is not known as data."""
+    return ENCODERS[name].offset if name in ENCODERS else (0.0, 0.0)
