@@ -38,8 +38,6 @@ from show_attend_tell.model import kernels
 from show_attend_tell.model.attention import MeanAttention
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import teacher_forcing
-from show_attend_tell.model.unroll import unroll
 from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.filters import word_filters
@@ -105,13 +103,13 @@ def package_step(objective: SoftObjective | HardObjective, optimized: bool) -> t
     captions = torch.randint(2, WORDS, (BATCH, STEPS))
     generator = torch.Generator().manual_seed(0)
     used = kernels.compiled() if optimized else kernels.REFERENCE
-    forward: Callable[..., object] = partial(unroll, kernels=used) if optimized else teacher_forcing
+    decoder.kernels = used if optimized else None
 
     def step() -> None:
         draws = objective.draw(BATCH, STEPS, generator)
         with torch.autocast("cpu", torch.bfloat16):
-            output = forward(decoder, annotations, captions, paths=objective.paths, mode=draws.mode)
-            loss = objective(output, captions, draws, word_scores=used.word_scores).total  # type: ignore[arg-type]
+            output = decoder.teacher_forcing(annotations, captions, paths=objective.paths, mode=draws.mode)
+            loss = objective(output, captions, draws, word_scores=used.word_scores).total
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()

@@ -11,8 +11,7 @@ from torch import Tensor
 from show_attend_tell.model import kernels
 from show_attend_tell.model.attention import MeanAttention, MixedAttention
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import DecoderOutput, teacher_forcing
-from show_attend_tell.model.unroll import unroll
+from show_attend_tell.model.interface import DecoderOutput
 
 MODELS: dict[str, dict[str, Any]] = {
     "soft": {},
@@ -33,12 +32,13 @@ def draws() -> MixedAttention:
 
 
 def output_and_gradients(
-    decoder: AttentionDecoder, forward: Any, hard: bool
+    decoder: AttentionDecoder, unrolled: bool, hard: bool
 ) -> tuple[DecoderOutput, dict[str, Tensor]]:
     """The output of small captions, and the gradients of a sum that weighs all of it."""
     annotations = small_annotations().requires_grad_()
     mode = draws() if hard else MeanAttention()
-    output = forward(decoder, annotations, small_captions(), paths=P if hard else 1, mode=mode)
+    decoder.kernels = kernels.REFERENCE if unrolled else None
+    output = decoder.teacher_forcing(annotations, small_captions(), paths=P if hard else 1, mode=mode)
     generator = torch.Generator().manual_seed(6)
     total = torch.zeros(())
     for part in (output.logits, output.alpha, output.beta):
@@ -55,7 +55,7 @@ def output_and_gradients(
 def test_it_is_the_step_by_step_recurrence(name: str) -> None:
     decoder = small_decoder(**MODELS[name])
     hard = decoder.config.attention == "hard"
-    check_the_same(*(output_and_gradients(decoder, forward, hard) for forward in (teacher_forcing, unroll)))
+    check_the_same(*(output_and_gradients(decoder, unrolled, hard) for unrolled in (False, True)))
 
 
 def check_the_same(
@@ -77,8 +77,9 @@ def check_the_same(
 def test_a_history_is_fed() -> None:
     decoder, annotations, captions = small_decoder(), small_annotations(), small_captions()
     history = small_captions(seed=9)
-    wanted = teacher_forcing(decoder, annotations, captions, history=history).logits
-    torch.testing.assert_close(unroll(decoder, annotations, captions, history=history).logits, wanted)
+    wanted = decoder.teacher_forcing(annotations, captions, history=history).logits
+    decoder.kernels = kernels.REFERENCE
+    torch.testing.assert_close(decoder.teacher_forcing(annotations, captions, history=history).logits, wanted)
 
 
 @pytest.mark.parametrize(("spread", "same"), [(3.0, True), (40.0, False)])
@@ -87,11 +88,12 @@ def test_large_keys_and_queries(spread: float, same: bool) -> None:
     decoder = small_decoder(spread=spread)
     largest = decoder.start(small_annotations()).source[1].abs().max()
     assert (largest < 20) == same
-    output, gradients = output_and_gradients(decoder, unroll, hard=False)
+    output, gradients = output_and_gradients(decoder, True, hard=False)
     assert output.alpha is not None and output.alpha.isfinite().all()
     assert all(gradient.isfinite().all() for gradient in gradients.values())
     if same:
-        torch.testing.assert_close(output.alpha, teacher_forcing(decoder, small_annotations(), small_captions()).alpha)
+        decoder.kernels = None
+        torch.testing.assert_close(output.alpha, decoder.teacher_forcing(small_annotations(), small_captions()).alpha)
 
 
 @pytest.mark.proof  # compiling takes a while

@@ -11,11 +11,20 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.model.attention import Attention, AttentionMode
+from show_attend_tell.model.attention import Attention, AttentionMode, MixedAttention
 from show_attend_tell.model.config import DecoderConfig, window_side
-from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder, State, Step, check_annotations
+from show_attend_tell.model.interface import (
+    MEAN_ATTENTION,
+    Decoder,
+    DecoderOutput,
+    State,
+    Step,
+    check_annotations,
+    previous_words,
+)
 from show_attend_tell.model.kernels import Normalize, normalize
 from show_attend_tell.model.precision import promote
+from show_attend_tell.model.unroll import Unroll
 
 WORDS = 2  # the id of the first word, after the end and the unknown word
 
@@ -174,6 +183,48 @@ class AttentionDecoder(Decoder):
         for layer in self.output_layers:
             total = self.dropout(torch.relu(layer(total)))
         return nn.functional.linear(total, self.word_weights, self.output_bias)
+
+    def teacher_forcing(
+        self,
+        annotations: Tensor,
+        captions: Tensor,
+        *,
+        paths: int = 1,
+        mode: AttentionMode = MEAN_ATTENTION,
+        history: Tensor | None = None,
+    ) -> DecoderOutput:
+        """With ``kernels``, by `Unroll`, for a `MeanAttention` or a `MixedAttention`; without, step by step."""
+        if self.kernels is None:
+            return super().teacher_forcing(annotations, captions, paths=paths, mode=mode, history=history)
+        embedding, words = self.embed(previous_words(self, captions if history is None else history))
+        embedding, words = embedding[:, None].expand(-1, paths, -1, -1), words[:, None]
+        dtype, gate = words.dtype, self.gate
+        state = self.first_state(*self.normalized(annotations, self.kernels.normalize, dtype), paths=1)
+        (annotations, keys), (hidden, memory) = state.source, state.memory
+        from_hidden = [self.gates_from_hidden.weight, self.attention.query.weight]
+        expect = uniforms = None
+        if isinstance(mode, MixedAttention):
+            expect, uniforms = mode.expected.to(keys.device), mode.sampled.uniforms.to(keys.device)
+        hiddens, contexts, alpha, beta, locations = Unroll.apply(  # type: ignore[no-untyped-call]
+            words,
+            annotations,
+            keys,
+            hidden[:, 0],
+            memory[:, 0],
+            torch.cat(from_hidden if gate is None else [*from_hidden, gate.weight]).to(dtype),
+            self.gates_from_context.weight.to(dtype),
+            self.attention.energy,
+            None if gate is None else gate.bias,
+            expect,
+            uniforms,
+            self.kernels,
+        )
+        return DecoderOutput(
+            self.read_out(Output(embedding, hiddens, contexts)),
+            None if self.config.attention == "uniform" else alpha,
+            None if gate is None else beta,
+            locations,
+        )
 
     @property
     def word_weights(self) -> Tensor:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import AttentionMode, MeanAttention
 from show_attend_tell.model.config import Config
+from show_attend_tell.model.kernels import Kernels
 from show_attend_tell.model.precision import promote
 
 MEAN_ATTENTION = MeanAttention()
@@ -57,10 +58,20 @@ class Step(NamedTuple):
     locations: Tensor | None = None  # s_t, the one location attended to (B, P); None for the mean of all
 
 
+class DecoderOutput(NamedTuple):
+    """What a decoder gives for captions whose words it is fed: the result of `Decoder.teacher_forcing`."""
+
+    logits: Tensor  # (B, P, C, K)
+    alpha: Tensor | None  # (B, P, C, L)
+    beta: Tensor | None  # (B, P, C)
+    locations: Tensor | None  # (B, P, C)
+    penalty: Tensor | None = None  # (B, P)
+
+
 class Decoder(nn.Module):
     """A distribution over the next word, given a photo and the words so far.
 
-    Training (`teacher_forcing`) and every search call these methods alone, in this order:
+    Training (`teacher_forcing`) and every search call these methods, in this order:
 
     1. ``state = decoder.start(annotations, paths=P)`` once for the photos (by `initial_state`);
     2. ``embedded = decoder.embed(words)`` for the previous words, of one step or of all steps at once;
@@ -74,6 +85,7 @@ class Decoder(nn.Module):
 
     config: Config
     vocabulary_size: int  # K; this is also the id of the word before the first, which no vocabulary has
+    kernels: Kernels | None = None  # the compiled loops of a training that is long enough, for a decoder that uses them
 
     @property
     def attends(self) -> bool:
@@ -114,6 +126,39 @@ class Decoder(nn.Module):
         """
         raise NotImplementedError
 
+    def teacher_forcing(
+        self,
+        annotations: Tensor,
+        captions: Tensor,
+        *,
+        paths: int = 1,
+        mode: AttentionMode = MEAN_ATTENTION,
+        history: Tensor | None = None,
+    ) -> DecoderOutput:
+        """Run over captions (B, C) that end with the end token, along ``paths`` paths each, step by step.
+
+        A decoder that computes all steps at once overrides it. Captions may be padded at their ends with any words;
+        ignore the results there. Each step is fed the true word before it (`previous_words`), or that of ``history``
+        (B, C) if given (scheduled sampling).
+        """
+        embedded = self.embed(previous_words(self, captions if history is None else history))
+        state = initial_state(self, annotations, paths=paths)
+        taken: list[Step] = []
+        for time in range(captions.shape[-1]):
+            taken.append(self.step(at_step(embedded, time, paths), state, mode))
+            state = taken[-1].state
+
+        def over_time(*steps: Tensor) -> Tensor:
+            return torch.stack(steps, dim=2)
+
+        def gather(name: str) -> Tensor | None:
+            parts = [getattr(step, name) for step in taken]
+            return None if parts[0] is None else over_time(*parts)
+
+        output = map_parts(over_time, *(step.output for step in taken))
+        penalty = self.penalty(output, state.source, captions)
+        return DecoderOutput(self.read_out(output), gather("alpha"), gather("beta"), gather("locations"), penalty)
+
     def penalty(self, output: Parts, source: Parts, captions: Tensor) -> Tensor | None:
         """What training adds to a caption's loss (B, P), besides the words' own; None for nothing, as most have it.
 
@@ -124,16 +169,6 @@ class Decoder(nn.Module):
     def own_reranker(self) -> Any:
         """A reranker of the decoder's own (`rerank.Reranker`); None for none, as nearly all."""
         return None
-
-
-class DecoderOutput(NamedTuple):
-    """What a decoder gives for captions whose words it is fed: the result of `teacher_forcing`."""
-
-    logits: Tensor  # (B, P, C, K)
-    alpha: Tensor | None  # (B, P, C, L)
-    beta: Tensor | None  # (B, P, C)
-    locations: Tensor | None  # (B, P, C)
-    penalty: Tensor | None = None  # (B, P)
 
 
 def check_annotations(annotations: Tensor, size: int) -> None:
@@ -161,37 +196,9 @@ def at_step(embedded: Parts, time: int, paths: int) -> Parts:
     return map_parts(lambda part: part[:, time, None].expand(-1, paths, *part.shape[2:]), embedded)
 
 
-def teacher_forcing(
-    decoder: Decoder,
-    annotations: Tensor,
-    captions: Tensor,
-    *,
-    paths: int = 1,
-    mode: AttentionMode = MEAN_ATTENTION,
-    history: Tensor | None = None,
-) -> DecoderOutput:
-    """Run a decoder over captions (B, C) that end with the end token, along ``paths`` paths each.
-
-    Captions may be padded at their ends with any words; ignore the results there. Each step is fed the true word before
-    it, or that of ``history`` (B, C) if given (scheduled sampling).
-    """
-    embedded = decoder.embed(previous_words(decoder, captions if history is None else history))
-    state = initial_state(decoder, annotations, paths=paths)
-    taken: list[Step] = []
-    for time in range(captions.shape[-1]):
-        taken.append(decoder.step(at_step(embedded, time, paths), state, mode))
-        state = taken[-1].state
-
-    def over_time(*steps: Tensor) -> Tensor:
-        return torch.stack(steps, dim=2)
-
-    def gather(name: str) -> Tensor | None:
-        parts = [getattr(step, name) for step in taken]
-        return None if parts[0] is None else over_time(*parts)
-
-    output = map_parts(over_time, *(step.output for step in taken))
-    penalty = decoder.penalty(output, state.source, captions)
-    return DecoderOutput(decoder.read_out(output), gather("alpha"), gather("beta"), gather("locations"), penalty)
+def teacher_forcing(decoder: Decoder, annotations: Tensor, captions: Tensor, **options: Any) -> DecoderOutput:
+    """`Decoder.teacher_forcing`."""
+    return decoder.teacher_forcing(annotations, captions, **options)
 
 
 def word_log_probabilities(logits: Tensor, captions: Tensor) -> Tensor:

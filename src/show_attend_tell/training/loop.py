@@ -5,7 +5,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,10 +17,9 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.scores import variety
 from show_attend_tell.model import kernels
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import DecoderOutput, drawn_words, teacher_forcing
+from show_attend_tell.model.interface import drawn_words
 from show_attend_tell.model.precision import promote
 from show_attend_tell.model.registry import build
-from show_attend_tell.model.unroll import unroll
 from show_attend_tell.progress import Progress
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import TrainingConfig
@@ -109,11 +107,9 @@ class Trainer:
         self.best = -math.inf  # by `selection`
         self.best_epoch = 0
         self.restart = (0, 0)  # batches taken and epochs finished when an ended training got more epochs
-        self.kernels = kernels.compiled() if self.compiling_pays() else kernels.REFERENCE
-        unrolled = self.kernels is not kernels.REFERENCE and isinstance(self.decoder, AttentionDecoder)
-        self.forward: Callable[..., DecoderOutput] = (
-            partial(unroll, kernels=self.kernels) if unrolled else teacher_forcing
-        )
+        self.kernels = kernels.REFERENCE
+        if self.compiling_pays():
+            self.kernels = self.decoder.kernels = kernels.compiled()
         bfloat16 = native_bf16(device) if bfloat16 is None else bfloat16
         self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=bfloat16)
         self.loss = ranks.in_parallel(self.loss_of, self.decoder, data.encoder)
@@ -299,8 +295,8 @@ class Trainer:
             history = self.history(annotations, captions, part.rows)
             captions = captions[part.rows]
         with self.autocast, self.own_dropout(1):
-            output = self.forward(
-                self.decoder, annotations, captions, paths=objective.paths, mode=draws.mode, history=history
+            output = self.decoder.teacher_forcing(
+                annotations, captions, paths=objective.paths, mode=draws.mode, history=history
             )
             loss = objective(output, captions, draws, word_scores=self.kernels.word_scores)
         beta = {} if output.beta is None else {"beta": output.beta.detach().mean()}
@@ -320,7 +316,7 @@ class Trainer:
         captions = torch.tensor(words, dtype=torch.int64, device=self.device).view(len(words), -1)
         nothing = torch.zeros(len(words), 1, self.config.decoder.annotation_size, device=self.device)
         with self.autocast, self.own_dropout(4):
-            output = self.forward(self.decoder, nothing, captions)
+            output = self.decoder.teacher_forcing(nothing, captions)
             smoothing = self.objective.label_smoothing
             log_p, losses = word_losses(output.logits, captions, smoothing, self.kernels.word_scores)
         return Loss(part.share * losses.sum(-1).mean(), {"text_nats": -log_p.detach().mean()})
@@ -353,9 +349,8 @@ class Trainer:
             return captions[mine]
         chosen = torch.rand(captions.shape, device=captions.device) < share
         with self.own_dropout(3):
-            logits = promote(
-                self.forward(self.decoder, annotations, captions[mine]).logits[:, 0][chosen[mine]]
-            )  # (N, K)
+            output = self.decoder.teacher_forcing(annotations, captions[mine])
+            logits = promote(output.logits[:, 0][chosen[mine]])  # (N, K)
         logits[:, Vocabulary.END] = float("-inf")
         uniforms = torch.rand(int(chosen.sum()), device=captions.device)[int(chosen[: mine.start or 0].sum()) :]
         own = drawn_words(torch.softmax(logits, dim=-1), uniforms[: len(logits)])

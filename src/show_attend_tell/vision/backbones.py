@@ -78,7 +78,7 @@ class ConvolutionalNetwork(nn.Module):
                     value, weight, self.get_parameter(f"{each.name}.bias"), each.stride, after, groups=each.groups
                 )
                 if each.activation:
-                    value = {"relu": functional.relu, "relu6": functional.relu6}[each.activation](value, inplace=True)
+                    value = getattr(functional, each.activation)(value, inplace=True)
             if block.adds_input:
                 value = value + read
             if block.pools:
