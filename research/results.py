@@ -23,6 +23,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write, list_of_objects, read_object, read_text, write_text
 from show_attend_tell.metrics.caption_files import EvaluationFile
 from show_attend_tell.metrics.comparison import compare
+from show_attend_tell.metrics.table import METRICS
 
 RESULTS = Path(__file__).parent / "results"
 ABLATION, EVIDENCE = RESULTS / "ablation", RESULTS / "evidence"
@@ -33,11 +34,7 @@ OF_A_PHOTO = {  # what is kept of each, and how many decimals of a number
     "caption": None,
     "log_probability": 3,
     "complete": None,
-    "bleu_4_smoothed": 2,
-    "meteor": 2,
-    "rouge_l": 2,
-    "cider": 2,
-    "spice": 2,
+    **{name: 2 for name, metric in METRICS.items() if metric.each},
 }
 LIST_HEAD = "| file | B-4 without penalty | METEOR | B-4 | CIDEr | command |"
 

@@ -31,8 +31,9 @@ from show_attend_tell.data.tokenizers import KARPATHY
 from show_attend_tell.devices import pick_device
 from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import score_split
+from show_attend_tell.metrics.bleu import bleu
 from show_attend_tell.metrics.cider import ngrams
-from show_attend_tell.metrics.scores import Evaluation, bleu, check_scorers
+from show_attend_tell.metrics.scores import Evaluation, check_scorers
 from show_attend_tell.progress import Progress
 from show_attend_tell.vision.encoder import Encoder, load_encoder
 from show_attend_tell.vision.sources import MeanAnnotations, cached

@@ -38,7 +38,8 @@ from show_attend_tell.data.parts_of_speech import part_of_speech
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import score_split
-from show_attend_tell.metrics.scores import Evaluation, bleu, check_scorers
+from show_attend_tell.metrics.bleu import bleu
+from show_attend_tell.metrics.scores import Evaluation, check_scorers
 from show_attend_tell.progress import Progress
 from show_attend_tell.vision.encoder import load_encoder
 from table1.detectors import FIRST, annotations_of, detected

@@ -19,17 +19,12 @@ from show_attend_tell.files import read_object
 from show_attend_tell.messages import shown
 from show_attend_tell.metrics.caption_files import check_alike, read_evaluation
 from show_attend_tell.metrics.scores import words_of
+from show_attend_tell.metrics.table import METRICS, Metric, besides_bleu
 from show_attend_tell.progress import Progress
 from show_attend_tell.show.page import data_uri, document, packed
 
 SIDE = 224  # pixels of a photo's longer side
 BYTES = 7_500  # of a photo's JPEG, which a data: URI makes 10 kB of
-
-CORPUS = [
-    *(f"bleu_{n}{suffix}" for suffix in ("", "_no_brevity") for n in (1, 2, 3, 4)),
-    *("meteor", "rouge_l", "cider", "spice"),
-]
-PER_PHOTO = ("cider", "meteor", "rouge_l", "bleu_4_smoothed")
 
 
 @dataclass(frozen=True)
@@ -80,7 +75,12 @@ def report(files: Sequence[Path], *, cards: Mapping[str, str] | None = None, sho
         f"Report: {title}",
         photos,
         cards={model["name"]: known_cards[model["model"]] for model in models if model["model"] in known_cards},
-        report={"tokens": first.tokens, "models": models},
+        report={
+            "tokens": first.tokens,
+            "models": models,
+            "metrics": list(besides_bleu().items()),
+            "scores": [[name, metric.label, metric.higher_is_better] for name, metric in of_captions().items()],
+        },
     )
     attention = any("attention" in caption for photo in photos for caption in photo["captions"])
     return Report(page=page, photos=len(photos), missing=missing, attention=attention, files=files_of_photos)
@@ -99,11 +99,17 @@ def _models(files: Sequence[Path], content: Sequence[Mapping[str, Any]]) -> list
             "attention_mode": found.get("attention_mode"),
             "settings": {key: found.get(key) for key in ("beam_size", "attention_mode")}
             | ({"tokenizer": str(found["tokenizer"])} if "tokenizer" in found else {}),
-            "scores": {key: _rounded(str(file), found, key, 4) for key in CORPUS}
-            | {key: found.get(key) for key in ("meteor_missing", "spice_missing")},
+            "scores": {key: _rounded(str(file), found, key, 4) for key, metric in METRICS.items() if metric.corpus}
+            | {f"{key}_missing": found.get(f"{key}_missing") for key in METRICS},
         }
         for name, file, found in zip(names, files, content, strict=True)
     ]
+
+
+def of_captions() -> dict[str, Metric]:
+    """The metrics that a caption by itself has; captions are sorted by the first that all have."""
+    names = sorted((name for name, metric in METRICS.items() if metric.each), key=lambda name: name != "cider")
+    return {name: METRICS[name] for name in names}
 
 
 def _photo(file: str | None) -> tuple[str | None, list[int] | None]:
@@ -134,7 +140,7 @@ def _caption(
         "unsupported": _unsupported(words, references, tokens),
         "complete": entry.get("complete"),
         "log_probability": _rounded(where, entry, "log_probability", 3),
-        **{key: _rounded(where, entry, key, 1) for key in PER_PHOTO},
+        **{key: _rounded(where, entry, key, 1) for key in of_captions()},
         **{name: each for name, each in maps.items() if each is not None},
         "gate": _numbers(where, entry, "gate", (len(words),), 3),
         "locations": _numbers(where, entry, "locations", (len(words), 2)),

@@ -11,8 +11,9 @@ from click.testing import CliRunner
 from show_attend_tell.cli import main
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.caption_files import EvaluationFile
-from show_attend_tell.metrics.comparison import METRICS, Difference, compare, differences
+from show_attend_tell.metrics.comparison import Difference, compare, differences
 from show_attend_tell.metrics.scores import Statistics, score
+from show_attend_tell.metrics.table import METRICS
 
 REFERENCES = {f"{n}.jpg": [f"a {word} cat sleeps", f"one {word} cat on a mat"] for n, word in enumerate("bcdfghj")}
 GOOD = {photo: texts[0] for photo, texts in REFERENCES.items()}
@@ -26,7 +27,7 @@ def statistics(cider: np.ndarray, right: np.ndarray | None = None, words: np.nda
     bleu = np.ones((len(cider), 10))
     if right is not None and words is not None:
         bleu[:, 0], bleu[:, 4], bleu[:, 8:] = right, words, words[:, None]
-    return Statistics(bleu=bleu, rouge_l=np.zeros(len(cider)), cider=cider / 100, meteor=None, spice=None)
+    return Statistics({METRICS["bleu_1"].counts: bleu, METRICS["cider"].counts: cider / 100}, len(cider))
 
 
 def of(metric: str, found: list[Difference]) -> Difference:
@@ -120,7 +121,8 @@ def test_evaluations_are_compared_photo_by_photo() -> None:
     found = compare({"good": [evaluation(GOOD)], "bad": [backwards], "copy": [evaluation(GOOD)]}, show=False)
     assert (found.first, found.photos, found.trainings) == ("good", 7, {"good": 1, "bad": 1, "copy": 1})
     scores = score(BAD, REFERENCES).corpus
-    assert [one.metric for one in found.differences["bad"]] == [m for m in METRICS if m not in ("meteor", "spice")]
+    there = [name for name, metric in METRICS.items() if metric.corpus and metric.needs != "English"]
+    assert [one.metric for one in found.differences["bad"]] == there
     for one in found.differences["bad"]:
         assert one.system == pytest.approx(scores[one.metric]), one.metric
         assert one.difference == pytest.approx(one.system - one.first), one.metric

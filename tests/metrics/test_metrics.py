@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 
 from show_attend_tell.errors import SatError
+from show_attend_tell.metrics.bleu import bleu, bleu_counts, brevity_penalty, precisions
 from show_attend_tell.metrics.java import Java, JavaError, meteor_of
-from show_attend_tell.metrics.scores import Variety, _bleu_counts, _bleu_of, bleu, score, score_entries, variety
+from show_attend_tell.metrics.scores import Variety, score, score_entries, variety
+from show_attend_tell.metrics.table import METRICS
 
 CAPTIONS = {
     "dog.jpg": "a black dog runs through the snow",
@@ -52,9 +54,9 @@ def paraphrases(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyt
 def test_bleu_by_hand() -> None:
     # 1-grams: "the" is allowed twice (by the first reference), "cat" once; 2-grams: only "the cat" is right.
     captions, references = [["the", "the", "the", "cat"]], [[["the", "cat", "on", "the", "mat"], ["a", "cat"]]]
-    counts = _bleu_counts(captions, references)
+    counts = bleu_counts(captions, references)
     assert counts[0, 8:].tolist() == [4, 5]  # the caption's length, and the closest reference's
-    plain, penalty = _bleu_of(counts.sum(0))
+    plain, penalty = precisions(counts.sum(0)), brevity_penalty(counts.sum(0))
     assert penalty == pytest.approx(math.exp(1 - 5 / 4), abs=1e-8)
     assert plain[:2] == pytest.approx((75.0, 100 * math.sqrt(3 / 4 * 1 / 3)), abs=1e-5)
     assert bleu(captions, references)[0] == pytest.approx(75 * math.exp(-1 / 4), abs=1e-5)
@@ -73,7 +75,7 @@ def test_bleu_without_brevity_penalty_is_that_of_the_precisions() -> None:
 
 
 def test_bleu_takes_the_shorter_of_two_references_as_close() -> None:
-    assert _bleu_counts([["a"] * 5], [[["b"] * 7, ["b"] * 3, ["b"] * 11]])[0, 9] == 3
+    assert bleu_counts([["a"] * 5], [[["b"] * 7, ["b"] * 3, ["b"] * 11]])[0, 9] == 3
 
 
 def test_bleu_counts_over_the_corpus() -> None:
@@ -209,8 +211,7 @@ def test_score_equals_the_plain_scorers(capfd: pytest.CaptureFixture[str]) -> No
     assert result["brevity_penalty"] == pytest.approx(1)  # 17 words, as in the closest references
     assert "meteor" not in scores.missing
 
-    statistics = scores.statistics.meteor
-    assert statistics is not None
+    statistics = scores.statistics.counts[METRICS["meteor"].counts]
     assert statistics[0, 16:20].any()  # a match by paraphrase
     assert 100 * meteor_of(statistics.sum(0)) == pytest.approx(result["meteor"], abs=1e-6)
     assert 100 * meteor_of(statistics) == pytest.approx([one["meteor"] for one in scores.photos.values()], abs=1e-6)
@@ -239,8 +240,9 @@ def test_a_corpus_of_repeated_photos_is_scored_as_one() -> None:
     assert [weighted[f"bleu_{n}"][0] for n in range(1, 5)] == pytest.approx(drawn, abs=1e-9)
     plain = [weighted[f"bleu_{n}_no_brevity"][0] * math.exp(1 - 24 / 22) for n in range(1, 5)]
     assert plain == pytest.approx(drawn, abs=1e-6)
-    assert weighted["cider"][0] == pytest.approx(100 * (statistics.cider[0] + 3 * statistics.cider[1]) / 4)
-    assert weighted["rouge_l"][0] == pytest.approx(100 * (statistics.rouge_l[0] + 3 * statistics.rouge_l[1]) / 4)
+    for name in ("cider", "rouge_l"):
+        each = statistics.counts[METRICS[name].counts]
+        assert weighted[name][0] == pytest.approx(100 * (each[0] + 3 * each[1]) / 4)
 
 
 @pytest.mark.usefixtures("without_java")

@@ -31,7 +31,7 @@ from trainers import Float32Trainer, interrupting, scoring
 from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.metrics.scores import bleu
+from show_attend_tell.metrics.bleu import bleu
 from show_attend_tell.model import kernels
 from show_attend_tell.model.attention import ArgmaxAttention, AttentionMode, MeanAttention, attention_mode_by_name
 from show_attend_tell.model.interface import teacher_forcing

@@ -6,19 +6,11 @@ from typing import Any
 
 from show_attend_tell.checkpoint.packing import Arrays
 from show_attend_tell.checkpoint.records import Description
+from show_attend_tell.metrics.table import METRICS, besides_bleu
 from show_attend_tell.search.config import GenerationConfig
 
 WIDTH = 100  # columns of a line of Markdown
-SHOWN = {
-    "bleu_1": "B-1",
-    "bleu_2": "B-2",
-    "bleu_3": "B-3",
-    "bleu_4": "B-4",
-    "meteor": "METEOR",
-    "rouge_l": "ROUGE-L",
-    "cider": "CIDEr",
-}
-NOT_KEPT = ("results", "variety", "model", "split", "meteor_missing", "spice_missing")  # of an evaluation
+NOT_KEPT = ("results", "variety", "model", "split")  # of an evaluation
 USE = (
     "- To see, test, teach and train attention, and for captions that a person checks.",
     "- Not to identify or judge people, and not where a wrong caption does harm.",
@@ -133,18 +125,23 @@ def limits(attention: str) -> list[str]:
 
 def figures(evaluation: Mapping[str, Any]) -> dict[str, Any]:
     """What a model's configuration keeps of an evaluation: the scores of all captions, and how these were made."""
-    return {name: value for name, value in evaluation.items() if name not in NOT_KEPT}
+    left_out = (*NOT_KEPT, *(f"{metric}_missing" for metric in METRICS))
+    return {name: value for name, value in evaluation.items() if name not in left_out}
 
 
 def score_lines(scores: Mapping[str, Any]) -> list[str]:
     """A Markdown table of scores by split, ×100, and how the captions were made; nothing without scores."""
     if not scores:
         return []
-    lines = ["| split | " + " | ".join(SHOWN.values()) + " |", "| --- |" + " ---: |" * len(SHOWN)]
+    others = {
+        name: label for name, label in besides_bleu().items() if any(found.get(name) for found in scores.values())
+    }
+    shown = {f"bleu_{n}": f"B-{n}" for n in range(1, 5)} | others
+    lines = ["| split | " + " | ".join(shown.values()) + " |", "| --- |" + " ---: |" * len(shown)]
     made: dict[str, list[str]] = {}  # what was scored, by how it was made
     for split, found in scores.items():
         for kind, suffix in (("with brevity penalty", ""), ("without brevity penalty", "_no_brevity")):
-            cells = [found.get(name + suffix if name.startswith("bleu") else name) for name in SHOWN]
+            cells = [found.get(name + suffix if name.startswith("bleu") else name) for name in shown]
             lines.append(f"| {split}, {kind} | " + " | ".join("–" if c is None else f"{c:.1f}" for c in cells) + " |")
         numbers = ("beam_size", "length_penalty", "rerank_weight", "rare_word_exponent")
         generation = GenerationConfig().merge(**{name: found.get(name) for name in numbers})

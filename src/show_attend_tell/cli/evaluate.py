@@ -201,6 +201,8 @@ def _compared(content: dict[str, Any], how: str) -> str:
 
 def _lines(result: "Evaluation") -> list[str]:
     """The figures of an evaluation, in lines for a terminal."""
+    from show_attend_tell.metrics.table import besides_bleu
+
     corpus, variety = result.scores.corpus, result.variety
 
     def figure(name: str) -> str:
@@ -211,8 +213,9 @@ def _lines(result: "Evaluation") -> list[str]:
     for kind, suffix in (("with brevity penalty", ""), ("without", "_no_brevity")):
         figures = "  ".join(f"B-{n} {figure(f'bleu_{n}{suffix}')}" for n in (1, 2, 3, 4))
         lines.append(f"  BLEU {kind:<21} {figures}")
-    lines.append(f"  METEOR {figure('meteor')}  ROUGE-L {figure('rouge_l')}  CIDEr {figure('cider')}")
-    lines.append(f"  SPICE {figure('spice')}")
+    others = [(f"{label} {figure(name)}", corpus[name] is None) for name, label in besides_bleu().items()]
+    lines.append("  " + "  ".join(text for text, missing in others if not missing))
+    lines += [f"  {text}" for text, missing in others if missing]
     if len(result.results) == 1:
         lines.append(
             "  CIDEr is 0 for one photo: it weighs words by how few photos have them, so it needs several photos"

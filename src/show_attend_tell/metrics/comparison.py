@@ -22,16 +22,9 @@ from show_attend_tell.messages import plural
 from show_attend_tell.metrics.bootstrap import Array, draw, interval
 from show_attend_tell.metrics.caption_files import EvaluationFile, check_alike
 from show_attend_tell.metrics.scores import Statistics, score
+from show_attend_tell.metrics.table import METRICS
 from show_attend_tell.progress import Progress
 
-METRICS = {
-    **{f"bleu_{n}": f"BLEU-{n}" for n in range(1, 5)},
-    **{f"bleu_{n}_no_brevity": f"BLEU-{n} without penalty" for n in range(1, 5)},
-    "meteor": "METEOR",
-    "rouge_l": "ROUGE-L",
-    "cider": "CIDEr",
-    "spice": "SPICE",
-}
 _AT_ONCE = 500  # resamples, to keep their weights of the photos small
 
 
@@ -65,7 +58,7 @@ def differences(
     METEOR of a resample are those of the whole resample; CIDEr, ROUGE-L and SPICE are means over it.
     """
     trainings = (first, system)
-    size = len(trainings[0][0].cider)
+    size = first[0].photos
     corpus = [_mean_scores(each, np.ones((1, size)), np.full((1, len(each)), 1 / len(each))) for each in trainings]
     metrics = [metric for metric in METRICS if all(metric in scores for scores in corpus)]
 
@@ -128,7 +121,7 @@ class Comparison:
             lines.append(
                 f"One training of {', '.join(single)}: the intervals do not say how far another seed would move it."
             )
-        lines += [f"{METRICS[metric]} is left out: {reason}." for metric, reason in self.missing.items()]
+        lines += [f"{METRICS[metric].label} is left out: {reason}." for metric, reason in self.missing.items()]
         return lines
 
     def to_markdown(self) -> str:
@@ -138,7 +131,7 @@ class Comparison:
             rows: list[tuple[str, ...]] = [
                 ("", self._title(self.first), self._title(name), "difference", "95 % interval")
             ]
-            rows += [("---", *["---:"] * 4), *((METRICS[one.metric], *_figures(one)) for one in found)]
+            rows += [("---", *["---:"] * 4), *((METRICS[one.metric].label, *_figures(one)) for one in found)]
             widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
             cells = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]
             parts.append("\n".join(f"| {' | '.join(row)} |" for row in cells))

@@ -17,7 +17,7 @@ Scores of different conventions must not be compared: they differ by several poi
 
 BLEU without its brevity penalty, which the paper quotes, flatters short captions: quote it beside the other.
 
-N captions, one of each photo · R weightings of the photos.
+`table.METRICS` has the metrics. N captions, one of each photo · R weightings of the photos.
 """
 
 import contextlib
@@ -33,81 +33,11 @@ from numpy.typing import NDArray
 
 from show_attend_tell.data.tokenizers import Tokens, compared, in_form, tokenize
 from show_attend_tell.errors import SatError
-from show_attend_tell.metrics.cider import ngrams
-from show_attend_tell.metrics.java import Java, JavaError, meteor_of, scorer_module
+from show_attend_tell.metrics.bleu import brevity_penalty
+from show_attend_tell.metrics.java import Java, JavaError, scorer_module
+from show_attend_tell.metrics.table import METRICS, Texts, bleu
 
 Array = NDArray[np.float64]
-
-# pycocoevalcap's guards against a division by zero, kept so that the figures agree to the last digit.
-_TINY = 1e-15
-_SMALL = 1e-9
-
-
-def bleu(
-    captions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]], *, brevity: bool = True
-) -> list[float]:
-    """BLEU-1 to BLEU-4 of captions over the whole corpus, x100, with brevity penalty or, not ``brevity``, without it.
-
-    `captions` are N lists of words and `references` N lists of captions, in the same order.
-    BLEU-n is the geometric mean of the precisions of 1- to n-grams, each counted over all captions (never
-    averaged over captions or batches) and clipped by the reference that has the n-gram most often. The
-    brevity penalty compares the summed length with that of the closest references, the shorter one where two
-    are as close (Papineni et al. 2002). Equals pycocoevalcap's `Bleu` on the same words.
-
-    Raises SatError without captions, for lists of different lengths, and for a caption without references.
-    """
-    plain, penalty = _bleu_of(_bleu_counts(captions, references).sum(0))
-    values: list[float] = (penalty * plain if brevity else plain).tolist()
-    return values
-
-
-def _bleu_counts(captions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> Array:
-    """What each caption adds to BLEU (N, 10).
-
-    The columns are: its right 1- to 4-grams, all its 1- to 4-grams, its length, and the closest reference's length.
-    """
-    if not captions:
-        raise SatError("there are no captions to score")
-    if len(captions) != len(references):
-        raise SatError(f"{len(captions)} captions cannot be scored against {len(references)} lists of references")
-    rows = []
-    for index, (words, choices) in enumerate(zip(captions, references, strict=True)):
-        if not choices:
-            raise SatError(f"caption {index} ({' '.join(words)!r}) has no references")
-        guessed, allowed = Counter(ngrams(words)), Counter[tuple[str, ...]]()
-        for choice in choices:
-            allowed |= Counter(ngrams(choice))
-        by_length = [
-            sum(times for ngram, times in counts.items() if len(ngram) == n)
-            for counts in (guessed & allowed, guessed)
-            for n in range(1, 5)
-        ]
-        closest = min((len(choice) for choice in choices), key=lambda n: (abs(n - len(words)), n))
-        rows.append([*by_length, len(words), closest])
-    return np.array(rows, dtype=float)
-
-
-def _bleu_of(counts: Array) -> tuple[Array, Array]:
-    """BLEU-1 to BLEU-4 without penalty (..., 4), x100, and the penalty (..., 1), of summed counts (..., 10)."""
-    correct, guessed = counts[..., :4], counts[..., 4:8]
-    plain = np.cumprod((correct + _TINY) / (guessed + _SMALL), axis=-1) ** (1 / np.arange(1, 5))
-    return 100 * plain, _brevity_penalty(counts)
-
-
-def _brevity_penalty(counts: Array) -> Array:
-    ratio = (counts[..., 8:9] + _TINY) / (counts[..., 9:] + _SMALL)
-    return np.exp(np.minimum(0, 1 - 1 / ratio))
-
-
-def _smoothed_bleu(counts: Array) -> Array:
-    """BLEU-4 of each caption by itself (N,), x100, with penalty; of the counts (N, 10).
-
-    One is added to the counts of 2-, 3- and 4-grams (Lin & Och 2004): without that, most captions have 0.
-    """
-    added = np.array([0, 1, 1, 1])
-    precisions = (counts[:, :4] + added + _TINY) / (counts[:, 4:8] + added + _SMALL)
-    smoothed: Array = 100 * precisions.prod(1) ** (1 / 4) * _brevity_penalty(counts)[:, 0]
-    return smoothed
 
 
 @dataclass(frozen=True)
@@ -117,32 +47,33 @@ class Statistics:
     CIDEr's weights of words are those of all photos, whichever are chosen.
     """
 
-    bleu: Array  # (N, 10), see `_bleu_counts`
-    rouge_l: Array  # (N,), 0 to 1
-    cider: Array  # (N,), 0 to 10
-    meteor: Array | None = None  # (N, 23), see `Java.meteor`; None where it could not be had
-    spice: Array | None = None  # (N,), 0 to 1; None where it could not be had
+    counts: dict[Callable[[Texts], Array], Array]  # by the `Metric.counts` that made them; without those that failed
+    photos: int  # N
 
     def scores(self, weights: Array) -> dict[str, Array]:
         """Every metric (R,), x100, of R corpora in which photo i is there weights[r, i] times (R, N)."""
-        plain, penalty = _bleu_of(weights @ self.bleu)
-        scores = {f"bleu_{n + 1}": (penalty * plain)[:, n] for n in range(4)}
-        scores |= {f"bleu_{n + 1}_no_brevity": plain[:, n] for n in range(4)}
-        if self.meteor is not None:
-            scores["meteor"] = 100 * meteor_of(weights @ self.meteor)
         photos = weights.sum(1)
-        scores |= {"rouge_l": 100 * (weights @ self.rouge_l) / photos, "cider": 100 * (weights @ self.cider) / photos}
-        if self.spice is not None:
-            scores["spice"] = 100 * (weights @ self.spice) / photos
-        return scores
+        return {
+            name: metric.corpus(weights @ self.counts[metric.counts], photos)
+            for name, metric in METRICS.items()
+            if metric.corpus and metric.counts in self.counts
+        }
+
+    def each(self) -> dict[str, Array]:
+        """Every metric of the captions by themselves (N,), x100."""
+        return {
+            name: metric.each(self.counts[metric.counts])
+            for name, metric in METRICS.items()
+            if metric.each and metric.counts in self.counts
+        }
 
 
 @dataclass(frozen=True)
 class Scores:
     """The scores of captions, together and one by one.
 
-    ``corpus`` has `bleu_1` to `bleu_4`, `bleu_1_no_brevity` to `bleu_4_no_brevity`, `brevity_penalty` (a factor, not
-    x100), `meteor` (METEOR 1.5), `rouge_l`, `cider` (CIDEr-D) and `spice`. METEOR needs Java, SPICE also a parser's
+    ``corpus`` has `bleu_1` to `bleu_4`, `bleu_1_no_brevity` to `bleu_4_no_brevity`, `meteor` (METEOR 1.5), `rouge_l`,
+    `cider` (CIDEr-D), `spice` and `brevity_penalty` (a factor, not x100). METEOR needs Java, SPICE also a parser's
     models: without them they are None, and ``missing`` says why.
 
     A caption by itself has `bleu_4_smoothed` (its BLEU-4 with one added to the counts of 2- to 4-grams, with brevity
@@ -176,7 +107,7 @@ def score(
     _check_names(captions, references)
     if tokens not in get_args(Tokens):
         raise SatError(f"unknown tokens {tokens!r} to score by; there are {', '.join(get_args(Tokens))}")
-    rouge, cider = (scorer_module(name) for name in ("rouge.rouge", "cider.cider"))
+    check_scorers()
     programs = java or Java()
 
     # One space between words: a line break would end a sentence early in the Java programs, and ROUGE counts
@@ -188,42 +119,29 @@ def score(
         candidates = programs.ptb_tokenize(candidates)
         words = iter(programs.ptb_tokenize([text for texts in choices for text in texts]))
         choices = [[next(words) for _ in texts] for texts in choices]
-    for photo, texts in zip(photos, choices, strict=True):
-        if not any(texts):
+    for photo, of_photo in zip(photos, choices, strict=True):
+        if not any(of_photo):
             raise SatError(f"the photo {photo!r} has no reference with a word in it; leave it out or describe it")
 
-    given = {photo: [text] for photo, text in zip(photos, candidates, strict=True)}
-    wanted = dict(zip(photos, choices, strict=True))
-    with contextlib.redirect_stdout(io.StringIO()):  # the scorers chatter, and stdout may be our caller's JSON
-        _, each_rouge_l = rouge.Rouge().compute_score(wanted, given)
-        _, each_cider = cider.Cider().compute_score(wanted, given)
-    counts = _bleu_counts(
-        [text.split() for text in candidates], [[text.split() for text in texts] for texts in choices]
-    )
-    found: dict[str, Array] = {}
+    texts = Texts(candidates, choices, programs)
+    counts: dict[Callable[[Texts], Array], Array] = {}
     missing: dict[str, str] = {}
-    for metric, program in (("meteor", programs.meteor), ("spice", programs.spice)):
-        try:
-            if tokens in ("unicode", "characters"):
-                raise JavaError("it knows English only")
-            found[metric] = program(candidates, choices)
-        except JavaError as problem:
-            missing[metric] = str(problem)
-    statistics = Statistics(counts, np.array(each_rouge_l), np.array(each_cider), **found)
+    with contextlib.redirect_stdout(io.StringIO()):  # the scorers chatter, and stdout may be our caller's JSON
+        for name, metric in METRICS.items():
+            try:
+                if metric.needs == "English" and tokens in ("unicode", "characters"):
+                    raise JavaError("it knows English only")
+                if metric.counts not in counts:
+                    counts[metric.counts] = metric.counts(texts)
+            except JavaError as problem:
+                missing[name] = str(problem)
+    statistics = Statistics(counts, len(photos))
     together = {name: float(values[0]) for name, values in statistics.scores(np.ones((1, len(photos)))).items()}
-    each = {
-        "bleu_4_smoothed": _smoothed_bleu(counts),
-        "rouge_l": 100 * statistics.rouge_l,
-        "cider": 100 * statistics.cider,
-        **({} if statistics.meteor is None else {"meteor": 100 * meteor_of(statistics.meteor)}),
-        **({} if statistics.spice is None else {"spice": 100 * statistics.spice}),
-    }
+    each = {name: values.tolist() for name, values in statistics.each().items()}
     return Scores(
-        {**together, "brevity_penalty": float(_bleu_of(counts.sum(0))[1][0]), **dict.fromkeys(missing)},
+        {**together, "brevity_penalty": float(brevity_penalty(counts[bleu].sum(0))[0]), **dict.fromkeys(missing)},
         missing,
-        photos={
-            photo: {name: float(values[index]) for name, values in each.items()} for index, photo in enumerate(photos)
-        },
+        photos={photo: {name: each[name][index] for name in each} for index, photo in enumerate(photos)},
         statistics=statistics,
         tokens=tokens,
     )

@@ -13,8 +13,8 @@ from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.data.tokenizers import ENGLISH, KARPATHY
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.generation import search_candidates
+from show_attend_tell.metrics.bleu import bleu
 from show_attend_tell.metrics.cider import CiderD, cider
-from show_attend_tell.metrics.scores import bleu
 from show_attend_tell.model.config import Config
 from show_attend_tell.model.interface import Decoder, teacher_forcing, word_log_probabilities
 from show_attend_tell.progress import Progress

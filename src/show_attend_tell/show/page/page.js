@@ -14,13 +14,13 @@
     ptb: "PTB tokens of the raw captions", split: "the data set’s own tokens", unicode: "words by the rules of Unicode",
     characters: "scores count characters",
   };
-  const SCORES = [["cider", "CIDEr"], ["meteor", "METEOR"], ["rouge_l", "ROUGE-L"], ["bleu_4_smoothed", "BLEU-4, smoothed"]];
+  const SCORES = report?.scores ?? []; // of a caption: key, label, whether higher is better
 
   for (const photo of photos)
     for (const caption of photo.captions)
       Object.assign(caption, { image: photo.image, size: photo.size ?? caption.size ?? caption.visible_box?.slice(2), source: photo.name });
   const every = (test) => photos.every((photo) => photo.captions.every(test));
-  const [score, scoreName] = SCORES.find(([key]) => every((caption) => caption[key] != null)) ?? [null, ""];
+  const [score, scoreName, higher] = SCORES.find(([key]) => every((caption) => caption[key] != null)) ?? [null, ""];
   const likely = every((caption) => caption.log_probability != null);
   const judged = photos.some((photo) => photo.captions.some((caption) => caption.confidence != null));
   const names = photos.length ? photos[0].captions.map((caption) => caption.settings.model) : [];
@@ -32,8 +32,7 @@
 
   function scores() {
     const models = report.models;
-    const metrics = [["meteor", "METEOR"], ["rouge_l", "ROUGE-L"], ["cider", "CIDEr"], ["spice", "SPICE"]]
-      .filter(([key]) => models.some((model) => model.scores[key] != null));
+    const metrics = report.metrics.filter(([key]) => models.some((model) => model.scores[key] != null));
     const rows = models.flatMap((model) => ["", "_no_brevity"].map((suffix) => make("tr", {},
       suffix ? null : make("th", { scope: "rowgroup", rowspan: 2 }, model.name),
       make("td", { class: "sat-how" }, suffix ? "without penalty" : "with brevity penalty"),
@@ -42,9 +41,9 @@
     const heads = ["model", "BLEU", "B-1", "B-2", "B-3", "B-4", ...metrics.map(([, name]) => name)];
     const decoded = models.filter((model) => model.beam_size)
       .map((model) => `${two ? `${model.name}: b` : "B"}eam size ${model.beam_size}, attention mode: ${model.attention_mode}.`);
-    const missing = ["meteor", "spice"].flatMap((key) => {
+    const missing = report.metrics.flatMap(([key, name]) => {
       const reason = models.map((model) => model.scores[`${key}_missing`]).find(Boolean);
-      return reason ? [`No ${key.toUpperCase()}: ${reason}.`] : [];
+      return reason ? [`No ${name}: ${reason}.`] : [];
     });
     return make("section", { "aria-label": "Scores" },
       make("div", { class: "sat-wide" }, make("table", { class: "sat-scores" },
@@ -164,8 +163,8 @@
   const apart = (photo) => Math.abs(scored(photo.captions[0]) - scored(photo.captions[1]));
   const by = (value) => (a, b) => value(a) - value(b);
   const ORDERS = {
-    worst: by((photo) => scored(chosen(photo))),
-    best: by((photo) => -scored(chosen(photo))),
+    worst: by((photo) => scored(chosen(photo)) * (higher ? 1 : -1)),
+    best: by((photo) => scored(chosen(photo)) * (higher ? -1 : 1)),
     apart: by((photo) => -apart(photo)),
     given: () => 0,
     likely: by((photo) => -chosen(photo).log_probability),

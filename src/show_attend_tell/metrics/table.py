@@ -1,0 +1,109 @@
+"""The table of metrics: scores, comparisons, cards, commands and pages have one entry for each of `METRICS`.
+
+N captions, one of each photo · R corpora of these photos.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from show_attend_tell.metrics.bleu import bleu_counts, brevity_penalty, precisions, smoothed_bleu
+from show_attend_tell.metrics.java import Java, meteor_of, scorer_module
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What metrics compare: texts whose words are separated by single spaces."""
+
+    captions: Sequence[str]  # (N)
+    references: Sequence[Sequence[str]]  # of each caption
+    java: Java  # the programs of METEOR and SPICE
+
+
+def mean_of(sums: Array, photos: Array) -> Array:
+    """100 times the mean over the photos."""
+    return 100 * sums / photos
+
+
+def percent(values: Array) -> Array:
+    """100 times the values."""
+    return 100 * values
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric: what each caption adds to it, and what that makes of a corpus and of a caption by itself, ×100.
+
+    A metric whose score of a corpus is the mean of the captions' scores, from 0 to 1, has a label and ``counts`` alone.
+    """
+
+    label: str  # in tables and on pages
+    counts: Callable[[Texts], Array]  # (N,) or (N, ·), computed once for all metrics that share it; raises `JavaError`
+    corpus: Callable[[Array, Array], Array] | None = mean_of  # (R,) of sums (R, ·) and the number of photos (R,)
+    each: Callable[[Array], Array] | None = percent  # (N,) of the counts; None where a single caption has no score
+    needs: Literal["English"] | None = None  # tokens of English
+    higher_is_better: bool = True
+
+
+def bleu(texts: Texts) -> Array:
+    """`bleu_counts`."""
+    return bleu_counts(
+        [text.split() for text in texts.captions], [[text.split() for text in each] for each in texts.references]
+    )
+
+
+def by_pycocoevalcap(module: str, scorer: str) -> Callable[[Texts], Array]:
+    """A score of each caption from pycocoevalcap."""
+
+    def counts(texts: Texts) -> Array:
+        wanted, given = dict(enumerate(texts.references)), {photo: [text] for photo, text in enumerate(texts.captions)}
+        return np.array(getattr(scorer_module(module), scorer)().compute_score(wanted, given)[1])
+
+    return counts
+
+
+def meteor(texts: Texts) -> Array:
+    """`Java.meteor`."""
+    return texts.java.meteor(texts.captions, texts.references)
+
+
+def spice(texts: Texts) -> Array:
+    """`Java.spice`."""
+    return texts.java.spice(texts.captions, texts.references)
+
+
+def _bleu(n: int, *, brevity: bool) -> Metric:
+    def corpus(sums: Array, photos: Array) -> Array:
+        plain = precisions(sums)
+        values: Array = (brevity_penalty(sums) * plain if brevity else plain)[:, n - 1]
+        return values
+
+    return Metric(f"BLEU-{n}" if brevity else f"BLEU-{n} without penalty", bleu, corpus, each=None)
+
+
+# by the name in files
+METRICS = {
+    **{f"bleu_{n}": _bleu(n, brevity=True) for n in range(1, 5)},
+    **{f"bleu_{n}_no_brevity": _bleu(n, brevity=False) for n in range(1, 5)},
+    "meteor": Metric(
+        "METEOR",
+        meteor,
+        corpus=lambda sums, photos: 100 * meteor_of(sums),
+        each=lambda counts: 100 * meteor_of(counts),
+        needs="English",
+    ),
+    "rouge_l": Metric("ROUGE-L", by_pycocoevalcap("rouge.rouge", "Rouge")),
+    "cider": Metric("CIDEr", by_pycocoevalcap("cider.cider", "Cider")),
+    "spice": Metric("SPICE", spice, needs="English"),
+    "bleu_4_smoothed": Metric("BLEU-4, smoothed", bleu, corpus=None, each=smoothed_bleu),
+}
+
+
+def besides_bleu() -> dict[str, str]:
+    """The labels of the metrics of a corpus that are not BLEU, by their names."""
+    return {name: metric.label for name, metric in METRICS.items() if metric.corpus and not name.startswith("bleu")}
