@@ -66,7 +66,7 @@ def check_alike(processes: int, folder: Path, steps: dict[str, int]) -> None:
     for ours, (number, scores, watch, _) in zip(epochs[:-1], everyone[0]["epochs"]["reached"], strict=True):
         assert (number, scores) == (ours.number, pytest.approx(ours.scores, rel=1e-4))
         assert watch == pytest.approx(ours.watch, rel=1e-4)
-    resumed = trainer_of("soft", epochs=EPOCHS)
+    resumed = trainer_of("one caption", epochs=EPOCHS)
     resumed.resume(folder / "state.safetensors")
     assert resumed.epoch == EPOCHS - 1
     half, _ = epochs_of(None, epochs=EPOCHS - 1)

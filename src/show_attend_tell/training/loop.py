@@ -214,7 +214,9 @@ class Trainer:
                     counts[name] += weight
                 self.batch += 1
                 bar.update()
-                bar.set_postfix({name: f"{totals[name] / counts[name]:.3f}" for name in totals}, refresh=False)
+                # of this rank's own rows, of which there may be none yet
+                means = {name: f"{totals[name] / counts[name]:.3f}" for name in totals if counts[name]}
+                bar.set_postfix(means, refresh=False)
                 pause()
         parts = ranks.gathered((dict(totals), dict(counts)))
         names = dict.fromkeys(name for part, _ in parts for name in part)
