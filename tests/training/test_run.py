@@ -442,8 +442,13 @@ def test_a_training_that_makes_its_start_worse_gives_the_start_back(dataset: Dat
     assert same_model(kept, soft) and kept.vocabulary == soft.vocabulary
     assert kept.generation == model.generation == soft.generation and kept.training["epochs"] == 0
     assert any("no epoch was better on val than start" in line and "below 100" in line for line in messages)
-    again, _ = run(dataset, config, output, init_from=soft, resume=True)  # it had ended
+    again, resumed = run(dataset, config, output, init_from=soft, resume=True)  # it had ended
     assert same_model(again, soft) and [line["epoch"] for line in epochs_logged(output)] == [0, 1, 2]
+    rising = type("Rising", (Float32Trainer,), {"validate": lambda self, **_: {"bleu_4": float(self.epoch)}})
+    _, afresh = run(dataset, small_config(epochs=2, learning_rate=100.0), tmp_path / "afresh", trainer=rising)
+    assert any(line.startswith("epoch 2 has diverged: ") for line in messages) and "may still" not in "".join(afresh)
+    for said in (messages, resumed, afresh):  # a finite loss, and worse than guessing
+        assert any(re.match("the training has diverged: .* lower the learning rate.* \\(100;", line) for line in said)
 
 
 def test_an_epoch_is_the_best_if_it_beats_the_start(dataset: Dataset, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from show_attend_tell.show.pictures import strip
 from show_attend_tell.show.pictures.figure import FigureData
 from show_attend_tell.training.loop import Epoch, Trainer
 from show_attend_tell.training.ranks import log
-from show_attend_tell.training.selection import default_attention_mode
+from show_attend_tell.training.selection import default_attention_mode, divergence
 from show_attend_tell.vision import registry
 from show_attend_tell.vision.encoder import Encoder
 
@@ -68,6 +68,8 @@ class Reports:
         text = ", ".join([f"val {', '.join(scores.values())}", *watched, duration(epoch.seconds)])
         what = f"epoch {epoch.number}" if epoch.number else "epoch 0, the model to start from"
         log(f"{what}: {text}{f'; at most {duration(left)} left' if left else ''}")
+        if diverged := divergence(epoch.watch.get("nats_per_word", 0.0), self.trainer.data):
+            log(f"epoch {epoch.number} has {diverged}")
         if better:
             self.checkpoint(epoch).save(self.output, bits=self.bits)
         if self.board is not None:

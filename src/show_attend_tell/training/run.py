@@ -51,8 +51,10 @@ from show_attend_tell.training.selection import (
     choose_generation,
     ciders_of,
     default_attention_mode,
+    divergence,
     fit_confidence,
     nats_of_photos,
+    training_nats,
 )
 from show_attend_tell.training.start import check_start, competes, initial_weights, learnt_vocabulary
 from show_attend_tell.training.state import check_origin, stored_epochs
@@ -175,7 +177,9 @@ def trained(
     )
     loop.run(on_epoch=reports.epoch if ranks.first() else lambda epoch, better: None, state=plan.state, show=show)
     ranks.wait()  # until the last checkpoint is written
-    if 0 < loop.best_epoch == loop.epoch and config.selected_by != "last":
+    if diverged := divergence(training_nats(loop.average, data), data):
+        log(f"the training has {diverged} ({config.learning_rate:g}; --set learning_rate=RATE)")
+    elif 0 < loop.best_epoch == loop.epoch and config.selected_by != "last":
         further = config.epochs + max(1, config.epochs // 2)
         log(
             "val was best after the last epoch, so it may still improve: the same command with --resume --epochs "

@@ -1,6 +1,8 @@
 """What val selects by a score of the model's captions: the best epoch, and the generation config."""
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
@@ -27,6 +29,7 @@ from show_attend_tell.training.data import TrainingData, batches
 from show_attend_tell.training.ranks import log
 
 FORCED_BATCH_SIZE = 32  # captions of val whose words' probabilities are computed at once
+DIVERGED = 1.5  # times the nats a word of guessing all words alike; random weights at the start have hardly more
 # With a reranker: about the least with which the captions of 1,000 photos have 300 different words.
 RARE_WORD_EXPONENT = 0.75
 
@@ -187,6 +190,24 @@ def nats_of_photos(decoder: Decoder, data: TrainingData) -> NDArray[np.float64]:
         np.add.at(found.T, [rows[captions[index][0]] for index in indices], sums.numpy(force=True).T)
     total: NDArray[np.float64] = np.stack(ranks.gathered(found)).sum(0)
     return total
+
+
+def training_nats(decoder: Decoder, data: TrainingData) -> float:
+    """The nats a word of up to twice `FORCED_BATCH_SIZE` training captions."""
+    chosen = dict(data.captions[:: max(1, len(data.captions) // FORCED_BATCH_SIZE)])  # one caption of a photo
+    captions = [(name, [data.vocabulary.decode(words)]) for name, words in chosen.items()]
+    return nats_a_word(decoder, replace(data, validation=captions))
+
+
+def divergence(nats: float, data: TrainingData) -> str:
+    """What to say of nats a word of training captions that are far above those of guessing, log K; "" for others."""
+    guessing = math.log(len(data.vocabulary))
+    if nats <= DIVERGED * guessing:
+        return ""
+    return (
+        f"diverged: {nats:,.1f} nats a word of the training captions, and guessing has {guessing:.1f}; lower the "
+        "learning rate, or clip the gradient"
+    )
 
 
 class Chosen(NamedTuple):
