@@ -23,10 +23,30 @@ def test_plain_and_compressed_files_have_the_same_captions(tmp_path: Path, mark:
 
 
 @pytest.mark.parametrize(
+    "content",
+    [
+        '{"image_id": 1, "caption": "A dog runs."}\n{"image_id": 2, "caption": "Two men, one boat"}\n',
+        "1\tA dog runs.\n2\tTwo men, one boat\n",
+        "a.jpg,A dog runs.\nb.jpg,Two men, one boat\n",
+        "a.jpg#0\tA dog runs.\na.jpg#1\tTwo men, one boat\n",
+        "photo,caption\na.jpg,A dog runs.\na.jpg,Two men, one boat\n",
+        '{"images": [], "annotations": [{"image_id": 1, "caption": "A dog runs."}, {"id": 2, "image_id": 1, "caption": '
+        '"Two men, one boat"}]}',
+        '{"images": [{"filename": "a.jpg", "sentences": [{"raw": "A dog runs."}, {"tokens": ["two", "men", "one", '
+        '"boat"]}]}]}',
+    ],
+)
+def test_captions_in_every_form_are_read_without_their_photos(tmp_path: Path, content: str) -> None:
+    (tmp_path / "texts").write_text(content, encoding="utf-8")
+    assert read_text_corpus(tmp_path / "texts", KARPATHY) == WORDS
+
+
+@pytest.mark.parametrize(
     ("name", "content", "words"),
     [
         ("a.txt", b"\n \n", "holds no captions"),
-        ("a.txt", b"a \xff dog", "UTF-8"),
+        ("a.txt", "a \xff dog, ".encode() * 3 + b"\xff", "UTF-8"),
+        ("a.txt", b"a.jpg: a dog\nb.jpg: a cat\n", "neither a caption a line"),
         ("a.txt", b"a dog\n" + b"x" * (LONGEST + 1), "line 2"),
         ("a.txt.gz", b"a dog", "cannot be read"),
         ("a.txt.gz", gzip.compress(CAPTIONS.encode(), mtime=0)[:-9], "cannot be read"),

@@ -130,22 +130,77 @@ def test_the_language_of_references_chooses_the_tokens(
     assert (papers.tokens, papers.language) == ("split", "")
 
 
+FORMS = {  # the captions of photos in another order than that of the references, or as sentences in theirs
+    "results.json": json.dumps([{"image_id": NUMBERS[p], "caption": t} for p, t in reversed(CAPTIONS.items())]),
+    "results.JSON": json.dumps([{"image_id": p, "caption": f"{t} ."} for p, t in reversed(CAPTIONS.items())]),
+    "own.json": json.dumps({"results": [{"photo": p, "caption": t} for p, t in CAPTIONS.items()]}),
+    "lines.txt": "\n".join(text.capitalize() for text in CAPTIONS.values()) + "\r\n",
+    "numbers.jsonl": "".join(json.dumps({"image_id": NUMBERS[p], "caption": t}) + "\n" for p, t in CAPTIONS.items()),
+    "batch.txt": "\n".join(json.dumps({"source": f"/a/{p}", "caption": t}) for p, t in reversed(CAPTIONS.items())),
+    "one-a-line.json": "\n".join(json.dumps({"file_name": p, "text": [t]}) for p, t in CAPTIONS.items()),
+    "tabs.txt": "".join(f"{NUMBERS[p]}\t{t}\n" for p, t in reversed(CAPTIONS.items())),
+    "headless.csv": "".join(f'"photos/{p}","{t}"\n' for p, t in reversed(CAPTIONS.items())),
+    "numbered.csv": "".join(f"{NUMBERS[p]}, {t}\r\n" for p, t in reversed(CAPTIONS.items())),
+    "flickr.token": "".join(f"{p}#0\t{t} .\n" for p, t in reversed(CAPTIONS.items())),
+    "counted": "".join(f"{p}|0|{t}\n" for p, t in reversed(CAPTIONS.items())),
+    "spaces.txt": "".join(f"{p} {t}\n" for p, t in reversed(CAPTIONS.items())),
+    "table.csv": "image_id;score;Caption\n" + "".join(f"{NUMBERS[p]};0.5;{t}\n" for p, t in CAPTIONS.items()),
+}
+
+
 @pytest.mark.parametrize("number", ["imgid", "cocoid"])
-def test_captions_of_every_form_are_the_same(number: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", FORMS)
+def test_captions_of_every_form_are_the_same(name: str, number: str, tmp_path: Path) -> None:
     references = read_references([karpathy(tmp_path / "dataset.json", number=number)])
-    told = [{"image_id": NUMBERS[photo], "caption": text} for photo, text in reversed(CAPTIONS.items())]
-    files = [
-        write(tmp_path / "by_number.json", told),
-        write(tmp_path / "by_name.json", [{"image_id": p, "caption": f"{t} ."} for p, t in CAPTIONS.items()]),
-        write(tmp_path / "own.json", {"results": [{"photo": p, "caption": t} for p, t in CAPTIONS.items()]}),
-        write(tmp_path / "lines.txt", "\n".join(text.capitalize() for text in CAPTIONS.values()) + "\n"),
-    ]
-    for file in files:
-        assert read_captions(file, references) == CAPTIONS, file
-    raw = read_references([tmp_path / "dataset.json"], tokens="ptb")
-    assert read_captions(files[1], raw)["cat.jpg"] == "a cat sleeps on a mat ."
+    file = write(tmp_path / name, FORMS[name])
+    assert read_captions(file, references) == CAPTIONS
+    of_names = read_references([file]) if name != "own.json" else references  # the same file as references
+    assert name == "own.json" or sorted(text for texts in of_names.texts.values() for text in texts) == sorted(
+        CAPTIONS.values()
+    )
+    if name == "results.JSON":
+        raw = read_references([tmp_path / "dataset.json"], tokens="ptb")
+        assert read_captions(file, raw)["cat.jpg"] == "a cat sleeps on a mat ."
+    (tmp_path / "utf16").write_bytes(FORMS[name].encode("utf-16"))
+    assert read_captions(tmp_path / "utf16", references) == CAPTIONS
+
+
+def test_a_caption_without_a_word_is_one(tmp_path: Path) -> None:
+    references = read_references([karpathy(tmp_path / "dataset.json")])
     empty = read_captions(write(tmp_path / "last.txt", "a cat\na dog\n\n"), references)
-    assert empty == {"cat.jpg": "a cat", "dog.jpg": "a dog", "owl.jpg": ""}  # a caption without a word is one
+    assert empty == {"cat.jpg": "a cat", "dog.jpg": "a dog", "owl.jpg": ""}
+
+
+def test_references_of_several_files_and_of_a_split_are_told_by_name(tmp_path: Path) -> None:
+    first = write(tmp_path / "a.tsv", "cat.jpg\ta cat\ndog.jpg\ta dog\n")
+    second = write(
+        tmp_path / "b.jsonl", '{"photo": "dog.jpg", "caption": "dogs"}\n{"photo": "cat.jpg", "text": "cats"}'
+    )
+    assert read_references([first, second]).texts == {"cat.jpg": ["a cat", "cats"], "dog.jpg": ["a dog", "dogs"]}
+    table = write(tmp_path / "c.csv", "photo,caption,split\na.jpg,a,val\nb.jpg,b,test\nb.jpg,bb,test\n")
+    found = read_references([table])
+    assert (found.texts, found.split) == ({"b.jpg": ["b", "bb"]}, "test")
+    assert read_references([table], split="val").texts == {"a.jpg": ["a"]}
+    with pytest.raises(SatError, match="no split 'train'; it has test, val"):
+        read_references([table], split="train")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "100 a dog runs\n1001 a cat\n2001 a hen\n4000 a cow\n",  # numbers, which could also begin a sentence
+        "1\ta dog\t0.5\n2\ta cat\t0.4\n3\ta hen\t0.3\n",
+        "cat.jpg: a cat\ndog.jpg: a dog\n",
+        "cat.jpg,a cat\ndog.jpg,a dog\n# the end\n",
+        "1, a cat\n2, a dog\na hen\n",
+    ],
+)
+def test_what_is_no_sentence_is_not_read_as_one(content: str, tmp_path: Path) -> None:
+    file = write(tmp_path / "told.txt", content)
+    with pytest.raises(
+        SatError, match="neither a caption a line .* nor any other form .*PHOTO,CAPTION, Flickr's token"
+    ):
+        read_references([file])
 
 
 def test_captions_that_do_not_fit_are_refused(tmp_path: Path) -> None:
@@ -164,9 +219,13 @@ def test_captions_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     assert "caption 2: the photo 'cat.jpg' has a caption" in refused([told[0], {"image_id": "cat.jpg", "caption": "a"}])
     assert "no caption of 2 photos with references" in refused(told[:1]) and "dog.jpg, owl.jpg" in refused(told[:1])
     assert "holds no captions" in refused([])
-    assert "caption 1: 'image_id' must be a number or a file name, and is missing" in refused([{"caption": "a"}])
-    assert "caption 1: 'caption' must be a text, and is 5" in refused([{"image_id": 13, "caption": 5}])
-    assert "'results' must be a list of JSON objects" in refused({"captions": []})
+    assert "caption 1: 'photo' must be a text, and is missing" in refused([{"caption": "a"}])
+    assert "'image_id' must be a number or a file name, and is missing" in refused([{"image_id": None, "caption": "a"}])
+    assert "has 2 captions; keep one" in refused([{"image_id": 13, "captions": ["a", "b"]}])
+    assert "caption 1: 'caption' must be a text or a list of texts, and is 5" in refused(
+        [{"image_id": 13, "caption": 5}]
+    )
+    assert "'photo' must be a text" in refused({"captions": []}) and "'results' must be" in refused({"results": 3})
     assert "not valid JSON" in refused("[{]")
     assert "is empty" in refused("\n", "told.txt")
     assert "has 2 captions and" in refused("a\nb\n", "told.txt") and "3 photos" in refused("a\nb\n", "told.txt")
@@ -180,14 +239,15 @@ def test_references_that_are_none_are_refused(tmp_path: Path) -> None:
         read_references([split], split="val")
     with pytest.raises(SatError, match=r"b\.txt has 3 lines and .*a\.txt 2"):
         read_references([first, write(tmp_path / "b.txt", "a\nb\nc\n")])
-    with pytest.raises(SatError, match="one JSON file, or several files of lines"):
+    with pytest.raises(SatError, match="one such JSON file, or several files of another form"):
         read_references([split, first])
     with pytest.raises(SatError, match="no references: name a file"):
         read_references([])
     with pytest.raises(SatError, match=r"c\.json lists 1 photo and no reference"):
         read_references([coco(tmp_path / "c.json", {"cat.jpg": ["", " ."]})])
-    with pytest.raises(SatError, match="'images' must be a list"):
-        read_references([write(tmp_path / "d.json", {"results": []})])
+    for content, why in (({"results": []}, "is an evaluation"), ("[3]", "an entry must be an object"), ("{", "JSON")):
+        with pytest.raises(SatError, match=why):
+            read_references([write(tmp_path / "d.json", content)])
 
 
 def test_evaluations_that_are_none_are_refused(tmp_path: Path) -> None:

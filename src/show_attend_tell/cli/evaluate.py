@@ -149,9 +149,10 @@ def score(
 
     Scores are ×100: BLEU with and without brevity penalty, METEOR, ROUGE-L, CIDEr and SPICE.
 
-    HYPOTHESES is COCO results JSON, a file of sat evaluate --json, or a text file with one caption per line. REFERENCES
-    is Karpathy's split file, COCO's captions JSON, or text files. Each text file has one reference of each photo, one
-    photo per line.
+    HYPOTHESES is COCO results JSON, a file of sat evaluate --json, JSON lines, a table with or without names of its
+    columns (photo,caption), or a text file with one caption per line. REFERENCES is Karpathy's split file, COCO's
+    captions JSON, Flickr's token file, or files of those forms. Photos are told by name or number. Only where there is
+    none, in text files, they are told by their order.
     """
     from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, SHIPPED
     from show_attend_tell.data.vocabulary import Vocabulary
@@ -167,6 +168,8 @@ def score(
     if wanted.split is None and was_given("split"):
         raise SatError(f"--split {split}: {wanted.source} has no splits, so leave it out")
     captions = read_captions(hypotheses, wanted)
+    for note in wanted.notes:
+        click.echo(f"note: {note}", err=True)
     result = score_entries(
         [{"photo": photo, "caption": captions[photo]} for photo in wanted.texts],
         wanted.texts,

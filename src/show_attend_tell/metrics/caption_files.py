@@ -1,34 +1,31 @@
 """Files of captions and of references of any system, to be scored, and our own evaluations, to be compared.
 
-Captions to score (`read_captions`) are
-
-1. COCO results: a JSON list of `{"image_id": NUMBER or file name, "caption": TEXT}`;
-2. an evaluation, as `sat evaluate --json` and `sat score --json` write it;
-3. any file that does not end in `.json`: one caption a line, in the order of the references.
-
-References (`read_references`) are
-
-1. Karpathy's split file, of which one split counts;
-2. a file of COCO's captions, such as `captions_val2014.json`;
-3. one or several files that do not end in `.json`: one photo a line, in the same order; each file holds one reference
-   of each photo. An empty line is not a reference.
+Captions (`read_captions`) and references (`read_references`) have any of the forms of `data.caption_rows`, which the
+content of a file tells, not its name. Photos are told by their names or numbers, not by their order; only sentences, one
+a line, are in the order of the references. There may be several files of references: each adds to the photos' own, and
+each file of sentences holds one reference of each photo. An empty line is not a reference.
 
 A photo that is listed several times has the references of all its entries. Where a photo is named by a number, this is
-COCO's `id`, in Karpathy's file `cocoid` or, without that, `imgid`. Lines are named by their number, from 1.
+COCO's `id`, in Karpathy's file `cocoid` or, without that, `imgid`. Sentences are named by their number, from 1. A path
+that is no photo's name stands for the photo of the same file name.
 """
 
+import json
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, get_args
 
+from show_attend_tell.data.caption_rows import Row, caption_rows, decoded
 from show_attend_tell.data.datasets import PAPERS
-from show_attend_tell.data.datasets.coco import coco_photos, papers_coco
-from show_attend_tell.data.datasets.karpathy import karpathy_photos
+from show_attend_tell.data.datasets.coco import coco_photos, is_coco, papers_coco
+from show_attend_tell.data.datasets.karpathy import is_karpathy, karpathy_photos
+from show_attend_tell.data.datasets.listing import SPLIT_NAMES
 from show_attend_tell.data.inspection import language_of
 from show_attend_tell.data.tokenizers import Tokens, in_form, tokenize
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import list_of_objects, read_json, read_object, read_text, text_of
+from show_attend_tell.files import list_of_objects, read_object, text_of
 from show_attend_tell.messages import first_three, plural, shorten, shown
 from show_attend_tell.metrics.scores import words_of
 
@@ -47,6 +44,7 @@ class References:
     numbers: dict[str, str] = field(default_factory=dict)  # the photo's name, by its number
     split: str | None = None
     training: list[tuple[str, ...]] | None = None  # the words of the training captions, if the file has them
+    notes: list[str] = field(default_factory=list)  # how the files were read, where a person should know
 
 
 @dataclass(frozen=True)
@@ -80,30 +78,42 @@ def read_references(
         raise SatError("there are no references: name a file")
     file, training, known, numbers, papers = files[0], [], None, {}, False
     spoken: dict[str, list[Spoken]] = {}
-    if file.suffix != ".json":
-        columns = [_lines(each) for each in files]
-        for each, lines in zip(files, columns, strict=True):
-            if len(lines) != len(columns[0]):
-                raise SatError(
-                    f"{each} has {plural(len(lines), 'line')} and {file} {len(columns[0])}; they must be of the "
-                    "same photos in the same order"
-                )
+    notes: list[str] = []
+    content = _json(file)
+    if isinstance(content, dict) and "results" in content:
+        raise SatError(f"{file} is an evaluation, whose captions are no references: give the data set's own file")
+    if not is_karpathy(content) and not is_coco(content):
         name = file.stem
-        for number, row in enumerate(zip(*columns, strict=True), start=1):
-            spoken[str(number)] = [(tuple(tokenize(text)), text) for text in row if text.strip()]
+        found = [_rows(each, notes) for each in files]
+        splits = {SPLIT_NAMES.get(row.split.lower(), row.split) for rows in found for row in rows if row.split}
+        if splits and split not in splits:
+            raise SatError(f"{file} has no split {split!r}; it has {', '.join(sorted(splits))}")
+        known = split if splits else None
+        for each, rows in zip(files, found, strict=True):
+            if bool(rows[0].photo) != bool(found[0][0].photo) or (not rows[0].photo and len(rows) != len(found[0])):
+                raise SatError(
+                    f"{each} has {plural(len(rows), 'line')} and {file} {len(found[0])}; they must be of the same "
+                    "photos, in the same order or all with the photos' names"
+                )
+            for number, row in enumerate(rows, start=1):
+                here = spoken.setdefault(row.photo or str(number), [])
+                if row.split is None or SPLIT_NAMES.get(row.split.lower(), row.split) == split:
+                    here += [(tuple(tokenize(text)), text) for text in row.captions if text.strip()]
+                elif not here:
+                    del spoken[row.photo]
     else:
         if len(files) > 1:
-            raise SatError(f"{files[1]} comes after {file}: give one JSON file, or several files of lines")
-        if "annotations" in read_object(file, "images"):
-            (listed, _), name, papers = coco_photos(file), file.stem, papers_coco(file)
-            chosen = listed
-        else:
-            listed, name = karpathy_photos(file)
+            raise SatError(f"{files[1]} comes after {file}: give one such JSON file, or several files of another form")
+        if is_karpathy(content):
+            listed, name = karpathy_photos(file, content)
             papers, known = name in PAPERS, split
             chosen = [photo for photo in listed if photo.split == split]
             if not chosen:
-                splits = sorted({photo.split or "" for photo in listed})
-                raise SatError(f"{file} has no split {split!r}; it has {', '.join(splits) or 'no photos'}")
+                names = sorted({photo.split or "" for photo in listed})
+                raise SatError(f"{file} has no split {split!r}; it has {', '.join(names) or 'no photos'}")
+        else:
+            (listed, _), name, papers = coco_photos(file, content=content), file.stem, papers_coco(file)
+            chosen = listed
         numbers = {str(photo.number): photo.name for photo in chosen if photo.number is not None}
         training = [caption for photo in listed if photo.split == "train" for caption in photo.captions]
         for photo in chosen:
@@ -131,6 +141,7 @@ def read_references(
         known,
         [words if tokens in ("split", "raw", "ptb") else tuple(words_of(raw, tokens)) for words, raw in training]
         or None,
+        notes,
     )
 
 
@@ -154,33 +165,25 @@ def read_captions(file: Path, references: References) -> dict[str, str]:
     for a file of an unknown form, an empty or damaged file, a photo that has no references or two captions, and a
     number of lines that is not that of photos.
     """
-    listed: list[tuple[str, str, str]] = []  # where, photo, caption
-    if file.suffix == ".json":
-        content = read_json(file)
-        key = "photo" if isinstance(content, dict) else "image_id"
-        record = content if isinstance(content, dict) else {"results": content}
-        for index, entry in enumerate(list_of_objects(record, "results", str(file))):
-            where, photo = f"{file}: caption {index + 1}", entry.get(key)
-            if not isinstance(photo, (str, int)):
-                raise SatError(f"{where}: {key!r} must be a number or a file name, and is {shown(photo)}")
-            listed.append((where, str(photo), text_of(entry, "caption", where)))
-    else:
-        lines = _lines(file)
-        if len(lines) != len(references.texts):
+    rows = _rows(file, references.notes)
+    if not rows[0].photo:
+        if len(rows) != len(references.texts):
             raise SatError(
-                f"{file} has {plural(len(lines), 'caption')} and {references.source} references of "
+                f"{file} has {plural(len(rows), 'caption')} and {references.source} references of "
                 f"{plural(len(references.texts), 'photo')}; give a caption a line, in that order"
             )
-        listed = [
-            (f"{file}: line {number}", photo, line)
-            for number, (photo, line) in enumerate(zip(references.texts, lines, strict=True), start=1)
-        ]
-    if not listed:
-        raise SatError(f"{file} holds no captions")
+        rows = [row._replace(photo=photo) for photo, row in zip(references.texts, rows, strict=True)]
+    times = Counter(PurePosixPath(photo).name for photo in references.texts)
+    by_file = {name: photo for photo in references.texts if times[name := PurePosixPath(photo).name] == 1}
     captions: dict[str, str] = {}
     seen: set[str] = set()
-    for where, photo, caption in listed:
-        name = photo if photo in references.texts else references.numbers.get(photo, photo)
+    for where, photo, texts, _ in rows:
+        if len(texts) > 1:
+            raise SatError(f"{where}: the photo {photo!r} has {len(texts)} captions; keep one")
+        (caption,), name = texts, photo
+        if photo not in references.texts:
+            file_name = PurePosixPath(photo.replace("\\", "/")).name
+            name = references.numbers.get(photo) or by_file.get(file_name, photo)
         if name not in references.texts:
             split = f", split {references.split}" if references.split else ""
             raise SatError(f"{where}: the photo {photo!r} has no references in {references.source}{split}")
@@ -225,7 +228,7 @@ def tokens_of(file: Path) -> Tokens | None:
 
     Raises `SatError` for unknown tokens, and for a damaged file.
     """
-    content = read_json(file) if file.suffix == ".json" else None
+    content = _json(file)
     return _tokens(file, content) if isinstance(content, dict) and "tokens" in content else None
 
 
@@ -257,8 +260,21 @@ def _tokens(file: Path, content: dict[str, Any]) -> Tokens:
     raise SatError(f"{file}: 'tokens' must be one of {', '.join(get_args(Tokens))}, and is {shorten(named)}")
 
 
-def _lines(file: Path) -> list[str]:
-    text = read_text(file)
-    if not text.strip():
-        raise SatError(f"{file} is empty")
-    return text.removesuffix("\n").split("\n")  # also the empty ones at its end: captions without a word
+def _json(file: Path) -> Any:
+    """What a JSON file holds; None for a file of another form, and for a damaged one, of which `_rows` says what is
+    wrong."""
+    text = decoded(file, []).lstrip()
+    if text[:1] not in ("{", "["):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _rows(file: Path, notes: list[str]) -> list[Row]:
+    """The rows of a file; raises `SatError` where there are none."""
+    rows = list(caption_rows(file, notes, sentences=True))
+    if not any(text.strip() for row in rows for text in row.captions):
+        raise SatError(f"{file} is empty or holds no captions")
+    return rows

@@ -124,7 +124,10 @@ def prepare(plan: TrainingPlan, *, show: bool) -> Prepared:
         config, lines = custom.fitted(dataset, config, given=plan.given or (), started=start is not None)
         for line in lines:
             log(line)
-    corpus = () if plan.text_corpus is None else read_text_corpus(plan.text_corpus, dataset.tokenizer)
+    notes: list[str] = []
+    corpus = () if plan.text_corpus is None else read_text_corpus(plan.text_corpus, dataset.tokenizer, notes)
+    for line in notes:
+        log(line)
     vocabulary = learnt_vocabulary(start, dataset, config, corpus)
     if start is not None:
         log_new_words(start.vocabulary, vocabulary, config)

@@ -8,8 +8,9 @@ Files of other names (``captions_products.json``) have no splits. ``captions_tra
 import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
-from show_attend_tell.data.datasets.listing import SPLIT_NAMES, Listed, Listing
+from show_attend_tell.data.datasets.listing import SPLIT_NAMES, Listed, Listing, json_files
 from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import list_of_objects, number_of, read_object, text_of
@@ -18,10 +19,16 @@ from show_attend_tell.messages import first_three
 PAPERS_FILES = re.compile(r"captions_(train|val)20(14|17)\.json")
 
 
-def read_coco(folder: Path) -> Listing | None:
-    """What COCO's caption files in a folder list; None where there are none."""
+def read_coco(folder: Path, passed_over: list[str]) -> Listing | None:
+    """What COCO's caption files in a folder list; None where there are none. Others ``passed_over`` is told."""
     for root in (folder, folder / "annotations"):
-        files = sorted(root.glob("captions_*.json"))
+        contents = json_files(root, "captions_", "dataset")
+        files = [file for file in contents if is_coco(contents[file])]
+        passed_over += [
+            f"{file.name} has no lists 'images' and 'annotations'"
+            for file in contents
+            if file not in files and not file.name.lower().startswith("dataset")
+        ]
         if files:
             break
     else:
@@ -36,11 +43,16 @@ def read_coco(folder: Path) -> Listing | None:
     photos: list[Listed] = []
     strays: Counter[str] = Counter()
     for file in sorted(files, key=lambda file: ("train", "val", "test", None).index(splits[file])):
-        listed, without_photo = coco_photos(file, splits[file])
+        listed, without_photo = coco_photos(file, splits[file], contents[file])
         photos += listed
         strays += without_photo
     papers = all(papers_coco(file) for file in files)
     return Listing("coco" if papers else folder.resolve().name, files, photos, strays, custom=not papers)
+
+
+def is_coco(content: Any) -> bool:
+    """Whether what a JSON file holds has the form of COCO's caption files."""
+    return isinstance(content, dict) and all(isinstance(content.get(key), list) for key in ("images", "annotations"))
 
 
 def papers_coco(file: Path) -> bool:
@@ -50,13 +62,17 @@ def papers_coco(file: Path) -> bool:
 
 def split_of(file: Path) -> str | None:
     """The split that a file's name says, None for another name."""
-    return SPLIT_NAMES.get(file.stem.removeprefix("captions_").rstrip("0123456789").strip("_-").lower())
+    return SPLIT_NAMES.get(
+        file.stem.lower().removeprefix("captions_").removeprefix("dataset_").rstrip("0123456789").strip("_-")
+    )
 
 
-def coco_photos(file: Path, split: str | None = "") -> tuple[list[Listed], Counter[str]]:
-    """What one of COCO's caption files lists, and the captions for each photo that it does not list; raises `SatError`
-    for a damaged file."""
-    content = read_object(file, "images")
+def coco_photos(file: Path, split: str | None = "", content: Any = None) -> tuple[list[Listed], Counter[str]]:
+    """What one of COCO's caption files lists, and the captions for each photo that it does not list.
+
+    ``content`` is what the file holds, if it was read. Raises `SatError` for a damaged file.
+    """
+    content = read_object(file, "images") if content is None else content
     photos: list[Listed] = []
     by_id: dict[int, Listed] = {}
     strays: Counter[str] = Counter()

@@ -10,26 +10,39 @@ from pathlib import Path
 from typing import Any
 
 from show_attend_tell.data.datasets.dataset import PAPERS
-from show_attend_tell.data.datasets.listing import Listed, Listing
+from show_attend_tell.data.datasets.listing import Listed, Listing, json_files
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import list_of_objects, number_of, read_object, text_of
 from show_attend_tell.messages import first_three, shown
 
 
-def read_karpathy(folder: Path) -> Listing | None:
-    """What Karpathy's split file in a folder lists; None where there is none."""
-    files = sorted(folder.glob("dataset*.json"))
-    if not files:
-        return None
+def read_karpathy(folder: Path, passed_over: list[str]) -> Listing | None:
+    """What Karpathy's split file in a folder lists; None where there is none.
+
+    A ``dataset*.json`` without a list ``images`` is another tool's, which ``passed_over`` is told.
+    """
+    contents = json_files(folder, "dataset")
+    files = [file for file, content in contents.items() if is_karpathy(content)]
+    passed_over += [f"{file.name} has no list 'images'" for file in contents if "images" not in contents[file]]
     if len(files) > 1:
         raise SatError(f"{folder} holds {first_three([file.name for file in files])}; keep the one that is meant")
-    photos, name = karpathy_photos(files[0])
+    if not files:
+        return None
+    photos, name = karpathy_photos(files[0], contents[files[0]])
     return Listing(name, files, photos, custom=name not in PAPERS)
 
 
-def karpathy_photos(file: Path) -> tuple[list[Listed], str]:
-    """What one of Karpathy's split files lists, and the data set's name; raises `SatError` for a damaged file."""
-    content = read_object(file, "images")
+def is_karpathy(content: Any) -> bool:
+    """Whether what a JSON file holds has the form of Karpathy's files, and not that of COCO's."""
+    return isinstance(content, dict) and isinstance(content.get("images"), list) and "annotations" not in content
+
+
+def karpathy_photos(file: Path, content: Any = None) -> tuple[list[Listed], str]:
+    """What one of Karpathy's split files lists, and the data set's name; raises `SatError` for a damaged file.
+
+    ``content`` is what the file holds, if it was read.
+    """
+    content = read_object(file, "images") if content is None else content
     photos = []
     for index, image in enumerate(list_of_objects(content, "images", str(file))):
         where = f"{file}: images[{index}]"

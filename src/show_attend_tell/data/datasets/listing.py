@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
 
 from show_attend_tell.data.datasets import splits
 from show_attend_tell.data.datasets.dataset import REFERENCES, SPLITS, DataReport, Dataset, Example, counted
 from show_attend_tell.errors import SatError
+from show_attend_tell.files import read_json
 from show_attend_tell.messages import first_three, plural, shorten
 
 SPLIT_NAMES = {
@@ -43,6 +45,15 @@ class Listing:
     strays: Counter[str] = field(default_factory=Counter)  # captions per photo that is in no split
     notes: list[str] = field(default_factory=list)  # how the files were read, where a person should know
     custom: bool = True  # not one of the paper's data sets
+
+
+def json_files(folder: Path, *names: str) -> dict[Path, Any]:
+    """What JSON files of a folder hold, of those whose names, in small letters, begin with one of ``names``.
+
+    Raises `SatError` for a damaged file.
+    """
+    found = (file for file in sorted(folder.glob("*")) if file.name.lower().startswith(names) and file.is_file())
+    return {file: read_json(file) for file in found if file.suffix.lower() == ".json"}
 
 
 def merged(photos: Iterable[Listed]) -> list[Listed]:
