@@ -74,13 +74,87 @@ def test_transparency_is_laid_on_white(scene: Image.Image, tmp_path: Path) -> No
     half.putalpha(128)
     assert np.abs(array(open_photo(half)) - (array(scene) * 128 + 255 * 127) / 255).max() <= 1
 
-    palette = Image.new("P", (3, 2), 1)
-    palette.putpalette([10, 20, 30, 200, 100, 50])
-    palette.putpixel((0, 0), 0)
-    palette.save(tmp_path / "palette.png", transparency=0)
-    opened = open_photo(tmp_path / "palette.png")
-    assert opened.getpixel((0, 0)) == (255, 255, 255)
-    assert opened.getpixel((2, 1)) == (200, 100, 50)
+
+def png(pixels: Any, bits: int, color: int, *chunks: tuple[bytes, bytes]) -> bytes:
+    """A PNG file of pixels (H, W) or (H, W, channels), of a color type of the standard, with more chunks."""
+    rows = np.array(pixels).reshape(len(pixels), -1, 1) >> np.arange(bits)[::-1] & 1  # bit by bit
+    stored = b"".join(b"\0" + np.packbits(row.astype(bool)).tobytes() for row in rows)
+    header = struct.pack(">IIBBBBB", len(pixels[0]), len(pixels), bits, color, 0, 0, 0)
+    parts = ((b"IHDR", header), *chunks, (b"IDAT", zlib.compress(stored)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in parts
+    )
+
+
+def clear(*levels: int) -> tuple[bytes, bytes]:
+    """The chunk that says which level or color of a PNG is transparent."""
+    return b"tRNS", struct.pack(f">{len(levels)}H", *levels)
+
+
+def tiff(pixels: Any, meaning: int, planes: int, order: str) -> bytes:
+    """A TIFF file of pixels (H, W, channels) of 16 bits; ``planes`` is 2 if each channel is stored by itself."""
+    levels = np.array(pixels, f"{order}u2")
+    height, width, channels = levels.shape
+    strips = list(np.moveaxis(levels, 2, 0)) if planes == 2 else [levels]
+    tags = {256: [width], 257: [height], 258: [16] * channels, 259: [1], 262: [meaning], 273: [0] * len(strips)}
+    tags |= {277: [channels], 278: [height], 279: [strip.nbytes for strip in strips], 284: [planes]}
+    at = 8 + 2 + 12 * len(tags) + 4 + sum(2 * len(values) for values in tags.values() if len(values) > 2)
+    tags[273] = [at + number * strips[0].nbytes for number in range(len(strips))]
+    table, lists, after = b"", b"", 8 + 2 + 12 * len(tags) + 4
+    for tag, values in tags.items():
+        held = struct.pack(f"{order}{len(values)}H", *values)
+        where = held.ljust(4, b"\0") if len(values) < 3 else struct.pack(f"{order}I", after + len(lists))
+        table += struct.pack(f"{order}HHI", tag, 3, len(values)) + where
+        lists += held if len(values) > 2 else b""
+    head = (b"II*\0" if order == "<" else b"MM\0*") + struct.pack(f"{order}IH", 8, len(tags))
+    return head + table + bytes(4) + lists + b"".join(strip.tobytes() for strip in strips)
+
+
+WHITE, LIGHT, BROWN = (255, 255, 255), (170, 170, 170), (200, 100, 50)
+COLORS = b"PLTE", bytes([10, 20, 30, *BROWN])
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (png([[0, 1]], 1, 0), [(0, 0, 0), WHITE]),
+        (png([[1, 0]], 1, 0, clear(1)), [WHITE, (0, 0, 0)]),
+        (png([[0, 1]], 1, 0, clear(0)), [WHITE, WHITE]),
+        (png([[1, 2]], 2, 0, clear(1)), [WHITE, LIGHT]),
+        (png([[5, 10]], 4, 0, clear(5)), [WHITE, LIGHT]),
+        (png([[85, 170]], 8, 0, clear(85)), [WHITE, LIGHT]),
+        (png([[0, 43690]], 16, 0, clear(0)), [WHITE, LIGHT]),
+        (png([[43691, 43690]], 16, 0, clear(43691)), [WHITE, LIGHT]),
+        (png([[65535, 2730]], 16, 0, clear(65535)), [WHITE, LIGHT]),  # 12 bits on a transparent ground
+        (png([[7, 7]], 16, 0, clear(7)), [WHITE, WHITE]),
+        (png([[[1, 2, 3], [1, 2, 4]]], 8, 2, clear(1, 2, 3)), [WHITE, (1, 2, 4)]),
+        (png([[[300, 400, 25700], [300, 401, 25700]]], 16, 2, clear(300, 400, 25700)), [WHITE, (1, 1, 100)]),
+        (png([[[300, 400, 500], [170, 1360, 2730]]], 16, 2, clear(300, 400, 500)), [WHITE, (0, 85, 170)]),
+        *[(png([[0, 1]], bits, 3, COLORS, (b"tRNS", b"\0")), [WHITE, BROWN]) for bits in (1, 2, 4, 8)],
+        (png([[0, 1]], 8, 3, COLORS, (b"tRNS", b"\x80")), [(132, 137, 142), BROWN]),
+        (png([[[9, 0], [170, 255]]], 8, 4), [WHITE, LIGHT]),
+        (png([[[9, 0], [43690, 65535]]], 16, 4), [WHITE, LIGHT]),
+        (png([[[9, 9, 9, 0], [*BROWN, 255]]], 8, 6), [WHITE, BROWN]),
+        (png([[[9, 9, 9, 0], [51400, 25700, 12850, 65535]]], 16, 6), [WHITE, BROWN]),
+        (tiff([[[0], [21845]]], 0, 1, "<"), [WHITE, LIGHT]),
+        *[(tiff([[[65535] * 3, [51400, 25700, 12850]]], 2, planes, order), [WHITE, BROWN])
+          for planes in (1, 2) for order in "<>"],
+    ],
+)  # fmt: skip
+def test_pixels_of_any_depth_and_transparency_are_read(content: bytes, expected: Any) -> None:
+    assert np.abs(array(open_photo(content))[0] - expected).max() <= 1
+    with Image.open(io.BytesIO(content)) as image:
+        before = dict(image.info)
+        assert np.abs(array(open_photo(image))[0] - expected).max() <= 1
+        assert image.info == before
+
+
+@pytest.mark.parametrize("kind", ["TIFF", "WEBP", "GIF", "AVIF", "JPEG2000"])
+def test_transparency_of_other_files_is_laid_on_white(kind: str) -> None:
+    photo, file = Image.new("RGBA", (16, 8), (*BROWN, 255)), io.BytesIO()
+    photo.paste((0, 0, 0, 0), (0, 0, 8, 8))
+    photo.save(file, kind)
+    assert np.abs(array(open_photo(file.getvalue()))[4, [3, 12]] - [WHITE, BROWN]).max() <= 4
 
 
 @pytest.mark.parametrize("suffix", ["png", "tiff", "pgm"])
@@ -112,20 +186,8 @@ def test_deep_images_are_scaled_to_the_range_that_holds_them(values: Any, expect
         assert array(open_photo(values))[0, :, 0].tolist() == expected
 
 
-def test_12_bits_in_a_16_bit_color_file_are_not_black(tmp_path: Path) -> None:
-    """Pillow keeps the upper 8 bits of such a file, so 4 of the 12."""
-    levels = np.linspace(0, 4095, 24).reshape(2, 4, 3).astype(">u2")
-    pixels = zlib.compress(b"".join(b"\0" + row.tobytes() for row in levels))
-    chunks = ((b"IHDR", struct.pack(">IIBBBBB", 4, 2, 16, 2, 0, 0, 0)), (b"IDAT", pixels), (b"IEND", b""))
-    content = b"".join(
-        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in chunks
-    )
-    found = array(open_photo(b"\x89PNG\r\n\x1a\n" + content))
-    assert np.abs(found - levels / 4095 * 255).max() <= 17
-
-
-def profile(red: tuple[float, ...], green: tuple[float, ...], blue: tuple[float, ...], gamma: float = 2.2) -> bytes:
-    """An ICC profile (version 2) of a screen, by the XYZ of its colors under D50."""
+def profile(*colors: tuple[float, ...], gamma: float = 2.2) -> bytes:
+    """An ICC profile (version 2) of a screen, by the XYZ of red, green and blue under D50; without them, of gray."""
 
     def xyz(values: tuple[float, ...]) -> bytes:
         return b"XYZ \0\0\0\0" + struct.pack(">3i", *(round(value * 65536) for value in values))
@@ -134,15 +196,24 @@ def profile(red: tuple[float, ...], green: tuple[float, ...], blue: tuple[float,
     text = b"text\0\0\0\0test" + bytes(4)
     described = b"desc\0\0\0\0" + struct.pack(">I", 5) + b"test\0" + bytes(78 + 1)
     tags = {b"desc": described, b"cprt": text, b"wtpt": xyz((0.9642, 1.0, 0.8249))}
-    tags |= {b"rXYZ": xyz(red), b"gXYZ": xyz(green), b"bXYZ": xyz(blue)}
-    tags |= dict.fromkeys((b"rTRC", b"gTRC", b"bTRC"), curve)
+    tags |= {name: xyz(color) for name, color in zip((b"rXYZ", b"gXYZ", b"bXYZ"), colors, strict=False)}
+    tags |= dict.fromkeys((b"rTRC", b"gTRC", b"bTRC") if colors else (b"kTRC",), curve)
     at, table, body = 132 + 12 * len(tags), struct.pack(">I", len(tags)), b""
     for name, data in tags.items():
         data += bytes(-len(data) % 4)
         table += name + struct.pack(">II", at + len(body), len(data))
         body += data
-    white = struct.pack(">3i", 63190, 65536, 54061)
-    head = struct.pack(">I4xI", at + len(body), 0x02400000) + b"mntrRGB XYZ " + bytes(12) + b"acsp" + bytes(28) + white
+    white, space = struct.pack(">3i", 63190, 65536, 54061), b"RGB " if colors else b"GRAY"
+    head = (
+        struct.pack(">I4xI", at + len(body), 0x02400000)
+        + b"mntr"
+        + space
+        + b"XYZ "
+        + bytes(12)
+        + b"acsp"
+        + bytes(28)
+        + white
+    )
     return head.ljust(128, b"\0") + table + body
 
 
@@ -154,14 +225,48 @@ SRGB = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
 
 @pytest.mark.parametrize("screen", [P3, ADOBE], ids=["Display P3", "Adobe RGB"])
 @pytest.mark.parametrize("stored", [(200, 100, 50), (90, 90, 90), (40, 180, 120)])
-@pytest.mark.parametrize(("mode", "kind"), [("RGB", "PNG"), ("RGBA", "PNG"), ("P", "PNG"), ("RGB", "JPEG")])
+@pytest.mark.parametrize(
+    ("mode", "kind"),
+    [(mode, kind) for kind in ("PNG", "TIFF", "WEBP") for mode in ("RGB", "RGBA", "P") if (mode, kind) != ("P", "WEBP")]
+    + [("RGB", "JPEG")],
+)
 def test_a_color_profile_is_applied(screen: Any, stored: tuple[int, ...], mode: str, kind: str) -> None:
     linear = np.linalg.inv(np.transpose(OF_SRGB)) @ np.transpose(screen) @ (np.array(stored) / 255) ** 2.2
     linear = np.clip(linear, 0, 1)
     expected = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055) * 255
     photo, file = Image.new("RGB", (5, 3), stored), io.BytesIO()
-    (photo.quantize() if mode == "P" else photo.convert(mode)).save(file, kind, icc_profile=profile(*screen))
+    lossless = {"lossless": True} if kind == "WEBP" else {}
+    (photo.quantize() if mode == "P" else photo.convert(mode)).save(
+        file, kind, icc_profile=profile(*screen), **lossless
+    )
     assert np.abs(array(open_photo(file.getvalue()))[1, 2] - expected).max() <= 3
+
+
+LINEAR = profile(gamma=1.0)
+OF_GRAY = b"iCCP", b"gray\0\0" + zlib.compress(LINEAR)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        png([[0, 0]], 1, 0, OF_GRAY),
+        png([[5, 5]], 4, 0, OF_GRAY),
+        png([[85, 85]], 8, 0, OF_GRAY, clear(3)),
+        png([[21845, 65535]], 16, 0, OF_GRAY),
+        png([[21845, 65535]], 16, 0, OF_GRAY, clear(65535)),
+        png([[[85, 255], [9, 0]]], 8, 4, OF_GRAY),
+        png([[[21845, 65535], [9, 0]]], 16, 4, OF_GRAY),
+    ],
+)
+def test_a_profile_of_gray_is_applied_at_every_depth(content: bytes) -> None:
+    """A third of the light is stored as 85 of 255 where levels are linear, and as 156 in sRGB."""
+    found = array(open_photo(content))[0, 0]
+    assert np.abs(found - (0 if content[24] == 1 else 156)).max() <= 1
+    with Image.open(io.BytesIO(content)) as image:
+        if image.mode in ("L", "LA", "I;16") and "transparency" not in image.info:
+            file = io.BytesIO()
+            image.save(file, "TIFF", icc_profile=LINEAR)
+            assert np.abs(array(open_photo(file.getvalue()))[0, 0] - 156).max() <= 1
 
 
 @pytest.mark.parametrize("icc", [SRGB, b"no profile"], ids=["sRGB", "damaged"])
@@ -531,7 +636,7 @@ def test_a_rendering_is_a_copy_as_photos_are_found(photograph: Image.Image) -> N
 def test_pixels_change_only_with_the_version(scene: Image.Image, resize: Any, view: str, means: Any) -> None:
     """If this fails since the pixels are changed on purpose: add 1 to `PREPROCESSING_VERSION`, which feature caches are
     known by, and write the new figures here."""
-    assert PREPROCESSING_VERSION == 2
+    assert PREPROCESSING_VERSION == 3
     pixels = Preprocessing(size=12, resize=resize)(scene, view, "photo.png")
     found = [pixels[0, :, :6].mean(), pixels[0, :, 6:].mean(), pixels[1, :6].mean(), pixels[1, 6:].mean()]
     assert [float(value) for value in found] == pytest.approx(means, abs=0.02)

@@ -35,7 +35,7 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 
 # The version of the pixels that `open_photo` and `Preprocessing` make. Add one if you change them: it is in the key of
 # feature caches, so older ones are not read any more.
-PREPROCESSING_VERSION = 2
+PREPROCESSING_VERSION = 3
 
 FIRST_SIDE = 256  # pixels of the square to which `squash-256` brings a photo first
 SMALLEST_CROP = 0.75  # of the photo's width and of its height, in a view called crop-1, crop-2, …
@@ -54,7 +54,10 @@ SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".webp", ".gif"),
     *(".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".jp2", ".avif", ".heic", ".heif", ".hif"),
 )
+GRAY = ("1", "L", "LA", "La")
+TIFF_BITS, TIFF_MEANING, TIFF_PLANES, WHITE_IS_ZERO = 258, 262, 284, 0  # tags, and a meaning of pixels
 FULL = (255, 4095, 65535)  # the largest whole numbers of 8, 12 and 16 bits
+KEY_SCALE = {"L;2": 85, "L;4": 17}  # to 8 bits: Pillow scales the pixels of gray PNGs, and not their transparent level
 SAME_COLOR = 2  # levels of 255; a color profile that changes no color by more is sRGB
 HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")  # of ISO/IEC 23008-12
 
@@ -406,34 +409,89 @@ def _decode(image: Image.Image, name: str) -> Image.Image:
     try:
         if image.tell():
             image.seek(0)
-        deep = image.mode == "RGB" and any(";16" in str(tile[3]) for tile in getattr(image, "tile", ()))
-        image.load()
+        image = _loaded(image)
     except Exception as error:  # Pillow's decoders raise almost anything on a damaged file
         raise PhotoError(f"damaged, it cannot be decoded ({error})", subject=name) from None
-    if deep and np.asarray(image).max() <= 15:  # 12 bits in 16, of which Pillow keeps the upper 8
-        image = image.point(lambda level: 17 * level)
     with contextlib.suppress(Exception):  # the photo decodes, so damaged EXIF data does not matter
         image = ImageOps.exif_transpose(image)
     return _to_rgb(image, name)
 
 
+def _loaded(image: Image.Image) -> Image.Image:
+    """An image with its pixels, also where Pillow by itself would misread 16 bits or the transparent color of a PNG."""
+    tiles = getattr(image, "tile", None) or [("", (), 0, "")]  # of a file that is not decoded yet
+    codec, args = tiles[0][0], tiles[0][3]
+    stored = str(args[0] if isinstance(args, tuple) and args else args)
+    tags: Any = getattr(image, "tag_v2", {})  # of a TIFF file
+    if codec == "raw" and tags.get(TIFF_PLANES) == 2 and max(tags.get(TIFF_BITS, (8,))) == 16:
+        order = ";16L" if tags.prefix == b"II" else ";16B"
+        for number, tile in enumerate(tiles):
+            tiles[number] = _read_as((f"{tile[3][0]}{order}", *tile[3][1:]), tile)
+    deep, key = image.mode == "RGB" and ";16" in stored, image.info.get("transparency")
+    lower = _lower_bytes(image) if deep and key else None
+    image.load()
+    alpha = None
+    if lower is not None:
+        alpha = Image.fromarray((256 * np.asarray(image).astype(int) + lower != key).any(2)).convert("L")
+    if deep and np.asarray(image).max() <= 15:  # 12 bits in 16, of which Pillow keeps the upper 8
+        image = image.point(lambda level: 17 * level)
+    if alpha is not None:
+        image = image.copy()
+        image.putalpha(alpha)
+        del image.info["transparency"]
+    elif stored in KEY_SCALE and key is not None:
+        image = image.copy()
+        image.info["transparency"] = key * KEY_SCALE[stored]
+    elif stored == "LA;16B":
+        image = image.convert("LA")  # Pillow has RGBA, which no profile of gray fits
+    elif image.mode.startswith("I;16") and tags.get(TIFF_MEANING) == WHITE_IS_ZERO:
+        levels, info = np.asarray(image), image.info
+        image = Image.fromarray(_full(levels.max()) - levels)
+        image.info = info
+    return image
+
+
+def _read_as(args: Any, tile: Any) -> Any:
+    """A part of a file that Pillow is to decode, as stored in another way; before Pillow 11 it is a plain tuple."""
+    return tile._replace(args=args) if hasattr(tile, "_replace") else (*tile[:3], args)
+
+
+def _lower_bytes(image: Any) -> NDArray[np.uint8]:
+    """The lower bytes (H, W, 3) of a PNG's colors of 16 bits, of which Pillow keeps the upper ones."""
+    at = image.fp.tell()
+    twin = Image.open(image.fp, formats=["PNG"])
+    twin.tile = [_read_as("RGB;16L", tile) for tile in twin.tile]
+    lower = np.asarray(twin)
+    image.fp.seek(at)
+    return lower
+
+
 def _to_rgb(image: Image.Image, name: str = "array") -> Image.Image:
-    if image.mode.startswith("I;16"):
-        return _from_gray(np.asarray(image).astype(np.float64), _full(np.asarray(image)))
-    if image.mode in ("I", "F"):
-        values = np.asarray(image).astype(np.float64)
-        if not np.isfinite(values).all():
-            raise PhotoError("holds values that are not finite", subject=name)
-        low, high = float(values.min()), float(values.max())
-        if low < 0 or high > FULL[-1]:
-            return _from_gray(values - low, high - low or 1.0)
-        return _from_gray(values, 1 if image.mode == "F" and high <= 1 else _full(values))
-    profile = image.info.get("icc_profile")
-    if image.has_transparency_data:
+    alpha = None
+    if image.mode.startswith("I") or image.mode == "F":
+        color, alpha = _from_deep(np.asarray(image), image.info.get("transparency"), name)
+    elif image.has_transparency_data:
         seen_through = image.convert("LA" if image.mode == "La" else "RGBA").convert("RGBA")
-        white = Image.new("RGBA", image.size, "white")
-        return Image.alpha_composite(white, _in_srgb(seen_through, profile)).convert("RGB")
-    return _in_srgb(image if image.mode in ("L", "CMYK") else image.convert("RGB"), profile).convert("RGB")
+        color = seen_through.convert("L" if image.mode in GRAY else "RGB")
+        alpha = seen_through.getchannel("A")
+    else:
+        color = image if image.mode == "CMYK" else image.convert("L" if image.mode in GRAY else "RGB")
+    color = _in_srgb(color, image.info.get("icc_profile")).convert("RGB")
+    return Image.composite(color, Image.new("RGB", color.size, "white"), alpha) if alpha else color
+
+
+def _from_deep(values: NDArray[Any], key: int | None, name: str) -> tuple[Image.Image, Image.Image | None]:
+    """Gray of 8 bits from one channel of 16 or 32, and its alpha where one of its levels, ``key``, is transparent."""
+    if not np.isfinite(values).all():
+        raise PhotoError("holds values that are not finite", subject=name)
+    seen = np.ones(values.shape, bool) if key is None else values != key
+    low, high = (float(values[seen].min()), float(values[seen].max())) if seen.any() else (0.0, 1.0)
+    if low < 0 or high > FULL[-1]:
+        full = high - low or 1.0
+    else:
+        low, full = 0.0, 1 if values.dtype.kind == "f" and high <= 1 else _full(high)
+    levels = ((values.astype(np.float64) - low) * (255 / full)).round().clip(0, 255).astype(np.uint8)
+    return Image.fromarray(levels), None if key is None else Image.fromarray(seen).convert("L")
 
 
 def _in_srgb(image: Image.Image, profile: bytes | None) -> Image.Image:
@@ -445,10 +503,9 @@ def _in_srgb(image: Image.Image, profile: bytes | None) -> Image.Image:
 @functools.lru_cache(maxsize=64)
 def _to_srgb(profile: bytes, mode: str) -> ImageCms.ImageCmsTransform | None:
     """What converts images of a mode to sRGB by a color profile; None where nothing would change or can be done."""
-    result = "RGBA" if mode == "RGBA" else "RGB"
     try:
         source = ImageCms.ImageCmsProfile(io.BytesIO(profile))
-        transform = ImageCms.buildTransform(source, ImageCms.createProfile("sRGB"), mode, result)
+        transform = ImageCms.buildTransform(source, ImageCms.createProfile("sRGB"), mode, "RGB")
         if mode == "CMYK":
             return transform
         levels = np.linspace(0, 255, 9).round().astype(np.uint8)
@@ -456,16 +513,12 @@ def _to_srgb(profile: bytes, mode: str) -> ImageCms.ImageCmsTransform | None:
         changed = np.asarray(ImageCms.applyTransform(colors, transform), dtype=int)
     except (ImageCms.PyCMSError, ImportError, OSError):  # ImportError: of a Pillow without littlecms
         return None
-    return transform if np.abs(changed - np.asarray(colors.convert(result))).max() > SAME_COLOR else None
+    return transform if np.abs(changed - np.asarray(colors.convert("RGB"))).max() > SAME_COLOR else None
 
 
-def _full(values: NDArray[Any]) -> int:
-    """The largest value of the fewest bits that hold values from 0 to 65535."""
-    return next(full for full in FULL if values.max() <= full)
-
-
-def _from_gray(values: NDArray[np.float64], full: float) -> Image.Image:
-    return Image.fromarray((values * (255 / full)).round().astype(np.uint8)).convert("RGB")
+def _full(largest: float) -> int:
+    """The largest value of the fewest bits that hold values from 0 to the ``largest`` of them, at most 65535."""
+    return next(full for full in FULL if largest <= full)
 
 
 def _from_tensor(tensor: Any) -> Image.Image:
@@ -487,7 +540,7 @@ def _from_array(array: NDArray[Any], what: str = "") -> Image.Image:
     if array.size == 0:
         raise PhotoError("an empty photo", subject=what)
     if array.dtype.kind == "u" and array.dtype.itemsize == 2:  # also of another byte order
-        array = (array * (255 / _full(array))).round().astype(np.uint8)
+        array = (array * (255 / _full(array.max()))).round().astype(np.uint8)
     elif np.issubdtype(array.dtype, np.floating):
         low, high = float(array.min()), float(array.max())
         if not (low >= 0 and high <= 1):  # also when they are not numbers
