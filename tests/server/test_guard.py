@@ -1,21 +1,27 @@
 """What stands before the app: who may ask, the headers of every answer, and clients that stall."""
 
 import contextlib
+import re
+import shutil
 import signal
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from PIL import Image
 from serving import (
     PHOTOS,
     RED,
     WEB,
     Serving,
     assert_safe,
+    encoded,
     form,
     held,
     post_aside,
@@ -26,7 +32,8 @@ from serving import (
     waiting,
 )
 
-from show_attend_tell.server.guard import Connection
+from show_attend_tell.errors import SatError
+from show_attend_tell.server.guard import Connection, networks
 from show_attend_tell.server.limits import Limits
 
 # Who may ask
@@ -38,7 +45,8 @@ def test_without_a_token_only_this_machine_is_answered(server: Serving) -> None:
     for host in ("example.org", "example.org:8000", "127.0.0.1.example.org", "[", "192.168.1.5"):
         refused(WEB.get(f"{server.url}/", headers={"host": host}), 403, "this machine")
     url = f"{server.url}/v1/captions"
-    refused(WEB.post(url, files=form(RED), headers={"origin": "https://example.org"}), 403, "another site")
+    foreign = WEB.post(url, files=form(RED), headers={"origin": "https://example.org"})
+    refused(foreign, 403, "another site", f"127.0.0.1:{server.port}", "must pass on the header Host")
     for origin in ("null", "http://[", "http://]", "://", "", f"{server.url}.example.org"):
         refused(WEB.post(url, files=form(RED), headers={"origin": origin}), 403, "another site")
     assert WEB.post(url, files=form(RED), headers={"origin": server.url}).status_code == 200
@@ -46,6 +54,8 @@ def test_without_a_token_only_this_machine_is_answered(server: Serving) -> None:
 
 def test_with_a_token_every_question_must_bring_it() -> None:
     with serving(small_captioners(), token="se cret") as running:
+        for kind in ("bearer", "BEARER", "Bearer "):
+            assert WEB.get(f"{running.url}/v1/models", headers={"authorization": f"{kind} se cret"}).status_code == 200
         for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "se cret"}, {"authorization": "ö"}):
             sent = {name: value.encode() for name, value in headers.items()}
             response = WEB.post(f"{running.url}/v1/captions", files=form(RED), headers=sent)
@@ -56,6 +66,120 @@ def test_with_a_token_every_question_must_bring_it() -> None:
         assert WEB.post(f"{running.url}/v1/captions", files=form(RED), headers=right).status_code == 200
         for path in ("/", "/healthz", "/static/app.js"):  # hold nothing of anybody's
             assert WEB.get(running.url + path).status_code == 200
+
+
+HERE = "photos.example.org"
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "forwarded", "status"),
+    [
+        (HERE, f"https://{HERE}", {}, 200),
+        (HERE, f"http://{HERE}", {}, 200),
+        (f"{HERE}:443", f"https://{HERE}", {}, 200),  # the port of the scheme
+        (f"{HERE}:80", f"http://{HERE}", {}, 200),
+        (HERE, f"https://{HERE}:443", {}, 200),
+        (HERE.upper(), f"https://{HERE}", {}, 200),
+        ("[2001:DB8::1]", "https://[2001:db8::1]:443", {}, 200),
+        (f"{HERE}:8443", f"https://{HERE}", {}, 403),
+        (f"{HERE}:80", f"https://{HERE}", {}, 403),
+        (HERE, f"ftp://{HERE}", {}, 403),
+        (HERE, f"https://a@{HERE}", {}, 403),
+        (HERE, f"https://{HERE}/", {}, 403),
+        (HERE, "null", {}, 403),
+        ("127.0.0.1:8000", f"https://{HERE}", {}, 403),  # a proxy that does not pass the host on
+        ("127.0.0.1:8000", f"https://{HERE}", {"host": HERE, "proto": "https"}, 200),  # but says it
+        ("127.0.0.1:8000", f"https://{HERE}", {"host": f"other.example, {HERE}:443"}, 200),  # the last is the nearest's
+        ("127.0.0.1:8000", f"https://{HERE}", {"host": f"{HERE}, other.example"}, 403),
+    ],
+)
+def test_an_origin_is_compared_as_browsers_do(
+    host: str, origin: str, forwarded: dict[str, str], status: int, proxied: Serving, named: Serving
+) -> None:
+    headers = {"host": host, "origin": origin, "authorization": "Bearer t"}
+    headers |= {f"x-forwarded-{name}": value for name, value in forwarded.items()}
+    assert WEB.get(f"{named.url}/v1/models", headers=headers).status_code == status
+    expected = 403 if forwarded else status  # said by an address that the operator has not named, it does not count
+    assert WEB.get(f"{proxied.url}/v1/models", headers=headers).status_code == expected
+
+
+def test_what_a_named_proxy_says_is_in_the_document_alone(proxied: Serving, named: Serving) -> None:
+    said = {"x-forwarded-host": HERE, "x-forwarded-proto": "HTTPS", "x-forwarded-prefix": "/captions/"}
+    for server, address in ((named, f"https://{HERE}/captions"), (proxied, proxied.url)):
+        document = WEB.get(f"{server.url}/openapi.json", headers=said).json()
+        assert f" {address}/v1/captions\n" in document["info"]["description"]
+        for prefix in ("/v1", "/captions", "//evil", 'x"y'):  # none of which leads past the token
+            headers = {**said, "x-forwarded-prefix": prefix}
+            assert WEB.get(f"{server.url}/v1/models", headers=headers).status_code == 401
+            assert WEB.get(f"{server.url}/static/app.js", headers=headers).status_code == 200
+            right = {**headers, "authorization": "Bearer t"}
+            assert WEB.get(f"{server.url}/v1/models", headers=right).status_code == 200
+    with serving(small_captioners(), proxies=["127.0.0.0/8"]) as open_one:  # without a token, it is for this machine
+        refused(WEB.get(f"{open_one.url}/", headers=said), 403, "this machine")
+        refused(WEB.get(f"{open_one.url}/", headers={"host": HERE, "x-forwarded-host": "localhost"}), 403)
+    with pytest.raises(SatError, match="such as 127"):
+        networks(["the proxy"])
+
+
+@pytest.fixture(scope="module")
+def proxied() -> Iterator[Serving]:
+    """A server that trusts no proxy."""
+    with serving(small_captioners(), token="t") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def named() -> Iterator[Serving]:
+    """A server that trusts the proxies of this machine."""
+    with serving(small_captioners(), token="t", proxies=["::1", "127.0.0.1"]) as running:
+        yield running
+
+
+# Behind nginx
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_the_proxy_of_the_guide_serves_the_app_below_a_path(named: Serving, tmp_path: Path) -> None:
+    """By the configuration that docs/how-to/serve.md shows, word for word but for the ports."""
+    nginx = shutil.which("nginx") or pytest.skip("nginx is not installed")
+    guide = (Path(__file__).parents[2] / "docs/how-to/serve.md").read_text(encoding="utf-8")
+    (location,) = re.findall(r"```nginx\n(.+?)```", guide, flags=re.DOTALL)
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    own = "".join(f"{name}_temp_path {tmp_path}/{name};" for name in ("client_body", "proxy"))
+    own += "fastcgi_temp_path {0}; uwsgi_temp_path {0}; scgi_temp_path {0}; access_log off;".format(tmp_path / "other")
+    server = f"server {{ listen 127.0.0.1:{port}; {location.replace('127.0.0.1:8000', f'127.0.0.1:{named.port}')} }}"
+    config = tmp_path / "nginx.conf"
+    config.write_text(
+        f"daemon off; master_process off; pid {tmp_path}/pid; error_log {tmp_path}/errors;\n"
+        f"events {{}}\nhttp {{ {own} {server} }}\n"
+    )
+    root = f"http://127.0.0.1:{port}"
+    with subprocess.Popen([nginx, "-p", str(tmp_path), "-c", str(config), "-e", str(tmp_path / "errors")]) as running:
+        try:
+            until(lambda: listens(port))
+            page = WEB.get(f"{root}/captions", follow_redirects=True)
+            links = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+            assert len(links) > 5
+            for link in links:
+                assert WEB.get(page.url.join(link)).status_code == 200, link
+            headers = {"origin": root, "authorization": "Bearer t"}
+            large = encoded(Image.effect_noise((1200, 900), 80).convert("RGB"))  # of more than nginx's own limit
+            assert len(large) > 1_000_000
+            answer = WEB.post(f"{root}/captions/v1/captions", files=form(large), headers=headers)
+            assert answer.status_code == 200 and answer.json()[0]["caption"]
+            document = WEB.get(f"{root}/captions/openapi.json").json()
+            assert f" {root}/captions/v1/captions\n" in document["info"]["description"]
+            refused(WEB.get(f"{root}/captions/v1/models", headers={**headers, "origin": "http://127.0.0.1"}), 403)
+            assert not any(
+                file.stat().st_size for name in ("client_body", "proxy") for file in (tmp_path / name).iterdir()
+            )
+        finally:
+            running.terminate()
 
 
 # The headers of every answer

@@ -42,12 +42,21 @@ Examples:
     help="Secret that requests must bring as Authorization: Bearer TOKEN. Other users of this machine may see "
     "options; the variable is safer.",
 )
+@click.option(
+    "--proxy",
+    "proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Address or network of a proxy whose headers X-Forwarded-Proto, -Host and -Prefix count. It may be given "
+    "several times.",
+)
 @loading_options
 def serve(
     host: str,
     port: int,
     models: tuple[str, ...],
     token: str | None,
+    proxies: tuple[str, ...],
     loading: dict[str, Any],
 ) -> None:
     """Serve captions over HTTP, with a web app.
@@ -55,7 +64,7 @@ def serve(
     Photos stay in memory and are not logged. Install it with pip install 'show-attend-tell[serve]'.
     """
     from show_attend_tell.server import Server, make_app
-    from show_attend_tell.server.guard import is_loopback
+    from show_attend_tell.server.guard import is_loopback, networks
 
     if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token and token):
         raise SatError("the token must be printable ASCII, without spaces around it: give another")
@@ -64,6 +73,7 @@ def serve(
             f"{host or 'the empty address'} can be reached from other machines, so others could use this one: set "
             "SAT_TOKEN to a secret, or keep --host 127.0.0.1"
         )
+    networks(proxies)  # before the models are loaded
     from show_attend_tell.captioner import Captioner
 
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns of every form that is damaged
@@ -71,7 +81,7 @@ def serve(
     with listening(host, port) as listener:  # first, because the models take seconds to load
         chosen = models or sorted(shipped_models(), key=lambda name: name != DEFAULT_MODEL)
         captioners = [Captioner.from_pretrained(name, **loading) for name in chosen]
-        server = Server(make_app(captioners, token=token))
+        server = Server(make_app(captioners, token=token, proxies=proxies))
         name = f"[{host}]" if ":" in host else host
         click.echo(f"serving {', '.join(captioner.name for captioner in captioners)} at ", nl=False)
         click.echo(f"http://{name}:{listener.getsockname()[1]}/ (Ctrl-C stops)")

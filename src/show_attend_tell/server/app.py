@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 import io
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -52,16 +52,23 @@ If the server asks for a token, add `-H "Authorization: Bearer TOKEN"`.
 
 Every refusal is a JSON object (RFC 9457) whose `detail` says what is wrong and what to do.
 
-[Open the web app](/)
+[Open the web app](./)
 """
 
 
-def make_app(captioners: Sequence[Captioner], *, limits: Limits | None = None, token: str | None = None) -> Guard:
+def make_app(
+    captioners: Sequence[Captioner],
+    *,
+    limits: Limits | None = None,
+    token: str | None = None,
+    proxies: Collection[str] = (),
+) -> Guard:
     """The ASGI app that serves these models; the first answers when a request names none.
 
-    With a ``token`` every request under /v1/ must bring it; without one the app answers this machine alone. The models'
-    thread starts here. It ends with the app's lifespan, when all that waits is done. Raises `SatError` when there is no
-    model, or when two have the same name.
+    With a ``token`` every request under /v1/ must bring it; without one the app answers this machine alone. ``proxies``
+    are the addresses whose X-Forwarded headers count. The models' thread starts here. It ends with the app's lifespan,
+    when all that waits is done. Raises `SatError` when there is no model, when two have the same name, and for a proxy
+    that is no address.
     """
     service = Service(captioners, limits or Limits())
 
@@ -83,7 +90,7 @@ def make_app(captioners: Sequence[Captioner], *, limits: Limits | None = None, t
     app.include_router(pages(app))
     app.mount("/static/swagger-ui", StaticFiles(packages=[("fastapi_offline", "static")]))  # which shows the manual
     app.mount("/static", StaticFiles(directory=PAGE, packages=[("show_attend_tell", "show/page")]))
-    return Guard(app, token=token, close=service.arriving.close)
+    return Guard(app, token=token, close=service.arriving.close, proxies=proxies)
 
 
 async def on_error(request: Request, error: Any) -> Response:
@@ -250,6 +257,6 @@ def pages(app: FastAPI) -> APIRouter:
     async def openapi(request: Request) -> Response:
         server, document = str(request.base_url).rstrip("/"), app.openapi()
         about = {**document["info"], "description": ABOUT.format(server=server)}
-        return JSONResponse({**document, "info": about, "servers": [{"url": server}]})
+        return JSONResponse({**document, "info": about, "servers": [{"url": "."}]})
 
     return router

@@ -6,9 +6,10 @@ import http
 import ipaddress
 import re
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import FrameType
 from typing import Any
+from urllib.parse import urlsplit
 
 import h11
 import uvicorn
@@ -16,7 +17,11 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from show_attend_tell.errors import InvalidValue
+from show_attend_tell.messages import shorten
 from show_attend_tell.server.limits import Problem
+
+PORTS = {"http": 80, "https": 443}  # of an address that names none
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
@@ -39,22 +44,56 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def networks(names: Collection[str]) -> list[Network]:
+    """The addresses and networks of those names, such as 127.0.0.1 and 10.0.0.0/8. Raises `SatError` for another."""
+    try:
+        return [ipaddress.ip_network(name, strict=False) for name in names]
+    except ValueError as error:
+        raise InvalidValue(f"the proxy's {error}: give addresses such as 127.0.0.1 or 10.0.0.0/8") from None
+
+
+def is_within(client: str, networks: Collection[Network]) -> bool:
+    """Whether a client's address is in one of the networks; the client of a Unix socket has none."""
+    try:
+        address = ipaddress.ip_address(client)
+    except ValueError:
+        return False
+    address = getattr(address, "ipv4_mapped", None) or address
+    return any(address in network for network in networks)
+
+
+def authority(scheme: str, host: str) -> tuple[str, int] | None:
+    """The name and port of a host as a browser compares them; None for what is no host."""
+    try:
+        parts = urlsplit(f"//{host}")
+        plain = parts.hostname and parts.netloc == host and "@" not in host
+        return (parts.hostname or "", parts.port or PORTS[scheme]) if plain else None
+    except (KeyError, ValueError):
+        return None
+
+
 class Guard:
     """The app behind a guard, which lets requests pass or refuses them, and puts the safety headers on every answer.
 
     With a ``token``, all requests under /v1/ must bring it. Without one the server is for this machine, and must be
     called by a name of this machine: a page elsewhere whose name has been pointed at 127.0.0.1 is refused (DNS
     rebinding). A browser's request for another site's page is always refused. HEAD is answered as GET is, without the
-    body. `Server` calls ``close`` when it begins to stop.
+    body. What the headers X-Forwarded-Proto, -Host and -Prefix say counts if the request comes from one of the
+    ``proxies``, addresses or networks. `Server` calls ``close`` when it begins to stop.
     """
 
-    def __init__(self, app: ASGIApp, *, token: str | None, close: Callable[[], None]) -> None:
-        self.app, self.token, self.close = app, token, close
+    def __init__(
+        self, app: ASGIApp, *, token: str | None, close: Callable[[], None], proxies: Collection[str] = ()
+    ) -> None:
+        self.app, self.token, self.close, self.proxies = app, token, close, networks(proxies)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        started = False
+        started, asked = False, self.as_asked(scope)
 
         async def guarded(message: Message) -> None:
             nonlocal started
@@ -67,8 +106,8 @@ class Guard:
             await send(message)
 
         try:
-            self.check(scope["path"], Headers(scope=scope))
-            as_get = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
+            self.check(scope, Headers(scope=asked))
+            as_get = {**asked, "method": "GET"} if asked["method"] == "HEAD" else asked
             await self.app(as_get, receive, guarded)
         except Problem as problem:
             await problem.answer()(scope, receive, guarded)
@@ -77,18 +116,36 @@ class Guard:
                 raise
             await Problem.stopping().answer()(scope, receive, guarded)
 
-    def check(self, path: str, headers: Headers) -> None:
-        """Raise `Problem` for a request that may not pass."""
-        host = headers.get("host", "")
-        if self.token is None and not is_loopback(re.sub(r":\d*$", "", host)):
+    def as_asked(self, scope: Scope) -> Scope:
+        """The request as a client sent it to one of the proxies; any other request stays as it is."""
+        if not self.proxies or not is_within(scope["client"][0] if scope["client"] else "", self.proxies):
+            return scope
+        headers = MutableHeaders(raw=list(scope["headers"]))
+        scheme, host, prefix = (  # the last of several is that of the proxy nearest to here
+            headers.get(f"x-forwarded-{name}", "").rpartition(",")[2].strip() for name in ("proto", "host", "prefix")
+        )
+        if host:
+            headers["host"] = host
+        scheme = scheme.lower() if scheme.lower() in PORTS else scope["scheme"]
+        root = prefix.rstrip("/") if re.fullmatch(r"(/[\w.~-]+)+/?", prefix) else ""
+        return {**scope, "scheme": scheme, "root_path": root, "path": root + scope["path"], "headers": headers.raw}
+
+    def check(self, scope: Scope, headers: Headers) -> None:
+        """Raise `Problem` for a request that may not pass; ``headers`` are those of the request `as_asked`."""
+        called, host = Headers(scope=scope).get("host", ""), headers.get("host", "")
+        if self.token is None and not all(is_loopback(re.sub(r":\d*$", "", name)) for name in (called, host)):
             detail = "This server answers only this machine: use localhost or 127.0.0.1, or start it with a token."
             raise Problem(403, detail)
         origin = headers.get("origin")
-        if origin is not None and origin.partition("://")[2] != host:
-            raise Problem(403, "A page of another site may not use this server.")
-        if self.token is not None and path.startswith("/v1/"):
-            given = headers.get("authorization", "")
-            if not hmac.compare_digest(given.encode(), f"Bearer {self.token}".encode()):
+        if origin is not None:
+            scheme, _, site = origin.partition("://")
+            if authority(scheme, site) is None or authority(scheme, site) != authority(scheme, host):
+                detail = f"A page of another site may not use this server. It was called {shorten(host)}: "
+                raise Problem(403, f"{detail}a proxy before it must pass on the header Host.")
+        if self.token is not None and scope["path"].startswith("/v1/"):
+            kind, _, given = headers.get("authorization", "").partition(" ")
+            right = hmac.compare_digest(given.strip().encode(), self.token.encode())
+            if kind.lower() != "bearer" or not right:
                 detail = "The token is missing or wrong: send the header `Authorization: Bearer TOKEN`."
                 raise Problem(401, detail, headers={"WWW-Authenticate": "Bearer"})
 
@@ -174,7 +231,7 @@ class Server(uvicorn.Server):
     """
 
     def __init__(self, app: Guard, **options: Any) -> None:
-        settings: dict[str, Any] = {"http": Connection, "ws": "none", "lifespan": "on"}
+        settings: dict[str, Any] = {"http": Connection, "ws": "none", "lifespan": "on", "proxy_headers": False}
         settings |= {"server_header": False, "log_level": "error", "timeout_graceful_shutdown": 10}
         super().__init__(uvicorn.Config(app, **settings | options))
         self.guard = app

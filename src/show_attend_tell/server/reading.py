@@ -4,6 +4,7 @@ import asyncio
 import io
 import re
 from collections.abc import AsyncGenerator
+from email.message import Message
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -18,8 +19,8 @@ from show_attend_tell.errors import PhotoError
 from show_attend_tell.server.limits import Limits, Problem
 
 # A file name in the extended notation (RFC 5987), which some clients send alone: filename*=UTF-8''caf%C3%A9.jpg
-EXTENDED_NAME = re.compile(rb";\s*filename\*=([\w-]+)'[^']*'([^;\s]+)", re.IGNORECASE)
-PLAIN_NAME = re.compile(rb";\s*filename=", re.IGNORECASE)
+EXTENDED_NAME = re.compile(rb";\s*filename\*\s*=\s*\"?([\w-]+)'[^']*'([^;\"\s]+)", re.IGNORECASE)
+PLAIN_NAME = re.compile(rb";\s*filename\s*=", re.IGNORECASE)
 DROPPED = 10  # times the limit: so much of a body that is too long is read and dropped, so that its sender hears why
 
 
@@ -34,13 +35,30 @@ class InMemory(MultiPartParser):
         disposition = bytes(self._current_part.content_disposition or b"")
         extended = EXTENDED_NAME.search(disposition)
         if extended and not PLAIN_NAME.search(disposition):
-            name = unquote_to_bytes(extended[2]).decode(extended[1].decode(), "replace").replace('"', "'")
+            name = in_charset(unquote_to_bytes(extended[2]), extended[1].decode(), "replace").replace('"', "'")
             plain = f'; filename="{name}"'.encode(self._charset, "replace")
             self._current_part.content_disposition = disposition + plain
         super().on_headers_finished()
 
+    def on_part_end(self) -> None:
+        """Read the text of a field in the charset that its own content type names."""
+        part, kind = self._current_part, Message()
+        kind["content-type"] = dict(part.item_headers).get(b"content-type", b"").decode("latin-1")
+        charset = kind.get_content_charset()
+        if charset is not None and part.file is None:
+            part.data = bytearray(in_charset(bytes(part.data), charset).encode(self._charset))
+        super().on_part_end()
+
     def on_end(self) -> None:
         self.complete = True
+
+
+def in_charset(content: bytes, charset: str, errors: str = "strict") -> str:
+    """The text of bytes. Raises `MultiPartException` for an unknown charset, and where they are not of it."""
+    try:
+        return content.decode(charset, errors)
+    except (LookupError, ValueError):
+        raise MultiPartException(f"a text in the charset {charset!r} cannot be read; send UTF-8.") from None
 
 
 class Arriving:
@@ -85,6 +103,8 @@ class FormRequest(Request):
         kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "multipart/form-data":
             raise Problem(415, f"The content type is {kind or 'missing'}: send a form, multipart/form-data.")
+        if encoding := self.headers.get("content-encoding", "").strip().replace("identity", ""):
+            raise Problem(415, f"The body is compressed ({encoding}): send it without Content-Encoding.")
         parser = InMemory(self.headers, self.chunks())
         self.arriving.clocks.add(self.clock)
         try:

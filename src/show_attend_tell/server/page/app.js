@@ -70,7 +70,7 @@
     return dialog;
   }
 
-  const answers = () => fetch("/healthz").then((response) => response.ok, () => false);
+  const answers = () => fetch("healthz").then((response) => response.ok, () => false);
 
   /** Say that the server is away, ask until it is back, then go on where we were. */
   async function awaitServer() {
@@ -106,7 +106,7 @@
     const busy = (seconds) => say(`The server is busy. Trying again in ${seconds} s.`);
     await started;
     try {
-      const answer = await ask("/v1/captions", { body: question(photo), signal, busy });
+      const answer = await ask("v1/captions", { body: question(photo), signal, busy });
       photo.unsent = 0;
       return answer;
     } catch (error) {
@@ -122,7 +122,7 @@
   async function saveDrawn(photo, button, format) {
     button.disabled = true;
     try {
-      page.save(photo, await ask("/v1/captions", { body: question(photo, format), read: "blob" }), `.${format}`);
+      page.save(photo, await ask("v1/captions", { body: question(photo, format), read: "blob" }), `.${format}`);
     } catch (error) {
       if (error instanceof Gone) awaitServer();
       else page.fail(photo, error);
@@ -136,7 +136,7 @@
   async function start() {
     let answer;
     try {
-      answer = await ask("/v1/models");
+      answer = await ask("v1/models");
     } catch (error) {
       if (error instanceof Gone) awaitServer();
       else page.notice(error.message);

@@ -1,7 +1,7 @@
 /* The API's manual: Swagger UI shows openapi.json. */
 "use strict";
 SwaggerUIBundle({
-  url: "/openapi.json",
+  url: "openapi.json",
   dom_id: "#manual",
   deepLinking: true,
   defaultModelsExpandDepth: 0,
