@@ -117,7 +117,7 @@ def ablation(
     captioned = len(drawn) if captioned is None else min(captioned, len(drawn))
     if captioned:
         check_scorers()
-    config = captioner.generation(**overrides)
+    config = captioner.resolve_config(**overrides)
     backend = captioner.torch_backend()
     annotations = cached(dataset, backend.encoder, cache, splits=(split,), encode=backend.encode, show=show)
     modes = [SeededMode(config.attention_mode, photo_seed(seed, example.name.encode())) for example in drawn]

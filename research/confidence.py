@@ -61,7 +61,7 @@ def measured(captioner: Captioner, dataset: Dataset, split: str, *, cache: Path)
     confidence, right, photo, likelihood = [], [], [], []
     chosen: dict[float, list[tuple[float, int, int]]] = {least: [] for least in LEAST}  # CIDEr, right nouns, all nouns
     of_photos: list[tuple[float, float]] = []  # its confidence, and log p a word
-    for examples, features, found in searched(captioner, dataset, split, captioner.generation(), cache=cache):
+    for examples, features, found in searched(captioner, dataset, split, captioner.resolve_config(), cache=cache):
         judged = scale.judge(captioner.backend, features, found, found)
         for example, hypotheses, values in zip(examples, found, judged, strict=True):
             named = {singular(word) for words in example.captions for word in words}

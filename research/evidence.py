@@ -148,7 +148,7 @@ def report(
     attention_mode: AttentionModeName | None,
 ) -> Report:
     """Measure the words of readings, with these facts in the report."""
-    mode, seed = captioner.generation(attention_mode=attention_mode).attention_mode, facts["seed"]
+    mode, seed = captioner.resolve_config(attention_mode=attention_mode).attention_mode, facts["seed"]
     words = list(measured_words(captioner, readings, mode, seed))
     if not words:
         raise SatError("no word that can be measured says what it is about: give more mosaics, or captions with nouns")

@@ -144,7 +144,7 @@ def mosaic_page(
         annotations = captioner.backend.encode(pixels[None])
         own_seed = photo_seed(seed, pixels.numpy().tobytes())
         for quarter, example in enumerate(photos):
-            config = captioner.generation(attention_mode=attention_mode, seed=seed)
+            config = captioner.resolve_config(attention_mode=attention_mode, seed=seed)
             hypothesis = captioner.explain_features(annotations, example.raw[0], config, own_seed)
             hypotheses = with_evidence(captioner.backend, annotations, [hypothesis], config)
             caption = captioner.assemble(hypotheses, config, size=picture.size)

@@ -27,7 +27,7 @@ CHECK = 0.5  # confidence below which a word is marked, to be checked
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Caption:
-    """A caption and the evidence for it; prints as its sentence."""
+    """A caption and the evidence for it; prints, formats and is searched as its sentence, `text`."""
 
     words: list[str]  # T
     log_probability: float  # in nats, end token included, with the attention mode in `settings`
@@ -47,12 +47,23 @@ class Caption:
     offset: tuple[float, float] = (0.0, 0.0)  # where a location looks, down and right of its cell's middle, in cells
     kept: Path | Image.Image | None = field(default=None, repr=False)  # where `photo` comes from
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """The sentence."""
         return joined(self.words, self.settings.get("tokenizer", KARPATHY.name))
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __format__(self, form: str) -> str:
+        return format(self.text, form)
+
+    def __contains__(self, part: str) -> bool:
+        return part in self.text
 
     def __repr__(self) -> str:
         source = "" if self.source is None else f", source={self.source!r}"
-        return f"Caption({str(self)!r}, log_probability={self.log_probability:.2f}{source})"
+        return f"Caption({self.text!r}, log_probability={self.log_probability:.2f}{source})"
 
     @property
     def confidence(self) -> float | None:
@@ -97,7 +108,7 @@ class Caption:
         confidence = rounded(self.word_confidence)
         return {
             "source": self.source,
-            "caption": str(self),
+            "caption": self.text,
             "words": self.words,
             "log_probability": self.log_probability,
             "word_log_probabilities": rounded(self.word_log_probabilities),
@@ -124,7 +135,7 @@ class Caption:
         (`Checkpoint.card`) by name. Raises `SatError` for a caption without its photo.
         """
         captions = [page.with_image(caption.to_dict(), caption.photo) for caption in self._with(compare)]
-        return page.captions_page(captions, title=Path(self.source).name if self.source else str(self), cards=cards)
+        return page.captions_page(captions, title=Path(self.source).name if self.source else self.text, cards=cards)
 
     def _repr_html_(self) -> str | None:
         """How Jupyter shows a caption: as a page, or as text when it has no photo or the photo's file is gone."""
@@ -165,12 +176,12 @@ class Caption:
     ) -> None:
         """Write the caption's picture, whole or not at all, in the format that the file's name ends in.
 
-        That is .png, the `picture`; .svg, the same with letters that stay letters, for papers and slides; .gif or
-        .webp, which move from word to word; or .html, a page to explore, whose reader chooses colors and scale. The
-        options are `picture`'s. Raises `SatError` for another ending and where `picture` does.
+        That is .png or .jpg, the `picture`; .svg, the same with letters that stay letters, for papers and slides;
+        .gif or .webp, which move from word to word; or .html, a page to explore, whose reader chooses colors and scale.
+        The options are `picture`'s. Raises `SatError` for another ending and where `picture` does.
         """
         file = as_path(file)
-        form = file.suffix.lower().removeprefix(".")
+        form = file.suffix.lower().removeprefix(".").replace("jpeg", "jpg")
         if form not in (*pictures.FORMATS, "html"):
             raise SatError(f"{file}: name a file that ends in .{', .'.join(pictures.FORMATS)} or .html")
         if form == "html":

@@ -1,8 +1,10 @@
 """`Captioner`: what a user holds. It makes a `Caption` of a photo, with where each word comes from."""
 
 import dataclasses
+import glob
 import os
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, overload
@@ -15,9 +17,9 @@ from show_attend_tell import backends, generation
 from show_attend_tell.backends.base import Backend
 from show_attend_tell.caption import Caption
 from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
-from show_attend_tell.checkpoint.hub import find_model, model_name
+from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, find_model, model_name
 from show_attend_tell.checkpoint.packing import as_array
-from show_attend_tell.data.photos import Photo, is_photo, open_photo
+from show_attend_tell.data.photos import Photo, find_photos, is_address, is_photo, open_photo
 from show_attend_tell.data.tokenizers import KARPATHY
 from show_attend_tell.devices import needs_torch, pick_device
 from show_attend_tell.errors import InvalidValue, PhotoError, SatError
@@ -47,8 +49,8 @@ class Captioner:
     >>> captioner = Captioner.from_pretrained("everyday-soft")  # doctest: +SKIP
     >>> print(captioner("dog.jpg"))  # doctest: +SKIP
 
-    A photo is anything that `open_photo` opens: a path, bytes, a file object, a PIL image, an array or a tensor.
-    Arrays and tensors are RGB.
+    A photo is anything that `open_photo` opens: a path, an address such as a URL, bytes, a file object, a PIL image, an
+    array or a tensor. Arrays and tensors are RGB. A captioner that is copied or pickled loads its model again.
     """
 
     def __init__(self, checkpoint: Checkpoint, backend: Backend, *, name: str = "model") -> None:
@@ -66,11 +68,15 @@ class Captioner:
         except SatError as error:
             raise SatError(f"{name} is damaged: {error}: copy the model again") from error
         self.reranker = fitted or backend.own_reranker()
+        self._load: Callable[[], Captioner] = partial(_loaded, checkpoint, name, backend.name, backend.device)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._load, ()
 
     @classmethod
     def from_pretrained(
         cls,
-        name: str | os.PathLike[str],
+        name: str | os.PathLike[str] = DEFAULT_MODEL,
         *,
         device: "str | torch.device" = "auto",
         backend: str = "auto",
@@ -86,7 +92,9 @@ class Captioner:
         folder = find_model(os.fspath(as_path(name)) if not isinstance(name, str) else name)
         checkpoint, title = Checkpoint.load(folder), model_name(folder)
         running = backends.load(checkpoint, title, backend=backend, device=device, encoder_weights=weights)
-        return cls(checkpoint, running, name=title)
+        made = cls(checkpoint, running, name=title)
+        made._load = partial(cls.from_pretrained, folder, device=device, backend=backend, encoder_weights=weights)
+        return made
 
     @classmethod
     def ensemble(
@@ -119,6 +127,7 @@ class Captioner:
         first = dataclasses.replace(checkpoints[0], ngrams=ngrams, confidence=None)
         made = cls(first, running, name=" + ".join(titles))
         made.members = titles
+        made._load = partial(cls.ensemble, folders, device=device, encoder_weights=encoder_weights)
         return made
 
     def save_pretrained(self, folder: str | os.PathLike[str], *, bits: Bits = 32) -> None:
@@ -164,6 +173,9 @@ class Captioner:
     ) -> Any:
         """Caption one photo, or several in a list or a generator, of which one batch at a time is held in memory.
 
+        A folder stands for the photos in it, and a pattern such as ``"photos/*.jpg"`` for those that match it: each
+        gives a list.
+
         Args:
             photos: One photo, or several.
             config: How captions are made; None for the model's own settings.
@@ -175,12 +187,16 @@ class Captioner:
         What is drawn for a photo depends on the seed and the photo's pixels, not on the photos beside it. Raises
         `PhotoError` for the first photo that cannot be read, where `stream` goes on, and `SatError` for a wrong value.
         """
+        if stands_for_several(photos):
+            photos = [photos]
         one = is_photo(photos)
         if not one and not isinstance(photos, Iterable):
             raise InvalidValue(
                 f"{shorten(photos)} is not a photo: give a path, bytes, a file object, a PIL image, an array, a "
                 "tensor, or several of them in a list"
             )
+        if isinstance(photos, (list, tuple)):
+            photos = list(each_photo(photos))
         total = 1 if one else len(photos) if isinstance(photos, Sized) else None
         found: list[Caption] = []
         with progress_bar(total, show=progress if progress is not None else (total or 0) > FEW) as bar:
@@ -207,17 +223,19 @@ class Captioner:
         A photo that cannot be read gives its `PhotoError` in place of a caption. Raises `SatError` for a wrong value,
         and when the configuration uses a reranker or attention and the model has none.
         """
+        if stands_for_several(photos):
+            photos = [cast(Photo, photos)]
         if is_photo(photos):
             raise InvalidValue(f"{shorten(photos)} is one photo: give several of them, in a list for example")
-        config = self.generation(config, **overrides)
+        config = self.resolve_config(config, **overrides)
         size = whole_number("batch_size", batch_size, least=1)
-        waiting = iter(photos)
+        waiting = each_photo(photos)
         while batch := [self._prepared(photo) for photo in islice(waiting, size)]:
             good = [photo for photo in batch if isinstance(photo, _Prepared)]
             captions = iter(self._captions(good, config, evidence=evidence) if good else [])
             yield from (next(captions) if isinstance(photo, _Prepared) else photo for photo in batch)
 
-    def generation(self, config: GenerationConfig | None = None, **overrides: Any) -> GenerationConfig:
+    def resolve_config(self, config: GenerationConfig | None = None, **overrides: Any) -> GenerationConfig:
         """How captions are made: the model's settings, or those given, with other values for some.
 
         Raises `InvalidValue` for what is no configuration, and `SatError` for a wrong value, and when it uses a
@@ -258,7 +276,7 @@ class Captioner:
         evidence: bool = False,
     ) -> list[list[Hypothesis]]:
         """The captions of features (B, L, D) of the back end, best first for each photo, see `generation.generate`."""
-        config = self.generation(config)
+        config = self.resolve_config(config)
         return generation.generate(
             self.backend,
             features,
@@ -284,12 +302,9 @@ class Captioner:
         the attention mode "sample", the seed and the photo's pixels draw the locations. Raises `SatError` for a text
         without a word.
         """
-        config = self.generation(config, **overrides)
-        prepared = self._prepared(photo)
-        if isinstance(prepared, PhotoError):
-            raise prepared
-        features = self.backend.encode(prepared.pixels[None])
-        found = self.explain_features(features, text, config, photo_seed(config.seed, prepared.pixels.tobytes()))
+        config = self.resolve_config(config, **overrides)
+        prepared, features, seed = self._encoded(photo, config)
+        found = self.explain_features(features, text, config, seed)
         if evidence:
             (found,) = generation.with_evidence(self.backend, features, [found], config)
         made = self.assemble([found], config, size=prepared.size, source=prepared.source)
@@ -304,12 +319,22 @@ class Captioner:
             raise InvalidValue(f"caption {shorten(text)} has no word in it: give a text with at least one")
         return generation.explain(self.backend, features, self.checkpoint.vocabulary.encode(words), config, seed)
 
-    def score(self, photo: Photo, text: str, config: GenerationConfig | None = None, **overrides: Any) -> float:
-        """log p(text | photo) in nats, end token included, as `explain` gives it.
+    @overload
+    def score(self, photo: Photo, text: str, config: GenerationConfig | None = None, **overrides: Any) -> float: ...
+    @overload
+    def score(
+        self, photo: Photo, text: Iterable[str], config: GenerationConfig | None = None, **overrides: Any
+    ) -> list[float]: ...
+    def score(self, photo: Photo, text: Any, config: GenerationConfig | None = None, **overrides: Any) -> Any:
+        """log p(text | photo) in nats, end token included, as `explain` gives it; of several texts, that of each.
 
         With the attention mode "sample" it is that of one sampled sequence of locations.
         """
-        return self.explain(photo, text, config, **overrides).log_probability
+        config = self.resolve_config(config, **overrides)
+        _, features, seed = self._encoded(photo, config)
+        texts = text if isinstance(text, Iterable) and not isinstance(text, str) else [text]
+        scores = [self.explain_features(features, each, config, seed).log_probability for each in texts]
+        return scores if texts is text else scores[0]
 
     def assemble(
         self,
@@ -378,19 +403,29 @@ class Captioner:
             for photo, hypotheses in zip(photos, found, strict=True)
         ]
 
-    def _prepared(self, photo: Photo) -> "_Prepared | PhotoError":
+    def _encoded(self, photo: Photo, config: GenerationConfig) -> "tuple[_Prepared, Any, int]":
+        """One photo, its features (1, L, D) and its seed. Raises `PhotoError`."""
+        prepared = self._prepared(photo)
+        if isinstance(prepared, PhotoError):
+            raise prepared
+        seed = photo_seed(config.seed, prepared.pixels.tobytes())
+        return prepared, self.backend.encode(prepared.pixels[None]), seed
+
+    def _prepared(self, photo: "Photo | PhotoError") -> "_Prepared | PhotoError":
         """What is needed of a photo, without holding it; or why it cannot be read."""
+        if isinstance(photo, PhotoError):
+            return photo
         try:
             image = open_photo(photo)
         except PhotoError as error:
             return error.with_traceback(None)  # which would hold the photo
         pixels, size = self.backend.preprocessing.pixels(image), image.size
-        if isinstance(photo, (str, os.PathLike)):
-            path = os.fsdecode(photo)
+        path = os.fsdecode(photo) if isinstance(photo, (str, os.PathLike)) else None
+        if path is not None and not is_address(photo):
             return _Prepared(pixels, size, path, Path(path).absolute())
         if max(size) > KEPT:
             image.thumbnail((KEPT, KEPT), Image.Resampling.LANCZOS)
-        return _Prepared(pixels, size, None, image)
+        return _Prepared(pixels, size, path, image)
 
 
 class _Prepared(NamedTuple):
@@ -400,6 +435,30 @@ class _Prepared(NamedTuple):
     size: tuple[int, int]  # of the photo, width and height
     source: str | None
     kept: Path | Image.Image
+
+
+def _loaded(checkpoint: Checkpoint, name: str, backend: str, device: str) -> Captioner:
+    """A captioner that was made of a checkpoint, when it is copied."""
+    return Captioner(checkpoint, backends.load(checkpoint, name, backend=backend, device=device), name=name)
+
+
+def stands_for_several(photo: object) -> bool:
+    """Whether something is the path of a folder of photos, or a pattern."""
+    if not isinstance(photo, (str, os.PathLike)) or is_address(photo):
+        return False
+    return os.path.isdir(photo) or (glob.has_magic(os.fsdecode(photo)) and not os.path.exists(photo))
+
+
+def each_photo(photos: Iterable[Photo]) -> "Iterator[Photo | PhotoError]":
+    """Photos, with those of folders and patterns in their place, or why a pattern stands for none."""
+    for photo in photos:
+        if not stands_for_several(photo):
+            yield photo
+            continue
+        try:
+            yield from find_photos([os.fsdecode(cast(str, photo))], recursive=None).photos
+        except PhotoError as error:
+            yield error
 
 
 def progress_bar(total: int | None, *, show: bool) -> Progress:

@@ -48,7 +48,7 @@ def evaluate(
     """
     check_scorers()
     dataset = dataset.retokenize(captioner.checkpoint.vocabulary.tokenizer)
-    config = captioner.generation(config, **overrides)
+    config = captioner.resolve_config(config, **overrides)
     entries = []
     for batch, _, found in searched(captioner, dataset, split, config, cache=cache, evidence=attention, show=show):
         for example, hypotheses in zip(batch, found, strict=True):

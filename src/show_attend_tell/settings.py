@@ -15,6 +15,7 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Callable
+from difflib import get_close_matches
 from functools import wraps
 from types import NoneType, UnionType
 from typing import (
@@ -49,6 +50,13 @@ ShareBelowOne = Annotated[float, Field(ge=0, lt=1)]  # a dropout, a smoothing, a
 
 AttentionModeName = Literal["mean", "argmax", "sample"]  # how attention is read, see `model.attention`
 ATTENTION_MODES: tuple[AttentionModeName, ...] = get_args(AttentionModeName)
+
+TRANSFORMERS_NAMES = {  # what `transformers` calls settings of a search
+    "num_beams": "beam_size",
+    "num_return_sequences": "num_captions",
+    "max_new_tokens": "max_length",
+    "no_repeat_ngram_size": "allow_repetitions",
+}
 
 CHECKED = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
 BOUNDS = {"ge": "from", "gt": "above", "le": "to", "lt": "up to but not including"}
@@ -91,8 +99,16 @@ def _sentence(cls: type, error: Any) -> str:
     name = str(error["loc"][0])
     types = get_type_hints(cls, include_extras=True)
     if name not in types:
-        return f"there is no setting {name}: the settings are {', '.join(f.name for f in dataclasses.fields(cls))}"
+        return f"there is no setting {name}: {meant(cls, name)}"
     return f"{name} is {error['input']!r}: {remedy(types[name])}"
+
+
+def meant(cls: type, name: str) -> str:
+    """Which setting somebody may have meant by a name that is none: by another program's name for it, or a slip."""
+    names = [field.name for field in dataclasses.fields(cls)]
+    if found := get_close_matches(TRANSFORMERS_NAMES.get(name, name), names, 1):
+        return f"did you mean {found[0]}?"
+    return f"the settings are {', '.join(names)}"
 
 
 def comments(cls: type) -> dict[str, str]:

@@ -115,7 +115,7 @@ class CaptionBatch(PhotoBatch):
         for plugin in self.plugins:
             registry.import_plugin(plugin)
         captioner = Captioner.from_pretrained(self.name, device=self.device, encoder_weights=self.encoder_weights)
-        captioner.generation(**self.overrides)
+        captioner.resolve_config(**self.overrides)
         return captioner
 
     def settings(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class CaptionBatch(PhotoBatch):
             "preprocessing_version": PREPROCESSING_VERSION,
             "model": _digest(files),
             "encoder_weights": _digest([Path(weights)]) if weights and Path(weights).is_file() else weights,
-            "generation": asdict(self.model.generation(**self.overrides)),
+            "generation": asdict(self.model.resolve_config(**self.overrides)),
         }
 
     def made(self, photos: list[Any]) -> Iterator[Row | SatError]:

@@ -147,7 +147,7 @@ def caption(
                 mode = generation["attention_mode"]
                 click.echo(f"note: {model} was trained with the mean of attention; with {mode} it is poor", err=True)
         kept = bool(json_file or html_file or save_maps is not None)
-        streams.append(captioner.stream(inputs, captioner.generation(**overrides), evidence=kept))
+        streams.append(captioner.stream(inputs, captioner.resolve_config(**overrides), evidence=kept))
         cards[captioner.name] = captioner.checkpoint.card(captioner.name)
     if found.note:
         click.echo(found.note, err=True)

@@ -81,7 +81,7 @@ def open_photo(photo: Photo) -> Image.Image:
 
     A photo is one of these:
 
-    - a path;
+    - a path, or the address of a file that fsspec opens, a URL for example;
     - the bytes of a photo's file, or a file object that is opened for reading bytes;
     - a Pillow image of any mode;
     - an array (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) of uint8, uint16, or floats from 0 to 1;
@@ -111,7 +111,31 @@ def open_photo(photo: Photo) -> Image.Image:
             f"a photo is a path, bytes, a file object, a PIL image, a NumPy array or a tensor, not a "
             f"{type(photo).__name__}"
         )
+    if is_address(photo):
+        return _read(io.BytesIO(_fetched(str(photo))), str(photo))
     return _read(Path(os.fsdecode(photo)), os.fsdecode(photo))
+
+
+def is_address(photo: object) -> bool:
+    """Whether something is an address, such as a URL, and no path."""
+    return isinstance(photo, str) and "://" in photo and not os.path.exists(photo)
+
+
+def _fetched(address: str) -> bytes:
+    """The bytes behind an address."""
+    from fsspec import open as opened
+
+    try:
+        with opened(address, "rb") as file:
+            content: bytes = file.read()
+    except ImportError as error:
+        protocol = address.partition("://")[0].replace("https", "http")
+        raise PhotoError(str(error), subject=address, remedy=f"pip install 'fsspec[{protocol}]'") from None
+    except FileNotFoundError:
+        raise MissingPhoto("no such file", subject=address) from None
+    except Exception as error:  # file systems behind an address have errors of their own
+        raise PhotoError(f"cannot be read ({error or type(error).__name__})", subject=address) from None
+    return content
 
 
 def _read_object(file: Any) -> Image.Image:

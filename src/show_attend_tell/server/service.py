@@ -66,7 +66,7 @@ class Service:
 
         Raises `Problem` for more work than is done for one request, and `SatError` for settings that do not fit.
         """
-        config = captioner.generation(**settings)
+        config = captioner.resolve_config(**settings)
         paths = "num_captions" if config.do_sample else "beam_size"
         self.limits.check("search_paths", config.paths, 422, f"{paths} is {config.paths}")
         self.limits.check("caption_words", config.max_length, 422, f"max_length is {config.max_length}")

@@ -1,7 +1,7 @@
 """Pictures of the evidence of each word of a caption, or of its attention.
 
-`strip` draws a caption, or several side by side, as one picture. `save` writes a file: pixels (png), a drawing whose
-text stays text (svg), or an animation (gif, webp).
+`strip` draws a caption, or several side by side, as one picture. `save` writes a file: pixels (png, jpg), a drawing
+whose text stays text (svg), or an animation (gif, webp).
 
 - `figure`: what is shown; `maps`: a map laid on a photo
 - `style`: colors; `letters`: fonts
@@ -40,7 +40,7 @@ __all__ = [
     "strip",
 ]
 
-FORMATS = ("png", "svg", "gif", "webp")  # the last two are animations
+FORMATS = ("png", "jpg", "svg", "gif", "webp")  # the last two are animations
 
 
 def strip(figures: Sequence[FigureData], style: Style | None = None) -> Image.Image:
@@ -59,8 +59,8 @@ def strip(figures: Sequence[FigureData], style: Style | None = None) -> Image.Im
 def save(file: Path, figures: Sequence[FigureData], style: Style | None = None, *, form: str) -> None:
     """Write captions side by side in one of the `FORMATS`."""
     style = style or Style()
-    if form == "png":
-        strip(figures, style).save(file, "PNG", exif=exif())
+    if form in ("png", "jpg"):
+        strip(figures, style).save(file, "PNG" if form == "png" else "JPEG", quality=90, exif=exif())
     elif form == "svg":
         file.write_text(svg(lay_out(figures, style)), encoding="utf-8")
     else:
