@@ -29,8 +29,9 @@ ENGINES = pytest.mark.parametrize(
 
 
 def go(sources: Iterable[Path | str], output: Path | str, work: Shade | None = None, **config: Any) -> Result:
-    made = BatchConfig(**{"engine": "local", **config})
-    return run([str(each) for each in sources], str(output), work or Shade(), made, log=lambda text: None, show=False)
+    """A run, into a folder unless the output is a text."""
+    made, target = BatchConfig(**{"engine": "local", **config}), output if isinstance(output, str) else f"{output}/"
+    return run([str(each) for each in sources], target, work or Shade(), made, log=lambda text: None, show=False)
 
 
 def shades(output: Path) -> list[float]:
@@ -114,11 +115,14 @@ def test_an_output_of_something_else_is_refused(tmp_path: Path) -> None:
     go([folder, tar], output)
     (tmp_path / "file.jsonl").write_text("")
     folder_of(tmp_path / "mine.jsonl", 1)
-    refusals: list[tuple[list[Path], Path, dict[str, Any], str]] = [
+    refusals: list[tuple[list[Path], Path | str, dict[str, Any], str]] = [
         ([folder], output, {}, "begun with other sources"),
         ([folder, tar], output, {"recursive": True}, "begun with other subfolders"),
         ([folder, tar], output, {"work": Shade(what="other shades")}, "begun with other model or settings"),
-        ([folder], tmp_path / "photos" / "000.png", {}, r"ends in \.parquet or \.jsonl"),
+        ([folder], tmp_path / "out.csv", {}, r"must end in \.jsonl, \.parquet"),
+        ([folder], str(tmp_path / "photos" / "000.png"), {}, r"must end in \.csv, \.tsv, \.jsonl, \.parquet"),
+        ([folder], str(output), {}, r"out\.jsonl: a folder: give .*/out\.jsonl/ "),
+        ([folder], str(tmp_path / "file.jsonl"), {}, "is there already, and no run made it"),
         ([folder], tmp_path / "file.jsonl", {}, "a file"),
         ([folder], tmp_path / "mine.jsonl", {}, "no run made it"),
         ([tmp_path / "absent"], tmp_path / "new.jsonl", {}, "no photo"),
@@ -147,19 +151,43 @@ def test_what_an_earlier_run_finishes_too_late_is_removed(tmp_path: Path) -> Non
     def log(text: str) -> None:  # comes when the run has read the output
         Path(address, "earlier-000001.jsonl").write_bytes(Path(address, "earlier-000000.jsonl").read_bytes())
 
-    go([folder], address)
+    go([folder], Path(address))
     (first,) = Path(address).glob("*.jsonl")
     first.rename(first.with_name("earlier-000000.jsonl"))
-    result = run([str(folder)], address, Shade(), BatchConfig(engine="local"), log=log, show=False)
+    result = run([str(folder)], f"{address}/", Shade(), BatchConfig(engine="local"), log=log, show=False)
     assert result.photos == len(rows_of(Path(address))) == 1
 
 
 def test_an_output_behind_an_address(tmp_path: Path) -> None:
     folder, output = folder_of(tmp_path / "photos", 3), f"{tmp_path}/out.jsonl"  # one that no other run has written
     assert [go([folder], f"memory://{output}").new for _ in range(2)] == [3, 0]
-    memory = fsspec.filesystem("memory")
-    lines = [line for file in memory.glob(f"{output}/*.jsonl") for line in memory.cat_file(file).splitlines()]
-    assert sorted(json.loads(line)["shade"] for line in lines) == [0, 1, 2]
+    folder_of(folder, 1, start=3)
+    assert go([folder], f"memory://{output}") == (4, 0, 1)
+    lines = fsspec.filesystem("memory").cat_file(output).splitlines()
+    assert sorted(json.loads(line)["shade"] for line in lines) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", pytest.param("parquet", marks=pytest.mark.proof)])
+def test_a_file_holds_what_all_runs_made(form: str, tmp_path: Path) -> None:
+    """Also one that was killed, and what somebody has written into a table of text."""
+    folder, output, parts = folder_of(tmp_path / "photos", 5), tmp_path / f"out.{form}", tmp_path / f".out.{form}.parts"
+    (folder / "004.png").rename(folder / 'a, "b".png')
+    (folder / "003.png").write_bytes(b"broken")
+    assert go([folder], str(output)) == (5, 1, 5)
+    folder_of(folder, 4, start=100)
+    if form != "parquet":
+        row = {"source": f"{folder}/100.png", "shade": 100.0, "never": None, "error": None}
+        (parts / "killed-000000.jsonl").write_text(json.dumps(row) + "\n")
+        (parts / "killed-000001.jsonl").write_text(json.dumps(row)[:-9])
+        first, *others = output.read_text().splitlines()
+        mine = [f"{first},mine", *(f"{each},Grün" for each in others)]
+        output.write_text("\n".join(mine if form == "csv" else [first, *others]), encoding="utf-8")
+    assert go([folder], str(output)) == (9, 1, 4 if form == "parquet" else 3)
+    rows = rows_of(output)
+    assert {Path(row["source"]).name for row in rows} == {file.name for file in folder.iterdir()} and len(rows) == 9
+    assert sorted(float(row["shade"]) for row in rows if row["shade"] is not None) == [0, 1, 2, 4, 100, 101, 102, 103]
+    assert [row.get("mine") for row in rows] == (["Grün"] * 5 if form == "csv" else [None] * 5) + [None] * 4
+    assert [file.name for file in parts.iterdir()] == ["_manifest.json"]
 
 
 class Broken(Shade):
@@ -193,5 +221,5 @@ def test_without_pyarrow_and_ray_the_error_says_what_to_install(
     folder = folder_of(tmp_path / "photos", 1)
     for form, engine, why in (("parquet", "local", "Parquet files need pyarrow"), ("jsonl", "ray", "needs Ray Data")):
         with pytest.raises(SatError, match=rf"{why}: pip install .*\[scale\]"):
-            go([folder], tmp_path / f"out.{form}", engine=engine)
-    assert go([folder], tmp_path / "out.jsonl", engine="auto").photos == 1
+            go([folder], str(tmp_path / f"out.{form}"), engine=engine)
+    assert go([folder], str(tmp_path / "out.jsonl"), engine="auto").photos == 1

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "many-photos.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 GREEDY: dict[str, Any] = {"beam_size": 1, "rerank_weight": 0.0}
-COLUMNS = ("caption", "log_probability", "complete", "confidence", "to_check", "error")
+COLUMNS = ("caption", "confidence", "to_check", "log_probability", "complete", "error")
 
 
 @pytest.fixture(scope="module")
@@ -115,9 +115,10 @@ def test_the_commands_write_tables(photos: Path, tmp_path: Path) -> None:
         str(photos / f"photo{number}.png") for number in range(3)
     ]
     for command in ("caption-batch", "encode"):
-        assert "ends in .parquet or .jsonl" in refused(command, photos, "--output", tmp_path / "x.txt")
+        assert "must end in " in refused(command, photos, "--output", tmp_path / "x.txt")
+    assert "must end in .jsonl, .parquet" in refused("encode", photos, "--output", tmp_path / "x.csv")
     assert "leave out --output" in refused("encode", photos, "--output", tmp_path / "x.jsonl", "--flipped")
-    assert "add --output FOLDER" in refused("encode", photos, "--workers", 2)
+    assert "add --output FILE" in refused("encode", photos, "--workers", 2)
 
 
 @pytest.mark.proof

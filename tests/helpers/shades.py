@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from PIL import Image
 
+from show_attend_tell.batch.tables import read_rows
 from show_attend_tell.batch.work import PhotoBatch, Row
 from show_attend_tell.errors import PhotoError, SatError
 
@@ -75,7 +76,10 @@ def tar_of(file: Path, members: Mapping[str, bytes], mode: str = "w") -> Path:
 
 
 def rows_of(output: Path) -> list[dict[str, Any]]:
-    """All rows of an output."""
+    """All rows of an output, a file or a folder of parts."""
+    if output.is_file():
+        with output.open("rb") as stream:
+            return list(read_rows(stream, output.suffix[1:]))
     if output.suffix == ".jsonl":
         return [json.loads(line) for file in sorted(output.glob("*.jsonl")) for line in file.read_text().splitlines()]
     from pyarrow import parquet
@@ -84,9 +88,9 @@ def rows_of(output: Path) -> list[dict[str, Any]]:
 
 
 def start(sources: Iterable[Path], output: Path, engine: str, **work: Any) -> "subprocess.Popen[str]":
-    """A run in a process of its own, with two workers, files of 20 rows, and a `Shade` of these arguments."""
+    """A run in a process of its own into a folder, with two workers, parts of 20 rows, and a `Shade` of these arguments."""
     path = os.pathsep.join([str(Path(__file__).parent), *(part for part in sys.path if part)])
-    command = [sys.executable, __file__, json.dumps([list(map(str, sources)), str(output), engine, work])]
+    command = [sys.executable, __file__, json.dumps([list(map(str, sources)), f"{output}/", engine, work])]
     environment = {**os.environ, "PYTHONPATH": path, **RAY}
     pipe = subprocess.PIPE
     return subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True)

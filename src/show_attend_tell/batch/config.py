@@ -11,6 +11,6 @@ class BatchConfig:
 
     engine: Literal["auto", "ray", "local"] = "auto"  # Ray Data, or processes of this machine; auto: Ray if installed
     workers: Count = 1  # workers, each with the model
-    rows: Count = 1000  # rows of an output file
+    rows: Count = 1000  # rows that are written together, as a part of the output
     column: str | None = None  # column of Parquet files with the photos or their paths; none: a usual name
     recursive: bool = False  # photos in subfolders too

@@ -1,33 +1,37 @@
-"""The output of a run: a folder with a row for each photo, which Parquet's readers take for one table.
+"""The output of a run: a table with a row for each photo, as one file or as a folder of parts.
 
-    captions.parquet/
-        _manifest.json    what made it: the model, its settings, the sources; readers pass over names that begin with _
-        RUN-….parquet     rows; RUN is a run's own name
+    captions.csv              the rows
+    .captions.csv.parts/      rows of a run that has not ended, and what made the file
 
-A file is there as a whole, or its writer was killed: then it has no valid end, and the next run removes it. So the
-photos that a run still has to do are those whose sources no file holds. The name of an output may end in .jsonl; then
-each file has a JSON object a line.
+    captions.parquet/         a folder, which Parquet's readers take for one table
+        _manifest.json        what made it: the model, its settings, the sources; readers pass over names with _
+        RUN-….parquet         rows; RUN is a run's own name
+
+A part is there as a whole, or its writer was killed: then it has no valid end, and the next run removes it. So the
+photos that a run still has to do are those whose sources neither the file nor a part holds. At the end of a run the
+parts become the file, which stays as it was until then.
 """
 
-import base64
+import csv
 import hashlib
-import io
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from tempfile import NamedTemporaryFile
+from typing import IO, Any
 
 import numpy as np
 from fsspec.implementations.local import LocalFileSystem
 
 from show_attend_tell.batch.sources import file_system, pyarrow_parquet
-from show_attend_tell.batch.work import Row, as_table
+from show_attend_tell.batch.tables import FORMS, read_rows, write_rows
+from show_attend_tell.batch.work import Row
 from show_attend_tell.errors import InvalidValue, SatError
 from show_attend_tell.files import atomic_write, file_lock
 
-FORMS = ("parquet", "jsonl")
 MANIFEST = "_manifest.json"
 
 
@@ -55,20 +59,24 @@ def _hash(source: str) -> bytes:
 
 
 class Output:
-    """A folder of rows, on this machine or behind an address.
+    """A table of rows, on this machine or behind an address; with ``folder`` it is one of parts.
 
-    Raises `SatError` for a name of another ending, for Parquet without pyarrow, and for an address that cannot be
-    opened.
+    Raises `SatError` for a name of another ending, for Parquet without pyarrow, for annotations as CSV, and for an
+    address that cannot be opened.
     """
 
-    def __init__(self, address: str, columns: Mapping[str, str]) -> None:
+    def __init__(self, address: str, columns: Mapping[str, str], *, folder: bool) -> None:
         self.address, self.columns = address.rstrip("/"), {"source": "string", **columns}
         self.form = self.address.rpartition(".")[2].lower()
-        if self.form not in FORMS:
-            raise InvalidValue("an output's name ends in .parquet or .jsonl", subject=address)
+        forms = FORMS if not folder and "binary" not in columns.values() else ("jsonl", "parquet")
+        if self.form not in forms:
+            raise InvalidValue(f"its name must end in .{', .'.join(forms)}: name another output", subject=address)
         if self.form == "parquet":
             pyarrow_parquet()
-        self.system, self.folder = file_system(self.address)
+        self.system, path = file_system(self.address)
+        self.file = None if folder else path
+        self.folder = path if folder else "{0}/.{2}.parts".format(*path.rpartition("/"))
+        self.part_form = "parquet" if self.form == "parquet" else "jsonl"
         self.run = uuid.uuid4().hex[:12]
         self.written = 0  # files, by `write`
         self.earlier: set[str] = set()  # the files of earlier runs
@@ -80,8 +88,11 @@ class Output:
         Raises `SatError` for an output of another manifest, for a folder of other files, and where another process
         writes.
         """
-        if self.system.isfile(self.folder):
+        if self.file is None and self.system.isfile(self.folder):
             raise SatError("a file: name another output, which becomes a folder of files", subject=self.address)
+        if self.file is not None and self.system.isdir(self.file):
+            remedy = f"give {self.address}/ for a folder of parts, or name another output"
+            raise SatError("a folder", subject=self.address, remedy=remedy)
         self.system.makedirs(self.folder, exist_ok=True)
         with ExitStack() as held:
             if isinstance(self.system, LocalFileSystem):
@@ -108,59 +119,75 @@ class Output:
                     f"begun with other {' and '.join(changed)}: give the same, or name another output",
                     subject=self.address,
                 )
-        elif self.system.exists(self.folder) and self.system.ls(self.folder, detail=False):
+        elif self.file is not None and self.system.exists(self.file):
+            raise SatError("is there already, and no run made it: name another output", subject=self.address)
+        elif self.system.ls(self.folder, detail=False):
             raise SatError("the folder has files, and no run made it: name another output", subject=self.address)
-        self._put(MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False).encode())
+        content = json.dumps(manifest, indent=1, ensure_ascii=False).encode()
+        self._put(file, lambda stream: stream.write(content))
 
     def finish(self) -> Sources:
-        """The sources of all rows at the end of a run.
+        """Make the file of its parts, at the end of a run. Returns the sources of all rows.
 
         What a worker of an earlier run has finished meanwhile, which was killed without it, is removed: its photos were
-        done again.
+        done again. A row of the file is replaced by one of the same source.
         """
         for name in self._files() - self.earlier:
             if not name.startswith(self.run):
                 self.system.rm_file(f"{self.folder}/{name}")
+        if self.file is not None and (parts := sorted(self._files())):
+            paths = [f"{self.folder}/{name}" for name in parts]
+            new = Sources(chain.from_iterable(map(self._rows, paths)))
+            kept = (row for row in self._read(self.file, self.form) if row["source"] not in new)
+            made = chain.from_iterable(self._read(path, self.part_form) for path in paths)
+            self._put(self.file, lambda stream: write_rows(stream, chain(kept, made), self.columns, self.form))
+            for path in paths:
+                self.system.rm_file(path)
         return self._sources()
 
     def _files(self) -> set[str]:
-        """The names of the files that hold rows."""
+        """The names of the files with parts of the rows."""
         self.system.invalidate_cache()
         names = (str(path).rpartition("/")[2] for path in self.system.ls(self.folder, detail=False))
-        return {name for name in names if name.endswith(f".{self.form}") and name[0] not in "._"}
+        return {name for name in names if name.endswith(f".{self.part_form}") and name[0] not in "._"}
 
     def _sources(self) -> Sources:
-        return Sources(row for name in self._files() for row in self._rows(f"{self.folder}/{name}"))
+        parts = chain.from_iterable(self._rows(f"{self.folder}/{name}") for name in self._files())
+        return Sources(chain(self._rows(self.file) if self.file is not None else (), parts))
 
     def _rows(self, path: str) -> list[tuple[str, bool]]:
-        """The sources of a file's rows, and whether they have errors. A file that was not finished is removed."""
+        """The sources of a file's rows, and whether they have errors. A part that was not finished is removed."""
         try:
-            with self.system.open(path, "rb") as stream:
-                rows: Iterable[Row] = map(json.loads, stream)
-                if self.form == "parquet":
-                    rows = pyarrow_parquet().ParquetFile(stream).read(["source", "error"]).to_pylist()
-                return [(row["source"], row["error"] is not None) for row in rows]
-        except (KeyError, TypeError):
+            rows = self._read(path, self.form if path == self.file else self.part_form, ["source", "error"])
+            return [(row["source"], bool(row["error"])) for row in rows]
+        except (KeyError, TypeError, AttributeError):
             raise SatError(f"{path} has rows that no run wrote: name another output") from None
-        except ValueError:  # pyarrow's error for a file without its end is one
+        except (ValueError, csv.Error):  # pyarrow's error for a file without its end is one
+            if path == self.file:
+                raise SatError(f"{path} is damaged: mend it, or name another output") from None
             self.system.rm_file(path)
             return []
 
+    def _read(self, path: str, form: str, names: list[str] | None = None) -> Iterator[Row]:
+        """The rows of a file, none of one that is not there."""
+        if self.system.exists(path):
+            with self.system.open(path, "rb") as stream:
+                yield from read_rows(stream, form, names)
+
     def write(self, rows: Sequence[Row]) -> None:
-        """Write rows as a file of their own. Raises `SatError` when it cannot be written."""
-        content = io.BytesIO()
-        if self.form == "jsonl":
-            for row in rows:
-                text = json.dumps(row, ensure_ascii=False, default=lambda held: base64.b64encode(held).decode())
-                content.write(text.encode() + b"\n")
-        else:
-            pyarrow_parquet().write_table(as_table(rows, self.columns), content)
-        self._put(f"{self.run}-{self.written:06}.{self.form}", content.getvalue())
+        """Write rows as a part. Raises `SatError` when it cannot be written."""
+        path = f"{self.folder}/{self.run}-{self.written:06}.{self.part_form}"
+        self._put(path, lambda stream: write_rows(stream, rows, self.columns, self.part_form))
         self.written += 1
 
-    def _put(self, name: str, content: bytes) -> None:
-        path = f"{self.folder}/{name}"
+    def _put(self, path: str, write: Callable[[IO[bytes]], object]) -> None:
+        def opened(scratch: Path) -> None:
+            with scratch.open("wb") as stream:
+                write(stream)
+
         if isinstance(self.system, LocalFileSystem):
-            atomic_write(Path(path), lambda scratch: scratch.write_bytes(content), sync=True)
-        else:  # whose files appear when they are whole
-            self.system.pipe_file(path, content)
+            atomic_write(Path(path), opened, sync=True)
+        else:  # the file that is there may be read meanwhile
+            with NamedTemporaryFile() as scratch:
+                opened(Path(scratch.name))
+                self.system.put_file(scratch.name, path)

@@ -44,11 +44,13 @@ def run(
     ``sources`` are as in `find_pieces`; ``show`` shows the progress. Raises `SatError` for an output of other sources,
     model or settings, for one that another process writes, and for sources that cannot be read.
     """
-    target, ray = Output(output, work.columns), find_spec("ray") is not None
-    if config.engine == "ray" and not ray:
+    parquet = output.rstrip("/").lower().endswith(".parquet")
+    if config.engine == "ray" and find_spec("ray") is None:
         raise MissingPackage("--engine ray needs Ray Data", remedy=install_command("scale"))
-    if config.engine == "ray" and target.form != "parquet":
+    if config.engine == "ray" and not parquet:
         raise InvalidValue("Ray writes Parquet: name an output that ends in .parquet", subject=output)
+    ray = config.engine != "local" and parquet and find_spec("ray") is not None
+    target = Output(output, work.columns, folder=ray or output.endswith("/"))
     skipped = Found()
     pieces = find_pieces(sources, recursive=config.recursive, column=config.column, skipped=skipped)
     if skipped.note:
@@ -66,7 +68,7 @@ def run(
             log(f"{output} has {plural(len(done), 'photo')} already")
         try:
             with Progress(total=total, initial=len(done), desc="photos", unit="photo", disable=not show) as bar:
-                if ray and config.engine != "local" and target.form == "parquet":
+                if ray:
                     write_by_ray(work, pieces, done, target, config, bar)
                 else:
                     _write_locally(work, batches_left(pieces, done), target, config, bar)

@@ -91,8 +91,8 @@ class CaptionBatch(PhotoBatch):
     """Captions of batches of photos by a model; ``overrides`` are settings of `GenerationConfig`."""
 
     columns: ClassVar[Mapping[str, str]] = {
-        **{"caption": "string", "log_probability": "double", "complete": "bool", "confidence": "double"},
-        **{"to_check": "string", "error": "string"},
+        **{"caption": "string", "confidence": "double", "to_check": "string", "log_probability": "double"},
+        **{"complete": "bool", "error": "string"},
     }
 
     def __init__(
@@ -134,16 +134,18 @@ class CaptionBatch(PhotoBatch):
     def made(self, photos: list[Any]) -> Iterator[Row | SatError]:
         """Captions."""
         for caption in self.model.stream(photos, batch_size=TOGETHER, **self.overrides):
-            if isinstance(caption, SatError):
-                yield caption
-            else:
-                known = {name: getattr(caption, name) for name in self.columns if hasattr(caption, name)}
-                yield {"caption": str(caption), **known, "to_check": words_to_check(caption)}
+            yield caption if isinstance(caption, SatError) else row_of(caption)
 
 
-def words_to_check(caption: "Caption") -> str | None:
-    """The words of a caption that are more probably wrong than right, with commas; None without confidence."""
-    return None if caption.word_confidence is None else ", ".join(caption.to_check)
+def row_of(caption: "Caption") -> Row:
+    """What a table says of a caption; ``to_check`` are words with commas, or None where none was judged."""
+    return {
+        "caption": caption.text,
+        "confidence": None if caption.confidence is None else round(caption.confidence, 6),
+        "to_check": None if caption.word_confidence is None else ", ".join(caption.to_check),
+        "log_probability": round(caption.log_probability, 6),
+        "complete": caption.complete,
+    }
 
 
 @dataclass

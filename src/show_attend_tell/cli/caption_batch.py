@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 EXAMPLES = """
 \b
 Examples:
-  sat caption-batch photos/ --recursive --output captions.parquet
-  sat caption-batch shards/*.tar table.parquet --output captions.parquet --workers 8
+  sat caption-batch photos/ --recursive --output captions.csv
+  sat caption-batch shards/*.tar table.parquet --output captions.parquet/ --workers 8
   sat caption-batch s3://bucket/photos --output s3://bucket/captions.parquet --engine ray --workers 64
 """
 
@@ -29,7 +29,10 @@ batch_options = options(
 @click.command("caption-batch", cls=BaseCommand, epilog=EXAMPLES)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option(
-    "--output", required=True, metavar="FOLDER", help="Folder for the table; its name ends in .parquet or .jsonl."
+    "--output",
+    required=True,
+    metavar="FILE",
+    help="File for the table: .csv, .tsv, .jsonl or .parquet; a folder of parts where the name ends in / or Ray works.",
 )
 @batch_options
 @model_option()
@@ -53,7 +56,7 @@ def caption_batch(
 
     A source is a photo, a folder, a glob, a tar or Parquet file, or an address of one. Each photo is a row: its source,
     caption, log_probability, complete, confidence and the words to_check, or the error of one that cannot be captioned.
-    Ctrl-C ends the command, and the same command goes on.
+    Ctrl-C ends the command, and the same command goes on. The table then has what was made so far.
     """
     from show_attend_tell.batch.work import CaptionBatch
 

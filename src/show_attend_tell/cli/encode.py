@@ -15,7 +15,7 @@ EXAMPLES = """
 Examples:
   sat encode flickr8k/ --resize squash
   sat encode products/ --flipped --crops 2
-  sat encode shards/*.tar --output features.parquet --workers 8
+  sat encode shards/*.tar --output features.parquet/ --workers 8
 """
 SECTIONS = {
     "Of a data folder": "flipped crops renderings restval cache",
@@ -43,7 +43,7 @@ SECTIONS = {
 )
 @click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")
 @cache_option
-@click.option("--output", metavar="FOLDER", help="Folder for a table of features; its name ends in .parquet or .jsonl.")
+@click.option("--output", metavar="FILE", help="File for a table of features: .parquet or .jsonl; FILE/ is a folder.")
 @batch_options
 @device_option
 def encode(
@@ -81,7 +81,7 @@ def encode(
         run_batch(work, data, output, recursive=recursive, **batch)
         return
     if recursive or batch or len(data) > 1:
-        raise InvalidValue("several sources, --recursive and options of workers are for a table: add --output FOLDER")
+        raise InvalidValue("several sources, --recursive and options of workers are for a table: add --output FILE")
     from show_attend_tell.backends.encoding import fastest_encode
     from show_attend_tell.data.datasets import SPLITS, read_dataset
     from show_attend_tell.devices import pick_device

@@ -1,0 +1,60 @@
+"""Rows of a table as the bytes of a file: CSV, TSV, JSON Lines or Parquet."""
+
+import base64
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import IO, Any
+
+from show_attend_tell.batch.sources import pyarrow_parquet
+from show_attend_tell.batch.work import Row, as_table
+
+FORMS = ("csv", "tsv", "jsonl", "parquet")
+DIALECTS = {"csv": "excel", "tsv": "excel-tab"}
+TOGETHER = 1000  # rows that are held in memory
+
+
+def write_rows(stream: IO[bytes], rows: Iterable[Row], columns: Mapping[str, str], form: str) -> None:
+    """Write rows in one of the `FORMS`; ``columns`` are their names with Arrow's names of their types.
+
+    A row may have more than these, as a file that somebody has edited does: CSV and TSV keep what its first row has.
+    """
+    if form == "parquet":
+        with pyarrow_parquet().ParquetWriter(stream, as_table([], columns).schema) as writer:
+            rows = iter(rows)
+            while part := list(islice(rows, TOGETHER)):
+                writer.write_table(as_table(part, columns))
+    elif form == "jsonl":
+        for row in rows:
+            text = json.dumps(row, ensure_ascii=False, default=lambda held: base64.b64encode(held).decode())
+            stream.write(text.encode("utf-8", "backslashreplace") + b"\n")
+    else:
+        rows = iter(rows)
+        first = list(islice(rows, 1))
+        names = list(dict.fromkeys([*columns, *(name for row in first for name in row)]))
+        text = io.TextIOWrapper(stream, "utf-8", "backslashreplace", newline="", write_through=True)
+        table = csv.DictWriter(text, names, extrasaction="ignore", dialect=DIALECTS[form], lineterminator="\n")
+        table.writeheader()
+        for part in (first, rows):
+            table.writerows(part)
+        text.detach()
+
+
+def read_rows(stream: IO[bytes], form: str, names: Iterable[str] | None = None) -> Iterator[Row]:
+    """The rows of a file that `write_rows` wrote, of Parquet only the columns ``names``, if there are any.
+
+    An empty cell of CSV and TSV is None. Raises `ValueError` for a file that is not whole.
+    """
+    if form == "parquet":
+        with pyarrow_parquet().ParquetFile(stream) as found:
+            for batch in found.iter_batches(TOGETHER, columns=names):
+                yield from batch.to_pylist()
+    elif form == "jsonl":
+        yield from map(json.loads, stream)
+    else:
+        text: Any = io.TextIOWrapper(stream, "utf-8-sig", newline="")
+        for row in csv.DictReader(text, dialect=DIALECTS[form]):
+            yield {name: value or None for name, value in row.items()}
+        text.detach()
