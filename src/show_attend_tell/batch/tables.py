@@ -5,8 +5,8 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
-from typing import IO, Any
+from itertools import chain, islice
+from typing import IO
 
 from show_attend_tell.batch.sources import pyarrow_parquet
 from show_attend_tell.batch.work import Row, as_table
@@ -32,14 +32,13 @@ def write_rows(stream: IO[bytes], rows: Iterable[Row], columns: Mapping[str, str
             stream.write(text.encode("utf-8", "backslashreplace") + b"\n")
     else:
         rows = iter(rows)
-        first = list(islice(rows, 1))
-        names = list(dict.fromkeys([*columns, *(name for row in first for name in row)]))
-        text = io.TextIOWrapper(stream, "utf-8", "backslashreplace", newline="", write_through=True)
-        table = csv.DictWriter(text, names, extrasaction="ignore", dialect=DIALECTS[form], lineterminator="\n")
+        first = next(rows, {})
+        lines = io.TextIOWrapper(stream, "utf-8", "backslashreplace", newline="", write_through=True)
+        names = list(dict.fromkeys([*columns, *first]))
+        table = csv.DictWriter(lines, names, extrasaction="ignore", dialect=DIALECTS[form], lineterminator="\n")
         table.writeheader()
-        for part in (first, rows):
-            table.writerows(part)
-        text.detach()
+        table.writerows(chain([first] if first else [], rows))
+        lines.detach()
 
 
 def read_rows(stream: IO[bytes], form: str, names: Iterable[str] | None = None) -> Iterator[Row]:
@@ -54,7 +53,7 @@ def read_rows(stream: IO[bytes], form: str, names: Iterable[str] | None = None) 
     elif form == "jsonl":
         yield from map(json.loads, stream)
     else:
-        text: Any = io.TextIOWrapper(stream, "utf-8-sig", newline="")
-        for row in csv.DictReader(text, dialect=DIALECTS[form]):
+        lines = io.TextIOWrapper(stream, "utf-8-sig", newline="")
+        for row in csv.DictReader(lines, dialect=DIALECTS[form]):
             yield {name: value or None for name, value in row.items()}
-        text.detach()
+        lines.detach()

@@ -1,13 +1,15 @@
 """`sat caption`: captions of photos, as text, JSON, pictures or a page."""
 
+import io
 import json
 import os
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
@@ -23,7 +25,7 @@ from show_attend_tell.cli.command import (
 )
 from show_attend_tell.cli.options import GENERATION, options_from
 from show_attend_tell.errors import PhotoError, SatError
-from show_attend_tell.files import check_writable, make_folder, write_text
+from show_attend_tell.files import check_writable, make_folder
 from show_attend_tell.messages import plural
 
 if TYPE_CHECKING:
@@ -40,15 +42,17 @@ Examples:
   sat caption dog.jpg --save-maps maps/ --style format=svg --style dark=true
   sat caption dog.jpg --save-maps maps/ --style shown=attention    where the model looked before it chose the word
   sat caption dog.jpg --save-maps maps/ --compare everyday-hard --generation attention_mode=argmax
-  sat caption dog.jpg --html dog.html                a page to explore it in
-  sat caption 'photos/*.jpg' --json captions.json    everything, for a program
+  sat caption photos/ --output captions.csv          a table; also .tsv, .jsonl, .json (everything, for a program)
+  sat caption dog.jpg --output dog.html              a page to explore it in
+  sat caption photos/ --output xmp                   a sidecar for each photo, for darktable or digiKam
+  sat caption photos/ --output - | cut -f2           the captions alone
   sat caption dog.jpg --min-confidence 0.6           a caption whose nouns are probably right
   sat caption dog.jpg --num-captions 3               three captions that differ in content
   sat caption dog.jpg --generation do_sample=true --generation temperature=0.5    random words
 """
 SECTIONS = {
     "Photos": "recursive",
-    "Output": "json html save-maps style",
+    "Output": "output save-maps style",
     "Model": "model compare encoder-weights plugin backend device threads",
     "Search": "beam-size min-confidence num-captions generation",
 }
@@ -61,20 +65,20 @@ class PictureFile:
     format: Literal["png", "svg", "gif", "webp"] = "png"  # svg keeps letters as text; gif and webp move word by word
 
 
-@click.command(cls=BaseCommand, epilog=EXAMPLES, sections=SECTIONS)
+RENAMED = {"--json": "--output FILE.json", "--html": "--output FILE.html"}
+
+
+@click.command(cls=BaseCommand, epilog=EXAMPLES, sections=SECTIONS, renamed=RENAMED)
 @click.argument("photos", nargs=-1, required=True, metavar="PHOTO...")
 @click.option("--recursive", is_flag=True, help="Photos in subfolders too.")
 @click.option(
-    "--json",
-    "json_file",
+    "--output",
+    "targets",
+    multiple=True,
     metavar="FILE",
-    help="File for words, evidence, attention, gate and settings as JSON; - is standard output.",
-)
-@click.option(
-    "--html",
-    "html_file",
-    metavar="FILE",
-    help="Page of all captions to write: point at a word and see what in the photo supported it.",
+    help="File for the captions: a table (.csv, .tsv, .jsonl), everything for a program (.json) or a page to explore "
+    "(.html). - is standard output, a line of photo, tab and caption each, and -.json JSON. xmp writes sidecars with "
+    "descriptions for photo managers. It may be given several times.",
 )
 @click.option(
     "--save-maps",
@@ -101,8 +105,7 @@ class PictureFile:
 def caption(
     photos: tuple[str, ...],
     recursive: bool,
-    json_file: str | None,
-    html_file: str | None,
+    targets: tuple[str, ...],
     save_maps: Path | None,
     style: dict[str, Any],
     model: str,
@@ -110,25 +113,26 @@ def caption(
     loading: dict[str, Any],
     generation: dict[str, Any],
 ) -> None:
-    """Caption photos: files, folders or globs.
+    """Caption photos: files, folders, globs or addresses that fsspec opens.
 
     The photo - is standard input; sat caption-batch is for millions of photos. With --compare, models of soft attention
     ignore attention_mode and keep the mean. Ctrl-C ends the command, and the files then hold the captions made so
     far.
     """
     from show_attend_tell.captioner import FEW, Captioner, progress_bar
-    from show_attend_tell.data.photos import find_photos
+    from show_attend_tell.data.photos import find_photos, is_address
 
-    if html_file == "-":
-        raise SatError("--html - : name a file for the page")
-    if json_file is not None and json_file.lower().endswith(".jsonl"):
-        raise SatError(f"--json {json_file}: JSON Lines are made by sat caption-batch --output {json_file}")
+    outputs = read_outputs(targets)
     if save_maps is None and style:
         raise SatError("--style says how pictures look: add --save-maps FOLDER")
-    found = find_photos([photo for photo in photos if photo != "-"], recursive=recursive)
-    files = [*found.photos, STDIN] if "-" in photos else found.photos
-    check_targets(json_file, html_file, read=[*found.photos, loading["encoder_weights"]], models=(model, *compare))
-    names: dict[Path, str] = {}
+    addresses = [photo for photo in photos if is_address(photo)]
+    found = find_photos([photo for photo in photos if photo != "-" and photo not in addresses], recursive=recursive)
+    files: list[Path | str] = [*found.photos, *dict.fromkeys(addresses), *([STDIN] if "-" in photos else [])]
+    written = [each.target for each in outputs if each.form != "xmp" and not each.piped]
+    check_targets(*written, read=[*found.photos, loading["encoder_weights"]], models=(model, *compare))
+    if any(each.form == "xmp" for each in outputs):
+        check_sidecars(found.photos, files)
+    names: dict[Path | str, str] = {}
     if save_maps is not None:
         names = dict(zip(files, picture_names(files, style.pop("format", "png")), strict=True))
         check_pictures([save_maps / name for name in names.values()], found.photos)
@@ -146,15 +150,14 @@ def caption(
             else:
                 mode = generation["attention_mode"]
                 click.echo(f"note: {model} was trained with the mean of attention; with {mode} it is poor", err=True)
-        kept = bool(json_file or html_file or save_maps is not None)
-        streams.append(captioner.stream(inputs, captioner.resolve_config(**overrides), evidence=kept))
+        drawn = save_maps is not None or any(each.form in ("json", "html") for each in outputs)
+        streams.append(captioner.stream(inputs, captioner.resolve_config(**overrides), evidence=drawn))
         cards[captioner.name] = captioner.checkpoint.card(captioner.name)
     if found.note:
         click.echo(found.note, err=True)
 
     results = Results(
-        json_file=json_file,
-        html_file=html_file,
+        outputs=outputs,
         photos=len(files),
         cards=cards,
         named=bool(compare),
@@ -174,11 +177,9 @@ def caption(
     except KeyboardInterrupt:
         interrupted = True
     finally:
+        if pictures:
+            results.log(f"{plural(pictures, 'picture')} of what supported each word: {save_maps}{os.sep}")
         results.write()
-    if pictures:
-        results.log(f"{plural(pictures, 'picture')} of what supported each word: {save_maps}{os.sep}")
-    if html_file and results.captioned:
-        results.log(f"a page to explore the captions in: {html_file}")
     if interrupted:
         fail(f"interrupted: {results.captioned} of {plural(len(files), 'photo')} captioned", 130)
     if results.failed and len(files) > 1:
@@ -217,84 +218,184 @@ def check_pictures(pictures: Sequence[Path], photos: Sequence[Path]) -> None:
             raise SatError(f"{picture} is there already, and was not drawn by this command: name another folder")
 
 
+def check_sidecars(photos: Sequence[Path], files: Sequence[Path | str]) -> None:
+    """Raise `SatError` where the photos' sidecars cannot be written, and for what has no folder for one."""
+    from show_attend_tell.show.sidecar import sidecar_of
+
+    if others := [os.fspath(file) for file in files if file not in photos]:
+        raise SatError(f"--output xmp writes beside photos, and {others[0]} has no folder: leave out one or the other")
+    for sidecar in {photo.parent: sidecar_of(photo) for photo in photos}.values():
+        check_writable(sidecar)
+
+
+class Output(NamedTuple):
+    """A file that captions are written to: what ``--output`` names."""
+
+    target: str  # a path; a text that begins with - for standard output; or xmp, for sidecars of photos
+    form: str  # one of FILES, or - for lines, or xmp
+
+    @property
+    def piped(self) -> bool:
+        """Whether it is standard output, which then gets nothing else."""
+        return self.target.startswith("-")
+
+
+FILES = ("csv", "tsv", "jsonl", "json", "html")
+
+
+def read_outputs(given: Sequence[str]) -> list[Output]:
+    """What ``--output`` names. Raises `SatError` for another ending, and for two that are standard output."""
+    outputs = []
+    for target in dict.fromkeys(given):
+        form = target if target in ("-", "xmp") else target.rpartition(".")[2].lower()
+        if form not in (*FILES, target):
+            endings = f"name a file that ends in .{', .'.join(FILES)}"
+            raise SatError(f"--output {target}: {endings}; - is standard output, and xmp a sidecar of each photo")
+        outputs.append(Output(target, form))
+    if len(piped := [each.target for each in outputs if each.piped]) > 1:
+        raise SatError(f"--output {' and '.join(piped)}: give one for standard output")
+    return outputs
+
+
 @dataclass(kw_only=True)
 class Results:
     """What the command has made so far, and the files that hold it."""
 
-    json_file: str | None
-    html_file: str | None
+    outputs: Sequence[Output]
     photos: int  # of the command
     cards: Mapping[str, str]  # of the models, for the page
     named: bool  # print each caption's model
     listed: bool  # print each caption's alternatives too
     captioned: int = 0  # photos
+    described: int = 0  # photos that have got a sidecar with their caption
     failed: dict[str, str] = field(default_factory=dict)  # why photos could not be captioned, by their paths
+    _kept: list[str] = field(default_factory=list)  # sidecars that were there with a description
+    _unread: list[str] = field(default_factory=list)  # why others could not be read
+    _rows: list[dict[str, Any]] = field(default_factory=list)  # of the tables
     _entries: list[dict[str, Any]] = field(default_factory=list)  # of the JSON
     _shown: list[dict[str, Any]] = field(default_factory=list)  # captions with their photos, of the page
 
-    def log(self, text: str) -> None:
-        """Print a line, on standard error when standard output has the JSON."""
-        click.echo(text, err=self.json_file == "-")
+    def __post_init__(self) -> None:
+        self.forms = {each.form for each in self.outputs}
+        self.piped = any(each.piped for each in self.outputs)
 
-    def add(self, file: Path, made: Sequence["Caption | PhotoError"]) -> list["Caption"]:
+    def log(self, text: str) -> None:
+        """Print a line, on standard error when standard output has captions alone."""
+        click.echo(text, err=self.piped)
+
+    def add(self, file: "Path | str", made: Sequence["Caption | PhotoError"]) -> list["Caption"]:
         """Print a photo's captions, by each model, or why there are none; keep them for the files, and return them."""
         source = os.fspath(file)
         for error in made:
             if isinstance(error, PhotoError):
-                self.failed[source] = error.reason
-                self._entries.append({"source": source, "error": error.reason})
-                click.echo(f"sat: {printable(f'{source}: {error.reason}')}", err=True)
+                why = self.failed[source] = ": ".join(part for part in (error.reason, error.remedy) if part)
+                self._entries.append({"source": source, "error": why})
+                self._rows.append({"source": source, "error": why})
+                click.echo(f"sat: {printable(f'{source}: {why}')}", err=True)
                 return []
         captions = [caption for caption in made if not isinstance(caption, PhotoError)]
-        entries = [{**caption.to_dict(), "source": source} for caption in captions]
-        if self.json_file:  # before it is printed, so that Ctrl-C loses nothing that was seen
-            self._entries += entries
-        if self.html_file:
-            from show_attend_tell.show import page
-
-            self._shown += [
-                page.with_image(entry, caption.photo, side=page.longest(self.photos))
-                for entry, caption in zip(entries, captions, strict=True)
-            ]
+        self._keep(file, captions)  # before they are printed, so that Ctrl-C loses nothing that was seen
         self.captioned += 1
         name = printable(click.format_filename(file))
-        for caption in captions if self.json_file != "-" else ():
+        for caption in captions:
+            others = [text for text, _ in caption.alternatives] if self.listed else []
+            if "-" in self.forms:
+                for text in (caption.text, *others):
+                    click.echo(f"{printable(source)}\t{printable(text)}")
+            if self.piped:
+                continue
             by = f" [{caption.settings['model']}]" if self.named else ""
-            ending = "" if caption.complete else " …"
-            score = f"log p {caption.log_probability:.2f}"
             check = f"  check: {', '.join(caption.to_check)}" if caption.to_check else ""
             if caption.reaches_min_confidence is False:
                 check += f"  no caption reaches {caption.settings['min_confidence']:g}"
-            click.echo(f"{name}{printable(f'{by}: {caption}')}{ending}  ({score}){printable(check)}")
-            for text, log_probability in caption.alternatives if self.listed else ():
-                click.echo(f"{name}{printable(f'{by}: {text}')}  (log p {log_probability:.2f})")
+            ending = "" if caption.complete else " …"
+            click.echo(f"{name}{printable(f'{by}: {caption}')}{ending}{printable(check)}")
+            for text in others:
+                click.echo(f"{name}{printable(f'{by}: {text}')}")
         return captions
+
+    def _keep(self, file: "Path | str", captions: Sequence["Caption"]) -> None:
+        """Keep a photo's captions for the files, and write its sidecar."""
+        source = os.fspath(file)
+        if self.forms & {"csv", "tsv", "jsonl"}:
+            from show_attend_tell.batch.work import row_of
+
+            for caption in captions:
+                own = {"source": source, **({"model": caption.settings["model"]} if self.named else {})}
+                self._rows.append(own | row_of(caption))
+                self._rows += [
+                    {**own, "caption": text, "log_probability": round(score, 6)}
+                    for text, score in (caption.alternatives if self.listed else ())
+                ]
+        if self.forms & {"json", "html"}:
+            from show_attend_tell.show import page
+
+            entries = [{**caption.to_dict(), "source": source} for caption in captions]
+            self._entries += entries
+            if "html" in self.forms:
+                self._shown += [
+                    page.with_image(entry, caption.photo, side=page.longest(self.photos))
+                    for entry, caption in zip(entries, captions, strict=True)
+                ]
+        if "xmp" in self.forms:
+            from show_attend_tell.show.sidecar import describe
+
+            try:
+                if describe(Path(file), captions[0].text):
+                    self.described += 1
+                else:
+                    self._kept.append(source)
+            except SatError as error:
+                self._unread.append(str(error))
 
     def write(self) -> None:
         """Write the files, each even if another cannot be written. A file for which nothing was made stays as it is."""
-        try:
-            if self._entries:
-                lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in self._entries)
-                write_output(self.json_file, f"[\n{lines}\n]\n")
-        finally:
-            if self.html_file and self._shown:
-                from show_attend_tell.show import page
+        with ExitStack() as each_one:
+            for output in reversed(self.outputs):
+                each_one.callback(self._write, output)
 
-                names = list(dict.fromkeys(entry["source"] for entry in self._shown))
-                title = Path(names[0]).name if len(names) == 1 else plural(len(names), "photo")
-                text = page.captions_page(self._shown, title=title, cards=self.cards, failed=self.failed.items())
-                write_text(Path(self.html_file), text)
+    def _write(self, output: Output) -> None:
+        target = "-" if output.piped else output.target
+        if output.form == "json" and self._entries:
+            lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in self._entries)
+            write_output(target, f"[\n{lines}\n]\n")
+        elif output.form == "html" and self._shown:
+            from show_attend_tell.show import page
+
+            names = list(dict.fromkeys(entry["source"] for entry in self._shown))
+            title = Path(names[0]).name if len(names) == 1 else plural(len(names), "photo")
+            text = page.captions_page(self._shown, title=title, cards=self.cards, failed=self.failed.items())
+            write_output(target, text)
+            if not output.piped:
+                self.log(f"a page to explore the captions in: {target}")
+        elif output.form in ("csv", "tsv", "jsonl") and self._rows:
+            from show_attend_tell.batch.tables import write_rows
+            from show_attend_tell.batch.work import CaptionBatch
+
+            names = ["source", *(["model"] if self.named else []), *CaptionBatch.columns]
+            content = io.BytesIO()
+            rows = [dict.fromkeys(names) | row for row in self._rows]
+            write_rows(content, rows, dict.fromkeys(names, ""), output.form)
+            text = content.getvalue().decode()
+            # a mark of UTF-8 without which Excel misreads other letters than ASCII
+            write_output(target, text if text.isascii() or output.form != "csv" or output.piped else f"\ufeff{text}")
+        elif output.form == "xmp":
+            self.log(f"{plural(self.described, 'sidecar')} written beside the photos")
+            if self._kept:
+                self.log(f"{plural(len(self._kept), 'sidecar')} with a description left as they are")
+            for why in self._unread:
+                click.echo(f"sat: {printable(why)}: left as it is", err=True)
 
 
-def picture_names(files: Sequence[Path], form: str) -> list[str]:
+def picture_names(files: Sequence[Path | str], form: str) -> list[str]:
     """A name for each photo's picture: the photo's own, with its ending or a number where several would be alike."""
     endings: dict[str, set[str]] = defaultdict(set)
-    for file in files:
+    for file in map(Path, files):
         endings[file.stem].add(file.suffix)
     names: dict[str, None] = {}  # a set in order
     alike: dict[str, int] = defaultdict(int)
-    for file in files:
-        name = own = "stdin" if file is STDIN else file.stem if len(endings[file.stem]) == 1 else file.name
+    for file in map(Path, files):
+        name = own = "stdin" if file == STDIN else file.stem if len(endings[file.stem]) == 1 else file.name
         while name in names:
             alike[own] += 1
             name = f"{own}-{alike[own] + 1}"

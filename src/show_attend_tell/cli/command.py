@@ -21,12 +21,19 @@ from show_attend_tell.messages import install_command
 class BaseCommand(click.Command):
     """A command that takes no empty value, and whose help has its options under headings.
 
-    ``sections`` are these headings, each with the names of its options in their order.
+    ``sections`` are these headings, each with the names of its options in their order. ``renamed`` says what has taken
+    the place of earlier options.
     """
 
-    def __init__(self, *arguments: Any, sections: Mapping[str, str] | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        *arguments: Any,
+        sections: Mapping[str, str] | None = None,
+        renamed: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(*arguments, **options)
-        self.sections = sections or {}
+        self.sections, self.renamed = sections or {}, renamed or {}
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         made: list[click.Parameter] = []
@@ -51,13 +58,31 @@ class BaseCommand(click.Command):
                     formatter.write_dl(option.keys)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        given, _, _ = self.make_parser(ctx).parse_args(list(args))  # before a path makes "." of an empty value
+        try:
+            given, _, _ = self.make_parser(ctx).parse_args(list(args))  # before a path makes "." of an empty value
+        except click.NoSuchOption as error:
+            if new := self.renamed.get(error.option_name) or self._option_for(ctx, error.option_name):
+                raise click.UsageError(f"there is no {error.option_name}: did you mean {new}?", ctx) from None
+            raise
         for parameter in self.get_params(ctx):
             values = given.get(str(parameter.name))
             if "" in (values if isinstance(values, (list, tuple)) else [values]):
                 why = "it is empty, like a shell variable that is not set: give a value, or leave it out"
                 raise click.BadParameter(why, ctx, parameter)
         return super().parse_args(ctx, args)
+
+    def _option_for(self, ctx: click.Context, name: str) -> str:
+        """The option for a setting that was given as ``--name``, by its name here or in `transformers`; or nothing."""
+        from show_attend_tell.settings import TRANSFORMERS_NAMES
+
+        key = name.removeprefix("--").replace("-", "_")
+        key = TRANSFORMERS_NAMES.get(key, key)
+        for option in self.get_params(ctx):
+            if f"--{key.replace('_', '-')}" in option.opts:
+                return option.opts[0]
+            if isinstance(option, PairsOption) and any(each.startswith(f"{key}=") for each, _ in option.keys):
+                return f"{option.opts[0]} {key}=VALUE"
+        return ""
 
 
 class Commands(click.Group):
@@ -87,6 +112,19 @@ class Commands(click.Group):
             with formatter.section(title):
                 rows = [(str(command.name), command.get_short_help_str(formatter.width - 20)) for command in commands]
                 formatter.write_dl(rows)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        from show_attend_tell.data.photos import SUFFIXES
+
+        if (
+            args
+            and args[0] not in self.commands
+            and (Path(args[0]).suffix.lower() in SUFFIXES or Path(args[0]).exists())
+        ):
+            raise click.UsageError(f"there is no command {args[0]}: did you mean sat caption {args[0]}?", ctx)
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
