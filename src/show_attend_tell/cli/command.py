@@ -96,11 +96,6 @@ class Commands(click.Group):
         self.sections: dict[str, list[click.Command]] = {}
         self.moved = moved or {}
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        if args[0] in self.moved:
-            raise SatError(f"sat {args[0]} is gone: {self.moved[args[0]]}")
-        return super().resolve_command(ctx, args)
-
     def add_section(self, title: str, commands: Iterable[click.Command]) -> None:
         """Add commands that the help shows under a heading, in this order."""
         self.sections[title] = list(commands)
@@ -113,17 +108,14 @@ class Commands(click.Group):
                 rows = [(str(command.name), command.get_short_help_str(formatter.width - 20)) for command in commands]
                 formatter.write_dl(rows)
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         from show_attend_tell.data.photos import SUFFIXES
 
-        if (
-            args
-            and args[0] not in self.commands
-            and (Path(args[0]).suffix.lower() in SUFFIXES or Path(args[0]).exists())
-        ):
-            raise click.UsageError(f"there is no command {args[0]}: did you mean sat caption {args[0]}?", ctx)
+        name = args[0]
+        if name in self.moved:
+            raise SatError(f"sat {name} is gone: {self.moved[name]}")
+        if name not in self.commands and (Path(name).suffix.lower() in SUFFIXES or Path(name).exists()):
+            raise click.UsageError(f"there is no command {name}: did you mean sat caption {name}?", ctx)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
