@@ -1,8 +1,7 @@
 """How large the project may be, checked by `make test`: lines of Python and documentation, patches, options.
 
 What grows past its limit is to be written once, or left out. The limits of lines are today's numbers, so that nothing
-grows back; the goals are 20,500 (src), 20,000 (tests) and 25,500 (src and research), and each step lowers a limit.
-Exits with 1 when a limit is exceeded.
+grows back. Exits with 1 when a limit is exceeded.
 """
 
 import re
@@ -18,14 +17,18 @@ ROOT = Path(__file__).parent.parent
 PATCHES = re.compile(r"\.(?:setattr|delattr|setitem|delitem)\(|\bmock\.patch|\bpatch\.(?:object|dict)\(")
 
 
-def files(*folders: str) -> Sequence[Path]:
-    """The Python files of some folders of the project."""
-    return [file for folder in folders for file in sorted((ROOT / folder).rglob("*.py"))]
+FOLDERS = ("src", "tests", "research", "docs", "examples", "web")  # with Python, all but benchmarks
 
 
-def lines(*folders: str) -> int:
-    """How many lines of Python some folders of the project have."""
-    return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files(*folders))
+def files(*folders: str, suffix: str = ".py") -> Sequence[Path]:
+    """The files of some folders of the project, Python by default, without those of other projects."""
+    found = [file for folder in folders for file in sorted((ROOT / folder).rglob(f"*{suffix}"))]
+    return [file for file in found if "node_modules" not in file.parts]
+
+
+def lines(*folders: str, suffix: str = ".py") -> int:
+    """How many lines some folders of the project have, in Python by default."""
+    return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files(*folders, suffix=suffix))
 
 
 def patches() -> int:
@@ -52,7 +55,8 @@ def main() -> None:
     counted = {
         "lines of src": (lines("src"), 23_838),
         "lines of tests": (lines("tests"), 22_455),
-        "lines of src and research": (lines("src", "research"), 28_288),
+        "lines of Python but benchmarks": (lines(*FOLDERS), 50_100),
+        "lines of web/src": (lines("web/src", suffix=".ts"), 1_809),
         "lines of README": (len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()), 130),
         "lines of docs": (documentation(*(ROOT / "docs").rglob("*.md")), 1_900),
         "patches in tests": (patches(), 60),

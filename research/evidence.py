@@ -2,7 +2,7 @@
 
     python research/evidence.py flickr8k/ everyday-soft --json evidence.json
     python research/evidence.py scenes/ scenes-hard                          # made by research/scenes.py
-    python research/evidence.py examples/ everyday-soft --html mosaic.html   # photos without captions: a page alone
+    python research/evidence.py 'my-photos/*.jpg' everyday-soft --html mosaic.html    # without captions: a page alone
 
 Each picture is a mosaic of four photos, and the model reads a caption of one of them: how much of a noun's evidence,
 attention and other maps (`attention.maps`) falls on that photo, and how much of the maps of the other words? How far
@@ -214,12 +214,14 @@ def main(given: Sequence[str] | None = None) -> None:
     if (data / "boxes.json").exists():
         point_in_scenes(captioner, data, **named).finish(options.json)
         return
-    shown: Sequence[Sequence[Example]]
+    dataset = None
     try:
         dataset = read_dataset(data)
-    except NoCaptions:
-        if options.html is None:
+    except SatError as error:
+        if options.html is None or (data.is_dir() and not isinstance(error, NoCaptions)):
             raise
+    shown: Sequence[Sequence[Example]]
+    if dataset is None:  # photos without captions
         shown = own_mosaics(captioner, find_photos([str(data)], recursive=None).photos, most=ON_PAGE)
     else:
         examples, mosaics = dataset.split(options.split), options.mosaics
