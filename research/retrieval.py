@@ -36,7 +36,7 @@ from show_attend_tell.metrics.cider import ngrams
 from show_attend_tell.metrics.scores import Evaluation, check_scorers
 from show_attend_tell.progress import Progress
 from show_attend_tell.vision.encoder import Encoder, load_encoder
-from show_attend_tell.vision.sources import MeanAnnotations, cached
+from show_attend_tell.vision.sources import cached
 
 NEIGHBORS = (1, 5, 10, 20, 40, 80)  # tried on validation photos
 SHRINKAGE = 0.1  # of the mean variance, added to each before whitening: the smallest ones are noise
@@ -164,12 +164,9 @@ def mean_annotations(
     dataset: Dataset, encoder: Encoder, examples: Sequence[Example], cache: Path, *, show: bool
 ) -> Tensor:
     """The examples' mean annotations (N, D)."""
-    means = MeanAnnotations(
-        cached(dataset, encoder, cache, splits=(examples[0].split,), encode=fastest_encode(encoder), show=show)
-    )
-    names = [example.name for example in examples]
-    parts = [means[names[start : start + 100]] for start in range(0, len(names), 100)]  # (≤ 100, 1, D)
-    return torch.cat(parts).squeeze(1)
+    encode, names = fastest_encode(encoder), [example.name for example in examples]
+    found = cached(dataset, encoder, cache, splits=(examples[0].split,), encode=encode, show=show)
+    return torch.cat([found[names[start : start + 100]].float().mean(1) for start in range(0, len(names), 100)])
 
 
 @reporting

@@ -61,7 +61,7 @@ class Baseline(Decoder):
         nn.init.normal_(self.embedding.weight, std=0.05)
 
     def mean_annotation(self, annotations: Tensor) -> Tensor:
-        """The mean annotation (B, 1, D) of annotations (B, L, D); L is 1 if they are a mean already.
+        """The mean annotation (B, 1, D) of annotations (B, L, D).
 
         Raises `SatError` for annotations of another shape or size.
         """

@@ -49,7 +49,6 @@ class MsrConfig(Config):
     """The sizes of MS Research; there are as many detectors as in the original. Raises `SatError` for one below one."""
 
     kind = "msr"
-    reads_locations = True
     detected: Count = 1000  # the most frequent words, which have detectors
     hidden_size: Count = 1024  # of the detectors
     window: Count = 8  # of theirs, in locations

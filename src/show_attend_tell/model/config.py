@@ -21,7 +21,6 @@ class Config:
     """The configuration of a decoder of any kind: the kind, and the sizes that training fills in."""
 
     kind: ClassVar[str]  # the name under which `registry` has it
-    reads_locations: ClassVar[bool] = False  # whether a decoder without attention needs more than the mean annotation
     vocabulary_size: Count = 10_000  # K, with the end and unknown tokens; training sets it to its vocabulary's
     annotation_size: Count = 512  # D; training sets it to its encoder's
 

@@ -25,7 +25,6 @@ from show_attend_tell.vision.reading import unreadable
 from show_attend_tell.vision.sources import (
     Annotations,
     LivePhotos,
-    MeanAnnotations,
     SeveralSources,
     TunedAnnotations,
     cached,
@@ -99,11 +98,7 @@ def encode(dataset: Dataset, plan: TrainingPlan, *, show: bool) -> Sources:
         if isinstance(tuned, Encoder):
             return LivePhotos([example for split in splits for example in dataset.split(split)], encoder, view)
         found = cached(dataset, below, cache, splits=splits, encode=fastest, view=view, show=show)
-        if tuned is not None:
-            return TunedAnnotations(found, tuned, encoder.precision)
-        # without attention, most decoders do not tell the locations apart
-        averaged = config.decoder.attention == "none" and not config.decoder.reads_locations
-        return MeanAnnotations(found) if averaged else found
+        return found if tuned is None else TunedAnnotations(found, tuned, encoder.precision)
 
     original = source("original", ("train", "val"))
     named = (

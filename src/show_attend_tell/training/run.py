@@ -230,8 +230,6 @@ def check_settings(plan: TrainingPlan) -> None:
     config = plan.config
     if plan.tensorboard:
         summary_writer()
-    if config.visual_ngrams and config.decoder.attention == "none":
-        raise SatError("visual_ngrams is on, and without attention only the mean annotation is kept: leave it off")
     if isinstance(config.decoder, DecoderConfig):
         check_window(config.decoder.annotation_window, *plan.start.encoder.grid)
 

@@ -1,4 +1,4 @@
-"""Where annotations come from: a feature cache, an encoder or its last blocks that compute them, or their means."""
+"""Where annotations come from: a feature cache, or an encoder or its last blocks that compute them."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -128,19 +128,3 @@ class TunedAnnotations:
         if len(distinct) == len(names):
             return annotations
         return annotations[torch.tensor([distinct[name] for name in names], device=device)]
-
-
-class MeanAnnotations:
-    """The mean annotation (B, 1, D) of photos, which is all that a decoder without attention needs.
-
-    Each mean is computed once, when it is first asked for.
-    """
-
-    def __init__(self, annotations: Annotations) -> None:
-        self.annotations = annotations
-        self.means: dict[str, Tensor] = {}  # (1, D) by photo name
-
-    def __getitem__(self, names: Sequence[str]) -> Tensor:
-        if new := [name for name in dict.fromkeys(names) if name not in self.means]:
-            self.means |= zip(new, self.annotations[new].float().mean(1, keepdim=True), strict=True)
-        return torch.stack([self.means[name] for name in names])

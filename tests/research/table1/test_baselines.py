@@ -24,7 +24,6 @@ from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.losses import SoftObjective
 from show_attend_tell.training.presets import preset
-from show_attend_tell.vision.sources import MeanAnnotations
 
 Array = NDArray[np.float64]
 AVERAGING = ("nic", "lrcn", "log_bilinear", "m_rnn", "brnn", "cmu_msr")  # which read ā alone
@@ -214,7 +213,6 @@ def test_annotations_of_another_size_are_refused(kind: str) -> None:
 @averaging
 def test_it_learns_from_the_mean_annotation(kind: str) -> None:
     data = random_data(views=2)
-    data = replace(data, views=[MeanAnnotations(view) for view in data.views])
     config = small_config(epochs=12, learning_rate=0.03, soft=SoftObjective(doubly_stochastic=0.0), flipped=True)
     decoder = config_class(kind)(**BASELINE_SIZES, **OWN_SIZES[kind], **NO_DROPOUT)
     trainer = Trainer(fitted(replace(config, decoder=decoder), data), data, device=torch.device("cpu"))
