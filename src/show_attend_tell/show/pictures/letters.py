@@ -7,11 +7,10 @@ Scripts from right to left, and letters with marks, are laid out by Raqm, which 
 Without it, `unshaped` says so.
 """
 
-import re
 import shutil
 import subprocess
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -47,7 +46,7 @@ SHAPES = bool(features.check("raqm"))  # whether Pillow can lay out all scripts
 
 def draw_text(draw: ImageDraw.ImageDraw, x: float, y: float, text: str, size: int, ink: tuple[int, int, int]) -> None:
     """Draw a line of text from the left end of its baseline."""
-    for face, part in visual(text):
+    for face, part in runs(text):
         if face is None:
             box = (x + 0.08 * size, y - 0.7 * size, x + _width(face, part, size) - 0.08 * size, y)
             draw.rectangle(box, outline=ink, width=2)
@@ -64,12 +63,12 @@ def draw_dots(draw: ImageDraw.ImageDraw, x: float, y: float, width: float, ink: 
 
 def length(text: str, size: int) -> float:
     """The width of a line of text in pixels."""
-    return sum(_width(face, part, size) for face, part in visual(text))
+    return sum(_width(face, part, size) for face, part in runs(text))
 
 
 def lacking(text: str) -> list[str]:
     """The letters of a text that no font on this machine has, each once, in their order."""
-    return list(dict.fromkeys(letter for face, letter in runs(text) if face is None))
+    return list(dict.fromkeys(letter for face, part in runs(text) for letter in _lacked(face, _letters(part))))
 
 
 def unshaped(text: str) -> bool:
@@ -104,39 +103,26 @@ def font(size: int, face: Face = INTER, shaped: bool = False) -> ImageFont.FreeT
 
 
 def runs(text: str) -> list[tuple[Face | None, str]]:
-    """A text in parts of one font each; a letter that no font has is a part of its own, and its font is None."""
+    """A text in parts of one font each; a letter that no font has is a part of its own, and its font is None.
+
+    A text with letters of a script from right to left is one part, whose letters Raqm puts in order: in a font that has
+    all of them, if there is one.
+    """
+    letters = list(_letters(text))
+    if any(_direction(sign) == "R" for sign in text):
+        faces = [face for letter in letters if (face := _face(letter)) is not None]
+        first = next((_face(letter) for letter in letters if _direction(letter[0]) == "R"), None)
+        whole = next((face for face in faces if not _lacked(face, letters)), first)
+        if whole is not None:
+            return [(whole, "".join(letters))]
     found: list[tuple[Face | None, str]] = []
-    for letter in _letters(text):
+    for letter in letters:
         face = ((found and found[-1][0]) or INTER) if letter == " " else _face(letter)
         if found and face is not None and found[-1][0] == face:
             found[-1] = face, found[-1][1] + letter
         else:
             found.append((face, letter))
     return found
-
-
-def visual(text: str) -> list[tuple[Face | None, str]]:
-    """The parts of a text (`runs`) in the order in which they stand on a line, from left to right.
-
-    This is Unicode's bidirectional algorithm without brackets and without marks that embed one direction in another.
-    """
-    if not any(_direction(sign) == "R" for sign in text):
-        return runs(text)
-    base = "R" if right_to_left(text) else "L"
-    parts = [part for word in re.split("( )", text) for part in runs(word)]
-    known: list[str] = []  # digits go with the letters before them, and other signs with those on both sides
-    for _, part in parts:
-        before = next(filter(None, reversed(known)), base)
-        known.append(next(filter(None, map(_direction, part)), before if part.isdigit() else ""))
-    groups: list[tuple[str, list[tuple[Face | None, str]]]] = []
-    for number, placed in enumerate(parts):
-        before, after = (next(filter(None, side), base) for side in (known[number::-1], known[number:]))
-        direction = before if before == after else base
-        if not groups or groups[-1][0] != direction:
-            groups.append((direction, []))
-        groups[-1][1].append(placed)
-    ordered = [parts[::-1] if direction == "R" else parts for direction, parts in groups]
-    return [part for parts in (ordered[::-1] if base == "R" else ordered) for part in parts]
 
 
 def _letters(text: str) -> Iterator[str]:
@@ -159,11 +145,19 @@ def _letters(text: str) -> Iterator[str]:
 @cache
 def _face(letter: str) -> Face | None:
     """The font to draw a letter in: Inter, then what fontconfig would choose, then the `COMMON` ones."""
-    signs = [sign for sign in letter if sign not in JOINERS]
-    if all(_has(INTER, sign) for sign in signs):
+    if not _lacked(INTER, [letter]):
         return INTER
     others = (*_by_fontconfig(letter[0]), *COMMON)
-    return next((face for face in others if _is_here(face) and all(_has(face, sign) for sign in signs)), None)
+    return next((face for face in others if _is_here(face) and not _lacked(face, [letter])), None)
+
+
+def _lacked(face: Face | None, letters: Iterable[str]) -> list[str]:
+    """Those of some letters that a font lacks; without a font, all."""
+    return [
+        letter
+        for letter in letters
+        if face is None or not all(_has(face, sign) for sign in letter if sign not in JOINERS and sign != " ")
+    ]
 
 
 @cache
