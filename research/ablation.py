@@ -25,7 +25,7 @@ import torch
 from attention.controls import CONTROLS, costs_at_words, mode_for_search
 from attention.forcing import Forced, SeededMode, force
 from attention.occlusion import VARIANTS, WAYS, falls, hidden_in_annotations, hidden_in_photo, hidden_locations
-from measure import Report, add_generation, arguments, generation, table
+from measure import Bootstrap, Report, WordClass, add_generation, arguments, generation, table
 from numpy.typing import NDArray
 from stages import reporting
 from torch import Tensor
@@ -37,7 +37,6 @@ from show_attend_tell.data.parts_of_speech import PARTS, part_of_speech
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.generation import GenerationConfig, photo_seed, rescored
-from show_attend_tell.metrics.bootstrap import Bootstrap, WordClass
 from show_attend_tell.metrics.comparison import differences
 from show_attend_tell.metrics.scores import Statistics, check_scorers, score
 from show_attend_tell.progress import Progress

@@ -23,7 +23,7 @@ import torch
 from attention.maps import CONTROLLED, HIDDEN, MAPS, Cover, Reading, Target, Word, attentive, measured_words
 from attention.mosaics import Mosaic, draw_mosaics, draw_picture, mosaic_page, own_mosaics, quarter_box
 from attention.occlusion import hidden_number
-from measure import Report, add_generation, arguments, generation, table, writable
+from measure import Bootstrap, Report, WordClass, add_generation, arguments, generation, table, writable
 from scenes import Scene, read_scenes
 from stages import reporting
 
@@ -33,7 +33,6 @@ from show_attend_tell.data.photos import find_photos, open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import write_text
 from show_attend_tell.generation import photo_seed
-from show_attend_tell.metrics.bootstrap import Bootstrap, WordClass
 from show_attend_tell.progress import Progress
 from show_attend_tell.settings import AttentionModeName
 

@@ -1,22 +1,25 @@
 """What the programs share that measure models: how model, data, split and seed are said, and one report with intervals.
 
-A figure has a 95 % interval over photos (`metrics.bootstrap`). Where a program prints ± it is one standard error.
+A figure has a 95 % interval over photos, by the bootstrap. Where a program prints ± it is one standard error.
+
+N photos · R resamples · W words.
 """
 
 import argparse
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from show_attend_tell.files import check_writable, write_text
 from show_attend_tell.messages import aligned
-from show_attend_tell.metrics.bootstrap import Interval, plain
+from show_attend_tell.metrics.bootstrap import RESAMPLES, draw, interval
 from show_attend_tell.settings import ATTENTION_MODES
 from show_attend_tell.vision.feature_cache import default_cache
-
-Cell = Interval | str | None
 
 
 def arguments(
@@ -55,6 +58,114 @@ def generation(options: argparse.Namespace) -> dict[str, Any]:
     names = ("attention_mode", "beam_size", "length_penalty", "rerank_weight")
     given = {name: getattr(options, name, None) for name in names}
     return {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean and its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    def to_dict(self) -> dict[str, float]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+class Mean(NamedTuple):
+    """A mean over words, and what it is in every resample of the photos: nan where a resample has no such word."""
+
+    value: float
+    resampled: NDArray[np.float64]  # (R,)
+
+    def interval(self) -> Interval:
+        """The mean and its 95 % interval."""
+        return Interval(self.value, *interval(self.resampled))
+
+    def minus(self, other: "Mean") -> "Mean":
+        """The difference to another mean over the same photos."""
+        return Mean(self.value - other.value, self.resampled - other.resampled)
+
+    def over(self, other: "Mean") -> Interval | None:
+        """The ratio to another mean over the same photos, or None unless that is above zero with its whole interval."""
+        if interval(other.resampled)[0] <= 0:
+            return None
+        above = np.where(other.resampled > 0, other.resampled, np.nan)  # the odd resample beyond the interval
+        return Mean(self.value / other.value, self.resampled / above).interval()
+
+
+class Bootstrap:
+    """Means over words (W,), each of one photo, with resamples of the photos: words of one photo are not independent.
+
+    The same seed and number of photos give the same resamples.
+    """
+
+    def __init__(self, photos: int, seed: int) -> None:
+        self.weights = draw(np.random.default_rng(seed), photos, photos, RESAMPLES)  # (R, N)
+
+    def __call__(self, values: NDArray[Any], photos: NDArray[np.int64]) -> Mean:
+        """The mean of values (W,) that belong to photos (W,), numbered from 0; those that are nan are left out."""
+        number, there = self.weights.shape[1], ~np.isnan(values)
+        values, photos = values[there], photos[there]
+        sums = self.weights @ np.bincount(photos, values, minlength=number)
+        counts = self.weights @ np.bincount(photos, minlength=number)
+        return Mean(float(values.mean()), np.where(counts > 0, sums, np.nan) / np.maximum(counts, 1))
+
+    def by_class(
+        self, columns: Mapping[str, NDArray[Any]], photos: NDArray[np.int64], classes: Mapping[str, NDArray[np.bool_]]
+    ) -> "dict[str, WordClass]":
+        """The mean of every column (W,) over each class of words (W,) that there are, with the photos of the words."""
+        return {
+            name: WordClass(
+                words=int(inside.sum()),
+                photos=len(np.unique(photos[inside])),
+                means={
+                    column: self(values[inside], photos[inside])
+                    for column, values in columns.items()
+                    if not np.isnan(values[inside]).all()
+                },
+            )
+            for name, inside in classes.items()
+            if inside.any()
+        }
+
+
+@dataclass(frozen=True)
+class WordClass:
+    """Figures of the words of one class, each with a 95 % interval over photos."""
+
+    words: int
+    photos: int
+    means: dict[str, Mean] = field(repr=False)
+    ratios: dict[str, Interval | None] = field(default_factory=dict)  # None where the divisor is not surely above zero
+
+    def with_ratios(self, name: str) -> "WordClass":
+        """The same with the ratios of one mean to all others."""
+        others = {other: mean for other, mean in self.means.items() if other != name}
+        return replace(self, ratios={f"ratio_{other}": self.means[name].over(mean) for other, mean in others.items()})
+
+    @property
+    def figures(self) -> dict[str, Interval | None]:
+        """The means and the ratios, by name."""
+        return {name: mean.interval() for name, mean in self.means.items()} | self.ratios
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return plain({"words": self.words, "photos": self.photos, **self.figures})
+
+
+def plain(results: Mapping[str, Any]) -> dict[str, Any]:
+    """Results by name as plain values for JSON; those with a method ``to_dict`` are made plain by that."""
+    found = {}
+    for name, value in results.items():
+        if hasattr(value, "to_dict"):
+            value = value.to_dict()
+        found[name] = plain(value) if isinstance(value, Mapping) else value
+    return found
+
+
+Cell = Interval | str | None
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import results
+from measure import Bootstrap, Interval
 from stages import reporting
 
 from show_attend_tell.checkpoint.hub import shipped_models
@@ -28,7 +29,6 @@ from show_attend_tell.data.datasets import Example, read_dataset
 from show_attend_tell.data.parts_of_speech import part_of_speech, singular
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import list_of_objects, read_object, write_text
-from show_attend_tell.metrics.bootstrap import Bootstrap, Interval
 
 KEPT = results.RESULTS / "nouns.json"
 NOT_USUAL = ("-alone", "-reranked-test", "-expectation")  # the ends of names of evaluations by other settings

@@ -13,13 +13,12 @@ from ablation import SEARCHED, Subject, caption_photos, scores_of_controls
 from attention.controls import CONTROLS
 from attention.forcing import SeededMode
 from builders import shape_folder, small_checkpoint, small_encoder
-from measure import Report
+from measure import Interval, Report, WordClass
 from pointers import LENGTH, L, Pointer, noise_data, pointing_captioner
 from torch import Tensor
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Dataset, read_dataset
-from show_attend_tell.metrics.bootstrap import Interval, WordClass
 from show_attend_tell.model.interface import MEAN_ATTENTION, State, Step
 from show_attend_tell.settings import ATTENTION_MODES, AttentionModeName
 from show_attend_tell.vision.sources import LivePhotos

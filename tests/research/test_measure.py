@@ -1,0 +1,31 @@
+"""Intervals of figures of words: coverage, and means that are nowhere or nothing in a resample."""
+
+from dataclasses import astuple
+
+import numpy as np
+import pytest
+from measure import Bootstrap, Interval, Mean
+
+
+def test_intervals_come_from_photos_and_not_from_words() -> None:
+    values, photos = np.repeat([0.0, 1.0], 1000), np.repeat([0, 1], 1000)
+    assert Bootstrap(2, 0)(values, photos).interval() == Interval(0.5, 0.0, 1.0)
+    rng = np.random.default_rng(1)
+    covered = 0
+    for trial in range(40):
+        of_photo = rng.normal(2, 1, 30)
+        photos = np.repeat(np.arange(30), rng.integers(3, 8, 30))
+        found = Bootstrap(30, trial)(of_photo[photos] + rng.normal(0, 0.1, len(photos)), photos).interval()
+        covered += found.low < 2 < found.high
+    assert 34 <= covered < 40  # about 95 %
+
+
+def test_a_rare_class_and_a_ratio_over_nothing_have_honest_intervals() -> None:
+    rare = Bootstrap(9, 0)(np.array([3.0]), np.array([4]))
+    assert rare.interval() == Interval(3.0, 3.0, 3.0)  # resamples without the photo do not count
+    missing = Bootstrap(9, 0)(np.array([3.0, np.nan]), np.array([4, 5]))
+    assert missing.interval() == rare.interval()
+    spread = np.linspace(-1, 5, 201)
+    assert rare.over(Mean(2.0, spread)) is None
+    ratio = Mean(6.0, np.full(201, 6.0)).over(Mean(3.0, np.linspace(2, 4, 201)))
+    assert ratio is not None and astuple(ratio) == pytest.approx((2.0, 6 / 3.95, 6 / 2.05))
