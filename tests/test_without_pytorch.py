@@ -57,8 +57,9 @@ def found() -> dict[str, Any]:
 def test_captions_are_those_of_pytorch(model: str, found: dict[str, Any]) -> None:
     """Words, log p, α, β, locations, rerank scores and alternatives: by every attention mode, searched and drawn."""
     checkpoint = Checkpoint.load(SHIPPED / model)
-    backend = TorchBackend.load([checkpoint], [model], device=torch.device("cpu"))
-    backend.encoder.fixed_precision, backend.reference = "float32", True
+    loaded = TorchBackend.load([checkpoint], [model], device=torch.device("cpu"))
+    backend = TorchBackend(loaded.decoder, loaded.encoder, reference=True)
+    backend.encoder.fixed_precision = "float32"
     expected = without_pytorch.captions_of(Captioner(checkpoint, backend, name=model), str(PHOTO))
     assert len(found["captions"][model]) == len(expected) == len(without_pytorch.WAYS[model]) + 1
     for one, other in zip(found["captions"][model], expected, strict=True):

@@ -10,10 +10,7 @@ from searching import MODELS, talkative
 from torch import Tensor
 
 from show_attend_tell import generation
-from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession
-from show_attend_tell.backends.onnx.evidence import evidence as closed_form
-from show_attend_tell.backends.onnx.graph import Session
-from show_attend_tell.backends.torch import TorchBackend, decoder_weights, evidence
+from show_attend_tell.backends.torch import TorchBackend, evidence_by_autograd
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.attention import (
     Attended,
@@ -81,9 +78,9 @@ def differences(decoder: Decoder, annotations: Tensor, caption: Hypothesis) -> A
 def test_both_back_ends_have_the_gradient(name: str, mode: AttentionModeName) -> None:
     decoder, annotations = talkative(**MODELS[name]), small_annotations(2, LOCATIONS)
     captions = found(decoder, annotations, mode)
-    light = closed_form(OnnxDecoder(decoder.config, decoder_weights(decoder), LOCATIONS), annotations.numpy(), captions)
-    made = evidence(decoder, annotations, captions, mode)
-    assert made is not None
+    light = TorchBackend(decoder).evidence(annotations, captions, settings({"attention_mode": mode}))  # in closed form
+    made = evidence_by_autograd(decoder, annotations, captions, mode)
+    assert made is not None and light is not None
     double = decoder.double()
     for row, caption in enumerate(captions):
         expected = differences(double, annotations[row : row + 1].double(), caption)
@@ -99,7 +96,7 @@ def test_an_ensemble_weighs_its_members_by_how_likely_they_say_the_word(mode: At
     members, annotations = [small_decoder(seed=1), small_decoder(seed=2)], small_annotations(1, LOCATIONS)
     ensemble = Ensemble(members)
     captions = found(ensemble, annotations, mode)
-    whole = evidence(ensemble, annotations, captions, mode)
+    whole = evidence_by_autograd(ensemble, annotations, captions, mode)
     words = [*captions[0].words, Vocabulary.END]
     maps, chances = [], []
     for member in members:
@@ -124,30 +121,3 @@ def test_without_a_choice_of_locations_there_is_no_evidence() -> None:
     (caption,) = found(decoder, annotations, "mean")
     (made,) = generation.with_evidence(TorchBackend(decoder), annotations, [caption], config)
     assert made.evidence is None
-
-
-@pytest.mark.parametrize("mode", ["mean", "argmax"])
-@pytest.mark.parametrize("name", ATTENDING)
-def test_the_graph_of_the_web_page_has_it_from_the_states_of_its_search(name: str, mode: AttentionModeName) -> None:
-    decoder, annotations = talkative(**MODELS[name]), small_annotations(1, LOCATIONS)
-    (caption,) = found(decoder, annotations, mode)
-    light = OnnxDecoder(decoder.config, decoder_weights(decoder), LOCATIONS)
-    session = OnnxSession(light, annotations.numpy(), settings({"beam_size": 1, "attention_mode": mode}), seeds=[0])
-    before, states = [light.vocabulary_size, *caption.words[:-1]], []
-    for word in before:
-        states.append((session.hidden, session.memory))
-        session.step(np.array([[word]]))
-        session.reorder(None, np.array([[0]]))
-    hidden, memory = (np.concatenate(parts, axis=1) for parts in zip(*states, strict=True))
-    beta = np.ones((1, len(before), 1)) if caption.beta is None else np.reshape(caption.beta, (1, -1, 1))
-    (made,) = Session(light.graphs(mode)["evidence"])(
-        annotations=annotations.numpy(),
-        alpha=np.asarray(caption.alpha, np.float32)[None],
-        beta=beta.astype(np.float32),
-        hidden=hidden,
-        memory=memory,
-        words=light.of_words(np.array([before])),
-        said=np.array([caption.words]),
-    )
-    (expected,) = closed_form(light, annotations.numpy(), [caption])
-    np.testing.assert_allclose(made[0], expected, atol=1e-3 * abs(expected).max())

@@ -44,8 +44,7 @@ def test_a_blind_word_is_as_probable_as_with_annotations_of_zeros(options: dict[
     decoder = small_decoder(**options)
     captions = [[3, 4, 5], [3, 4, 7, 9], [8], [3, 4, 5]]
     zeros = torch.zeros(1, 9, 11)
-    reference = TorchBackend(decoder)
-    reference.reference = True
+    reference = TorchBackend(decoder, reference=True)
     for backend in (reference, TorchBackend(decoder)):
         found = blind_log_probabilities(backend, small_annotations(3, 9), captions)
         for words, row in zip(captions, found, strict=True):

@@ -31,7 +31,7 @@ from scenes import COLORS, SHAPES, SOFT_DECODER, read_scenes, write_scenes
 from scenes import main as scenes_program
 from torch import Tensor
 
-from show_attend_tell.backends.torch import TorchBackend, decoder_weights, evidence
+from show_attend_tell.backends.torch import TorchBackend, decoder_weights, evidence_by_autograd
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.records import EncoderRecord
@@ -86,7 +86,7 @@ def test_evidence_is_that_of_the_back_end_and_the_other_maps_follow_from_it(mode
     maps = maps_of(decoder, annotations, forced)
     config = GenerationConfig(attention_mode=mode)
     (hypothesis,) = [explain(TorchBackend(decoder), annotations, [*words, Vocabulary.END], config, 13)]
-    (expected,) = evidence(decoder, annotations, [hypothesis], mode) or []
+    (expected,) = evidence_by_autograd(decoder, annotations, [hypothesis], mode) or []
     np.testing.assert_allclose(maps["evidence"], expected, atol=1e-5)
     assert set(maps) == set(MAPS) - ({"location"} if mode == "mean" else set())
     # log p of one location's context minus that of the mean, to first order: g · (a_i − z)

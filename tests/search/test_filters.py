@@ -121,7 +121,6 @@ def test_the_documentation_s_filter() -> None:
         assert all(h.filter_score == -2 * max(0, h.words.count(5) - 1) for each in result for h in each)
         return result
 
-    reference = TorchBackend(decoder)
-    reference.reference = True
+    reference = TorchBackend(decoder, reference=True)
     for one, other in zip(found(TorchBackend(decoder)), found(reference), strict=True):
         same(one, other, 1e-4)

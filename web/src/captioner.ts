@@ -131,7 +131,7 @@ export class Captioners {
     const encoding = once(this.encoders, encoder, async () =>
       OnnxEncoder.load(runtime, await read(encoder), model.preprocessing.size));
     const arrays = await read(decoder);
-    const graphs = ["start", "words", "step", "best", "evidence"] as const;
+    const graphs = ["start", "words", "attend", "advance", "best", "evidence"] as const;
     const sessions = [];
     for (const name of graphs) sessions.push([name, await runtime.session(arrays, name)]);
     const ngrams = reranker === null ? null : new VisualNgrams(await read(reranker));

@@ -3,7 +3,7 @@
 B photos · P paths · L locations · D annotation size · K vocabulary.
 
 `TorchSession` is the reference: every other session is tested equal to it. On a processor the paper's decoder is
-searched by the session of ONNX Runtime, which is several times faster.
+searched by the session of ONNX Runtime, which takes about half the time.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from show_attend_tell.backends.base import Backend
 from show_attend_tell.backends.encoding import fastest_encode
 from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession, batch_size
-from show_attend_tell.backends.onnx.evidence import evidence as closed_form
+from show_attend_tell.backends.onnx.evidence import evidence_closed_form
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.packing import as_array, as_tensors
 from show_attend_tell.errors import SatError
@@ -52,12 +52,21 @@ class TorchBackend:
     """A decoder and its encoder on a device; `backends.base.Backend` says what its methods do."""
 
     name = "torch"
-    reference = False  # whether a processor too searches by `TorchSession`
 
-    def __init__(self, decoder: Decoder, encoder: Encoder | None = None, *, device: torch.device | None = None) -> None:
-        """Without an encoder, as while a decoder is trained, it cannot `encode`."""
+    def __init__(
+        self,
+        decoder: Decoder,
+        encoder: Encoder | None = None,
+        *,
+        device: torch.device | None = None,
+        reference: bool = False,
+    ) -> None:
+        """Without an encoder, as while a decoder is trained, it cannot `encode`.
+
+        With ``reference`` a processor too searches by `TorchSession`, to test others by it.
+        """
         where = device or next(decoder.parameters()).device
-        self.torch_device, self.device = where, str(where)
+        self.torch_device, self.device, self.reference = where, str(where), reference
         self.decoder = decoder.to(where).eval()
         self.network = None if encoder is None else encoder.to(where)
         self._optimized: dict[int, OnnxDecoder] = {}
@@ -161,8 +170,8 @@ class TorchBackend:
             return None
         decoder = self.optimized(features.shape[1])
         if decoder is not None:
-            return closed_form(decoder, decoder.array(features), captions)
-        return evidence(self.decoder, features, captions, config.attention_mode)
+            return evidence_closed_form(decoder, decoder.array(features), captions)
+        return evidence_by_autograd(self.decoder, features, captions, config.attention_mode)
 
     def batch_size(self, config: GenerationConfig) -> int:
         if self.torch_device.type == "cpu" and isinstance(self.decoder, AttentionDecoder):
@@ -235,7 +244,7 @@ class ShiftedMean:
         return Attended(shifted.to(annotations.dtype) @ annotations, None)
 
 
-def evidence(
+def evidence_by_autograd(
     decoder: Decoder, annotations: Tensor, captions: Sequence[Hypothesis], attention_mode: AttentionModeName
 ) -> list[NDArray[Any]] | None:
     """`Backend.evidence` by automatic differentiation, of annotations (B, L, D).

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.model.attention import Attention, AttentionMode, MixedAttention
+from show_attend_tell.model.attention import Attended, Attention, AttentionMode, MixedAttention
 from show_attend_tell.model.config import DecoderConfig, window_side
 from show_attend_tell.model.interface import (
     MEAN_ATTENTION,
@@ -147,16 +147,24 @@ class AttentionDecoder(Decoder):
 
     def step(self, embedded: Embedded, state: State, mode: AttentionMode = MEAN_ATTENTION) -> Step:
         """Attend to the photo, then advance the LSTM by one word."""
-        annotations, keys = state.source
-        hidden, memory = state.memory
+        return self.advance(embedded, state, self.attend(state, mode))
 
+    def attend(self, state: State, mode: AttentionMode = MEAN_ATTENTION) -> Attended:
+        """ẑ_t with the gate, and α_t and β_t, by h_{t−1}: the word before does not matter for them."""
+        annotations, keys = state.source
+        hidden, _ = state.memory
         alpha = self.attention(keys, hidden)  # (B, P, L)
-        context, locations = mode(alpha, annotations)  # ẑ_t (B, P, D)
+        context, locations, *_ = mode(alpha, annotations)  # ẑ_t (B, P, D)
         beta = None
         if self.gate is not None:
             beta = torch.sigmoid(self.gate(hidden))  # β_t = σ(f_β(h_{t−1})), a scalar (B, P, 1)
             context = beta * context
+        return Attended(context, locations, alpha, beta)
 
+    def advance(self, embedded: Embedded, state: State, attended: Attended) -> Step:
+        """The LSTM's step by the word before and what the decoder attended to."""
+        hidden, memory = state.memory
+        context, locations, alpha, beta = attended
         gates = embedded.gates + self.gates_from_hidden(hidden) + self.gates_from_context(context)
         i, f, o, g = promote(gates).chunk(4, dim=-1)  # the memory stays in float32, also under autocast
         memory = torch.sigmoid(f) * memory + torch.sigmoid(i) * torch.tanh(g)

@@ -26,10 +26,12 @@ class Backpointers(NamedTuple):
     words: Numbers  # the new word of each path (B′, P)
     parents: Numbers  # the path of the step before that each path continues (B′, P)
     scores: Scores  # log p of each path so far (B′, P), the decoder's own
-    rows: Numbers  # the history of each path, its row in the next three (B′, P)
-    alpha: Any  # (B′, Q, L) or None; the session's own tensors or arrays, as the next two
+    rows: Numbers  # the history of each path, its row in what follows (B′, P)
+    alpha: Any  # (B′, Q, L) or None; the session's own tensors or arrays, as what follows, see `SessionStep`
     beta: Any  # (B′, Q) or None
     locations: Any  # (B′, Q) or None
+    hidden: Any  # (B′, Q, n) or None
+    memory: Any
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,14 @@ Scores = NDArray[np.floating[Any]]
 
 
 class SessionStep(NamedTuple):
-    """What a decoder attended to in one step; the last three are the back end's own tensors or arrays."""
+    """What a decoder attended to in one step; all but the rows are the back end's own tensors or arrays."""
 
-    rows: Numbers  # the history of each path, its row in the next three (B′, P′)
+    rows: Numbers  # the history of each path, its row in what follows (B′, P′)
     alpha: Any = None  # (B′, Q, L); None for a decoder without attention
     beta: Any = None  # (B′, Q); None without a gate
     locations: Any = None  # (B′, Q); None with the attention mode "mean"
+    hidden: Any = None  # h and c before the step (B′, Q, n), where the back end has evidence in closed form
+    memory: Any = None
 
 
 class Continuations(NamedTuple):

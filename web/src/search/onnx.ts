@@ -1,7 +1,7 @@
 /** The paper's decoder as a `DecoderSession`, by ONNX graphs: `backends/onnx/decoder.py` for one photo.
 
 P paths · Q histories, paths without their last word · L locations · n LSTM size · m word-embedding size · K vocabulary ·
-S = 4n + m, or 4n where the context does not feed the deep output. */
+S = 4n + m. */
 
 import type { InferenceSession, Tensor } from "onnxruntime-web";
 import type { Runtime } from "../runtime.ts";
@@ -16,14 +16,14 @@ export class OnnxDecoder {
 
   constructor(
     readonly runtime: Runtime,
-    readonly graphs: Record<"start" | "words" | "step" | "best" | "evidence", InferenceSession>,
+    readonly graphs: Record<"start" | "words" | "attend" | "advance" | "best" | "evidence", InferenceSession>,
     { vocabularySize, attends }: { vocabularySize: number; attends: boolean },
   ) {
     this.vocabularySize = vocabularySize;
     this.attends = attends;
   }
 
-  /** Each word's share of the gates and of the deep output, biases included: (1, P, 4n + m) for words (P,). */
+  /** Each word's share of the gates and of the deep output, biases included: (1, P, S) for words (P,). */
   async ofWords(words: number[]): Promise<Tensor> {
     const unknown = [...new Set(words)].filter((word) => !this.byWord.has(word));
     if (unknown.length) {
@@ -89,22 +89,21 @@ export class OnnxSession implements DecoderSession {
   async step(words: number[]): Promise<SessionStep> {
     const { runtime, graphs, attends } = this.decoder;
     const [hidden, memory] = [floats(this.hidden), floats(this.memory)];
-    const found = await graphs.step.run({
-      weighed: this.weighed,
-      keys: this.keys,
-      hidden: this.hidden,
+    const attended = await graphs.attend.run({ weighed: this.weighed, keys: this.keys, hidden: this.hidden });
+    const advanced = await graphs.advance.run({
+      shares: attended.shares,
       memory: this.memory,
       rows: runtime.whole(this.rows, [1, this.rows.length]),
       words: await this.decoder.ofWords(words),
     });
-    this.hidden = found.new_hidden;
-    this.memory = found.new_memory;
-    this.deep = found.deep;
+    this.hidden = advanced.new_hidden;
+    this.memory = advanced.new_memory;
+    this.deep = advanced.deep;
     return {
       rows: this.rows,
-      alpha: attends ? floats(found.alpha) : null,
-      beta: found.beta ? floats(found.beta) : null,
-      locations: found.locations ? wholes(found.locations) : null,
+      alpha: attends ? floats(attended.alpha) : null,
+      beta: attended.beta ? floats(attended.beta) : null,
+      locations: attended.locations ? wholes(attended.locations) : null,
       hidden,
       memory,
     };

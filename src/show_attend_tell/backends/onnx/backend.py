@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from show_attend_tell.backends.base import Backend
 from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession, batch_size
 from show_attend_tell.backends.onnx.encoder import OnnxEncoder, load_encoder
-from show_attend_tell.backends.onnx.evidence import evidence
+from show_attend_tell.backends.onnx.evidence import evidence_closed_form
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.errors import SatError
@@ -75,7 +75,7 @@ class OnnxBackend:
         return OnnxSession.blind(self.decoder, config)
 
     def evidence(self, features: Array, captions: Sequence[Hypothesis], config: GenerationConfig) -> list[Array] | None:
-        return evidence(self.decoder, features, captions) if self.attends else None
+        return evidence_closed_form(self.decoder, features, captions) if self.attends else None
 
     def batch_size(self, config: GenerationConfig) -> int:
         return batch_size(config)

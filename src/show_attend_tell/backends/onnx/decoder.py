@@ -1,13 +1,13 @@
 """The paper's decoder by ONNX Runtime: graphs for its parts, made of a configuration and weights, and their session.
 
 B photos · P paths · Q histories, paths without their last word · L locations · D annotation size · A attention size ·
-n LSTM size · m word-embedding size · K vocabulary · S = 4n + m, or 4n where the context does not feed the deep output.
+n LSTM size · m word-embedding size · K vocabulary · S = 4n + m, what enters the gates and the deep output.
 
 It computes what `model.decoder` computes, in float32, and takes less time for these reasons:
 
 - Finished paths and finished photos leave the computation.
 - Paths that continue the same path differ in their last word only. Without that word they are one *history*, which
-  attends once.
+  attends once (the graph `attend`); then each path advances by its word (`advance`).
 - What a word adds to the gates and to the deep output is computed once in the life of an `OnnxDecoder`.
 - σ(2(k + q)) = 1 / (1 + exp(−2k) · exp(−2q)), so that a step takes no exponential of each location.
 - With a wide beam, the annotations are multiplied with the weights of ẑ before they are weighed by α, once a photo.
@@ -38,8 +38,8 @@ class OnnxDecoder:
     def __init__(self, config: DecoderConfig, weights: Mapping[str, NDArray[Any]], locations: int) -> None:
         """Take the weights under the names of `AttentionDecoder`, for annotations of that number of ``locations``.
 
-        Raises `SatError` for a weight that is missing, is not expected or has another shape, and for a window on places
-        that are not a square grid.
+        Raises `SatError` for a weight that is missing, is not expected or has another shape, and for a window on
+        locations that are not a square grid.
         """
         if difference := misfit(weights, config.weight_shapes()):
             raise SatError(difference)
@@ -47,9 +47,10 @@ class OnnxDecoder:
         self.vocabulary_size = config.vocabulary_size
         self.side = window_side(config.annotation_window, locations)
         self.gates = 4 * config.hidden_size
+        self.shared = self.gates + config.embedding_size  # S
         self._starts: dict[bool, Session] = {}
-        self._steps: dict[tuple[AttentionModeName, bool], Session] = {}
-        self._by_word = np.empty((config.vocabulary_size + 1, self.gates + config.embedding_size), np.float32)
+        self._attends: dict[tuple[AttentionModeName, bool], Session] = {}
+        self._by_word = np.empty((config.vocabulary_size + 1, self.shared), np.float32)
         self._known = np.zeros(config.vocabulary_size + 1, dtype=bool)  # rows of the table above that are computed
 
     def array(self, given: Any) -> NDArray[np.float32]:
@@ -63,7 +64,7 @@ class OnnxDecoder:
         return annotations
 
     def of_words(self, words: Numbers) -> NDArray[np.float32]:
-        """Each word's share of the gates and of the deep output, biases included: (..., 4n + m) for words (...)."""
+        """Each word's share of the gates and of the deep output, biases included: (..., S) for words (...)."""
         new = np.unique(words[~self._known[words]])
         if len(new):
             (self._by_word[new],) = self._words(words=new)
@@ -75,15 +76,16 @@ class OnnxDecoder:
         return {
             "start": self._start_graph(wide=True),
             "words": self._words_graph(),
-            "step": self._step_graph(attention_mode, wide=True),
+            "attend": self._attend_graph(attention_mode, wide=True),
+            "advance": self._advance_graph(),
             "best": self._best_graph(),
-            "evidence": self._evidence_graph(from_annotations=True),
+            "evidence": self._evidence_graph(),
         }
 
     def start(self, wide: bool) -> Session:
-        """Annotations (B, L, D) in; what α weighs (B, L, ·), exp(−2 W_a a) (B, L, A), h_0 and c_0 (B, 1, n) out.
+        """Annotations (B, L, D) in; h_0 and c_0 (B, 1, n), what α weighs (B, L, ·), and exp(−2 W_a a) (B, L, A) out.
 
-        α weighs the products of the annotations with the weights of ẑ (·  is S) if ``wide``, else the annotations (D).
+        α weighs the products of the annotations with the weights of ẑ (· is S) if ``wide``, else the annotations (D).
         """
         if wide not in self._starts:
             self._starts[wide] = Session(self._start_graph(wide))
@@ -92,15 +94,17 @@ class OnnxDecoder:
     def _start_graph(self, wide: bool) -> Graph:
         graph, config, w = Graph(), self.config, self.weights
         value, mean = self._weighed(graph)
-        hidden, memory = self._first_state(graph, mean)
+        if config.initial_depth == 2:
+            mean = graph("Relu", graph.linear(mean, w["initial.weight"], w["initial.bias"]))
+        for name in ("hidden", "memory"):  # h_0 and c_0
+            first = graph.linear(mean, w[f"initial_{name}.weight"], w[f"initial_{name}.bias"])
+            graph.output(graph("Tanh", first), name, 3)
         read = value
         if config.attention_depth == 2:
             read = graph("Tanh", graph.linear(read, w["attention.deepen.weight"], w["attention.deepen.bias"]))
         keys = graph.linear(read, -2 * w["attention.key.weight"], -2 * w["attention.key.bias"])
         graph.output(graph.linear(value, self._from_context) if wide else value, "weighed", 3)
         graph.output(self._exponential(graph, keys), "keys", 3)
-        graph.output(hidden, "hidden", 3)
-        graph.output(memory, "memory", 3)
         return graph
 
     def _weighed(self, graph: Graph) -> tuple[str, str]:
@@ -114,60 +118,28 @@ class OnnxDecoder:
             value = graph("Mul", value, graph.constant(self.weights["annotation_scale"]))
         mean: str = graph("ReduceMean", value, axes=[1], keepdims=1)
         if config.attention == "uniform":
-            value = mean  # one place, so that α is 1 there
+            value = mean  # one location, so that α is 1 there
         elif config.annotation_window > 1:
             value = self._windowed(graph, value)
         return value, mean
 
-    def _first_state(self, graph: Graph, mean: str) -> list[str]:
-        """h_0 and c_0 (B, 1, n) of the mean of the annotations."""
-        w = self.weights
-        if self.config.initial_depth == 2:
-            mean = graph("Relu", graph.linear(mean, w["initial.weight"], w["initial.bias"]))
-        return [
-            graph("Tanh", graph.linear(mean, w[f"{name}.weight"], w[f"{name}.bias"]))
-            for name in ("initial_hidden", "initial_memory")
-        ]
-
-    @cached_property
-    def beginning(self) -> Session:
-        """Annotations (B, L, D), α (B, T, L) and β (B, T, 1) in.
-
-        Out: what α weighs (B, L, D), what the mean contexts add to the gates (B, T, 4n), and h_0 and c_0 (B, 1, n).
-        """
-        graph = Graph()
-        value, mean = self._weighed(graph)
-        context = graph("MatMul", graph.input("alpha", ["B", "T", "L"]), value)
-        context = graph("Mul", context, graph.input("beta", ["B", "T", 1]))
-        gates = graph.linear(context, self.weights["gates_from_context.weight"])
-        parts = [value, gates, *self._first_state(graph, mean)]
-        for part, name in zip(parts, ("weighed", "gates", "hidden", "memory"), strict=True):
-            graph.output(part, name, 3)
-        return Session(graph)
-
     @cached_property
     def evidence(self) -> Session:
-        """The evidence (B, T, L) of words, see `evidence.evidence`.
+        """The evidence (B, T, L) of words, see `evidence.evidence_closed_form`.
 
-        In: what α weighs (B, L, D); α (B, T, L) and β (B, T, 1), 1 without a gate; the gates at the mean context before
-        σ and tanh (B, T, 4n); c before each step (B, T, n); what the words before add (B, T, 4n + m); and the words
-        themselves (B, T).
+        In: annotations (B, L, D); α (B, T, L) and β (B, T, 1), 1 without a gate; h and c before each step (B, T, n);
+        what the words before add (B, T, S); and the words themselves (B, T).
         """
-        return Session(self._evidence_graph(from_annotations=False))
+        return Session(self._evidence_graph())
 
-    def _evidence_graph(self, *, from_annotations: bool) -> Graph:
-        """The graph of `evidence`.
-
-        With ``from_annotations`` it reads these in place of what α weighs, and h before each step (B, T, n) in place of
-        the gates, for a page whose search kept the states.
-        """
+    def _evidence_graph(self) -> Graph:
         graph, config, w = Graph(), self.config, self.weights
-        n, m, D = config.hidden_size, config.embedding_size, config.annotation_size
-        weighed = self._weighed(graph)[0] if from_annotations else graph.input("weighed", ["B", "L", D])
+        n = config.hidden_size
+        weighed = self._weighed(graph)[0]
         alpha = graph.input("alpha", ["B", "T", "L"])
         beta = graph.input("beta", ["B", "T", 1])
-        memory = graph.input("memory", ["B", "T", n])
-        words = graph.input("words", ["B", "T", self.gates + m])
+        hidden, memory = (graph.input(name, ["B", "T", n]) for name in ("hidden", "memory"))
+        words = graph.input("words", ["B", "T", self.shared])
         said = graph.input("said", ["B", "T"], "int64")
         one = graph.constant(1.0)
 
@@ -186,24 +158,9 @@ class OnnxDecoder:
 
         # the step, at the mean context
         context = multiplied(graph("MatMul", alpha, weighed), beta)
-        word_gates, word_deep = graph("Split", words, graph.constant([self.gates, m]), outputs=2, axis=-1)
-        if from_annotations:
-            hidden = graph.input("hidden", ["B", "T", n])
-            gates = graph.add(word_gates, graph.linear(hidden, w["gates_from_hidden.weight"]))
-            gates = graph.add(gates, graph.linear(context, w["gates_from_context.weight"]))
-        else:
-            gates = graph.input("gates", ["B", "T", self.gates])
-        three, modulator = graph("Split", gates, graph.constant([3 * n, n]), outputs=2, axis=-1)
-        i, f, o = graph("Split", graph("Sigmoid", three), graph.constant([n, n, n]), outputs=3, axis=-1)
-        g = graph("Tanh", modulator)
-        tanh = graph("Tanh", graph.add(multiplied(f, memory), multiplied(i, g)))
-        deep = graph.add(word_deep, graph.linear(multiplied(o, tanh), w["output_hidden.weight"]))
-        if config.output_context:
-            deep = graph.add(deep, graph.linear(context, w["output_context.weight"]))
-        layers = [graph("Tanh", deep) if config.output_tanh else deep]
-        for number in range(config.output_depth - 1):
-            name = f"output_layers.{number}"
-            layers.append(graph("Relu", graph.linear(layers[-1], w[f"{name}.weight"], w[f"{name}.bias"])))
+        hidden_gates = graph.linear(hidden, w["gates_from_hidden.weight"])
+        entered = graph.add(words, self._entering(graph, hidden_gates, graph.linear(context, self._from_context)))
+        (i, f, o, g), _, tanh, _, layers = self._advanced(graph, entered, memory)
         out = w["embedding.weight"][:-1] if config.tied_embeddings else w["output_words.weight"]
         p = graph("Softmax", graph.linear(layers[-1], out, w["output_bias"]), axis=-1)
 
@@ -233,30 +190,55 @@ class OnnxDecoder:
 
     @property
     def _from_context(self) -> NDArray[np.float32]:
-        """The weights of ẑ in the gates and in the deep output (S, D)."""
-        parts = ["gates_from_context.weight", *(["output_context.weight"] if self.config.output_context else [])]
-        return np.concatenate([self.weights[name] for name in parts])
+        """The weights of ẑ in the gates and in the deep output (S, D); 0 where it does not feed the latter."""
+        gates, nothing = self.weights["gates_from_context.weight"], np.zeros((self.shared - self.gates, 1), np.float32)
+        deep = self.weights.get("output_context.weight", np.repeat(nothing, gates.shape[1], axis=1))
+        return np.concatenate([gates, deep])
 
-    def step(self, attention_mode: AttentionModeName, wide: bool) -> Session:
-        """One step of Q histories and of the P paths that continue them by a word, with that look.
+    def _entering(self, graph: Graph, hidden_gates: str, context: str) -> str:
+        """What h adds to the gates (·, 4n), and ẑ to the gates and to the deep output (·, S), together (·, S)."""
+        sizes = graph.constant([self.gates, self.shared - self.gates])
+        context_gates, deep = graph("Split", context, sizes, outputs=2, axis=-1)
+        found: str = graph("Concat", graph.add(hidden_gates, context_gates), deep, axis=-1)
+        return found
 
-        In: what `start` gave, h and c (B, Q, n), the history of each path (B, P), what its word adds (B, P, 4n + m),
-        and for sampled places a number from 0 to 1 for each history (B, Q). Out: α (B, Q, L); h and c (B, P, n); the
-        deep output (B, P, m); β (B, Q) where there is a gate; the places (B, Q) unless the look is the expectation.
+    def _advanced(self, graph: Graph, entered: str, memory: str) -> tuple[list[str], str, str, str, list[str]]:
+        """The LSTM's step and the deep output, by what enters them (·, S) and c before the step (·, n).
+
+        Gives i, f, o and g; the new c, its tanh, and h; and the layers of the deep output, the last one last.
         """
-        if (attention_mode, wide) not in self._steps:
-            self._steps[attention_mode, wide] = Session(self._step_graph(attention_mode, wide))
-        return self._steps[attention_mode, wide]
+        config, w, n = self.config, self.weights, self.config.hidden_size
+        sizes = graph.constant([3 * n, n, self.shared - self.gates])
+        three, modulator, deep = graph("Split", entered, sizes, outputs=3, axis=-1)
+        i, f, o = graph("Split", graph("Sigmoid", three), graph.constant([n, n, n]), outputs=3, axis=-1)
+        g = graph("Tanh", modulator)
+        memory = graph.add(graph("Mul", f, memory), graph("Mul", i, g))
+        tanh = graph("Tanh", memory)
+        hidden = graph("Mul", o, tanh)
+        deep = graph.add(graph.linear(hidden, w["output_hidden.weight"]), deep)
+        layers = [graph("Tanh", deep) if config.output_tanh else deep]
+        for number in range(config.output_depth - 1):
+            name = f"output_layers.{number}"
+            layers.append(graph("Relu", graph.linear(layers[-1], w[f"{name}.weight"], w[f"{name}.bias"])))
+        return [i, f, o, g], memory, tanh, hidden, layers
 
-    def _step_graph(self, attention_mode: AttentionModeName, wide: bool) -> Graph:
+    def attend(self, attention_mode: AttentionModeName, wide: bool) -> Session:
+        """What Q histories attend to.
+
+        In: what `start` gave, h (B, Q, n), and for sampled locations a number from 0 to 1 for each history (B, Q). Out:
+        α (B, Q, L); what h and ẑ add to the gates and to the deep output (B, Q, S); β (B, Q) where there is a gate; the
+        locations (B, Q) unless the mode is "mean".
+        """
+        if (attention_mode, wide) not in self._attends:
+            self._attends[attention_mode, wide] = Session(self._attend_graph(attention_mode, wide))
+        return self._attends[attention_mode, wide]
+
+    def _attend_graph(self, attention_mode: AttentionModeName, wide: bool) -> Graph:
         graph, config, w = Graph(), self.config, self.weights
-        n, A = config.hidden_size, config.attention_size
-        shared = self.gates + (config.embedding_size if config.output_context else 0)
-        weighed = graph.input("weighed", ["B", "L", shared if wide else config.annotation_size])
+        A = config.attention_size
+        weighed = graph.input("weighed", ["B", "L", self.shared if wide else config.annotation_size])
         keys = graph.input("keys", ["B", "L", A])
-        hidden, memory = (graph.input(name, ["B", "Q", n]) for name in ("hidden", "memory"))
-        rows = graph("Unsqueeze", graph.input("rows", ["B", "P"], "int64"), graph.constant([-1]))
-        words = graph.input("words", ["B", "P", self.gates + config.embedding_size])
+        hidden = graph.input("hidden", ["B", "Q", config.hidden_size])
 
         from_hidden = np.concatenate([w["gates_from_hidden.weight"], -2 * w["attention.query.weight"]])
         product, sizes = graph.linear(hidden, from_hidden), [self.gates, A]
@@ -288,35 +270,34 @@ class OnnxDecoder:
             context = graph("Mul", context, beta)
         if not wide:
             context = graph.linear(context, self._from_context)
-        deep_context = None
-        if config.output_context:
-            sizes = [self.gates, config.embedding_size]
-            context, deep_context = graph("Split", context, graph.constant(sizes), outputs=2, axis=-1)
-        gates = graph("GatherND", graph.add(hidden_gates, context), rows, batch_dims=1)  # (B, P, 4n)
-        sizes = [self.gates, config.embedding_size]
-        word_gates, word_deep = graph("Split", words, graph.constant(sizes), outputs=2, axis=-1)
-        sizes = [3 * n, n]
-        three, g = graph("Split", graph.add(gates, word_gates), graph.constant(sizes), outputs=2, axis=-1)
-        i, f, o = graph("Split", graph("Sigmoid", three), graph.constant([n, n, n]), outputs=3, axis=-1)
-        kept = graph("Mul", f, graph("GatherND", memory, rows, batch_dims=1))
-        memory = graph.add(kept, graph("Mul", i, graph("Tanh", g)))
-        hidden = graph("Mul", o, graph("Tanh", memory))
-        deep = graph.add(graph.linear(hidden, w["output_hidden.weight"]), word_deep)
-        if deep_context is not None:
-            deep = graph.add(deep, graph("GatherND", deep_context, rows, batch_dims=1))
-        deep = graph("Tanh", deep) if config.output_tanh else deep
-        for number in range(config.output_depth - 1):
-            name = f"output_layers.{number}"
-            deep = graph("Relu", graph.linear(deep, w[f"{name}.weight"], w[f"{name}.bias"]))
-
         graph.output(alpha, "alpha", 3)
-        graph.output(hidden, "new_hidden", 3)
-        graph.output(memory, "new_memory", 3)
-        graph.output(deep, "deep", 3)
+        graph.output(self._entering(graph, hidden_gates, context), "shares", 3)
         if beta is not None:
             graph.output(graph("Squeeze", beta, graph.constant([-1])), "beta", 2)
         if locations is not None:
             graph.output(locations, "locations", 2, "int64")
+        return graph
+
+    @cached_property
+    def advance(self) -> Session:
+        """The step of P paths, which continue Q histories by a word each.
+
+        In: the shares that `attend` gave (B, Q, S), c (B, Q, n), the history of each path (B, P), and what its word
+        adds (B, P, S). Out: h and c (B, P, n), and the deep output (B, P, m).
+        """
+        return Session(self._advance_graph())
+
+    def _advance_graph(self) -> Graph:
+        graph = Graph()
+        shares = graph.input("shares", ["B", "Q", self.shared])
+        memory = graph.input("memory", ["B", "Q", self.config.hidden_size])
+        rows = graph("Unsqueeze", graph.input("rows", ["B", "P"], "int64"), graph.constant([-1]))
+        words = graph.input("words", ["B", "P", self.shared])
+        shares, memory = (graph("GatherND", part, rows, batch_dims=1) for part in (shares, memory))
+        _, memory, _, hidden, layers = self._advanced(graph, graph.add(shares, words), memory)
+        graph.output(hidden, "new_hidden", 3)
+        graph.output(memory, "new_memory", 3)
+        graph.output(layers[-1], "deep", 3)
         return graph
 
     @cached_property
@@ -349,7 +330,7 @@ class OnnxDecoder:
 
     @cached_property
     def _words(self) -> Session:
-        """Words (N,) in, their shares (N, 4n + m) out."""
+        """Words (N,) in, their shares (N, S) out."""
         return Session(self._words_graph())
 
     def _words_graph(self) -> Graph:
@@ -408,7 +389,7 @@ class OnnxSession:
         self.wide = config.paths >= WIDE
         steps = config.max_length
         self.uniforms = [Uniforms(seed)(steps * self.paths).reshape(steps, self.paths) for seed in seeds if sampled]
-        self.weighed, self.keys, hidden, memory = decoder.start(self.wide)(annotations=annotations)
+        hidden, memory, self.weighed, self.keys = decoder.start(self.wide)(annotations=annotations)
         self.rows: Numbers = np.tile(np.arange(self.paths), (self.photos, 1))  # the history of each path (B′, P′)
         self.hidden, self.memory = (np.repeat(part, self.paths, axis=1) for part in (hidden, memory))
         self.time = 0
@@ -424,23 +405,17 @@ class OnnxSession:
 
     def step(self, words: Numbers) -> SessionStep:
         """As `DecoderSession.step`."""
-        inputs = {
-            "weighed": self.weighed,
-            "keys": self.keys,
-            "hidden": self.hidden,
-            "memory": self.memory,
-            "rows": self.rows,
-            "words": self.decoder.of_words(words),
-        }
-        if self.attention_mode == "sample":
-            inputs["uniforms"] = np.stack([each[self.time] for each in self.uniforms])
-        alpha, self.hidden, self.memory, self.deep, *others = self.decoder.step(self.attention_mode, self.wide)(
-            **inputs
+        decoder, before = self.decoder, (self.hidden, self.memory)
+        sampled = {"uniforms": np.stack([each[self.time] for each in self.uniforms])} if self.uniforms else {}
+        attend = decoder.attend(self.attention_mode, self.wide)
+        alpha, shares, *others = attend(weighed=self.weighed, keys=self.keys, hidden=self.hidden, **sampled)
+        self.hidden, self.memory, self.deep = decoder.advance(
+            shares=shares, memory=self.memory, rows=self.rows, words=decoder.of_words(words)
         )
         self.time += 1
-        beta = others.pop(0) if self.decoder.config.gate else None
-        shown = None if self.decoder.config.attention == "uniform" else alpha
-        return SessionStep(self.rows, shown, beta, others[0] if others else None)
+        beta = others.pop(0) if decoder.config.gate else None
+        shown = None if decoder.config.attention == "uniform" else alpha
+        return SessionStep(self.rows, shown, beta, others[0] if others else None, *before)
 
     def reorder(self, photos: NDArray[np.bool_] | None, paths: Numbers) -> None:
         """As `DecoderSession.reorder`."""
