@@ -48,7 +48,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Exponent = Annotated[float, Field(ge=0, le=10)]
 ShareBelowOne = Annotated[float, Field(ge=0, lt=1)]  # a dropout, a smoothing, a decay
 
-AttentionModeName = Literal["mean", "argmax", "sample"]  # how attention is read, see `model.attention`
+AttentionModeName = Literal["mean", "argmax", "sample"]  # a closed set: ONNX Runtime and the browser have each, too
 ATTENTION_MODES: tuple[AttentionModeName, ...] = get_args(AttentionModeName)
 
 TRANSFORMERS_NAMES = {  # what `transformers` calls settings of a search

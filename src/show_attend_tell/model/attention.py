@@ -56,12 +56,10 @@ class Attention(nn.Module):
 
 
 class Attended(NamedTuple):
-    """What an `AttentionMode` gives, or with α and β what a decoder attended to."""
+    """What an `AttentionMode` gives."""
 
-    context: Tensor  # ẑ (B, P, D), before the gate where a mode gives it
+    context: Tensor  # ẑ before the gate (B, P, D)
     locations: Tensor | None  # s_t, the one location attended to (B, P); None for the mean of all
-    alpha: Tensor | None = None  # α_t (B, P, L)
-    beta: Tensor | None = None  # β_t (B, P, 1)
 
 
 class AttentionMode(Protocol):

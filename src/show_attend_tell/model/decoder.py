@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.model.attention import Attended, Attention, AttentionMode, MixedAttention
+from show_attend_tell.model.attention import Attention, AttentionMode, MixedAttention
 from show_attend_tell.model.config import DecoderConfig, window_side
 from show_attend_tell.model.interface import (
     MEAN_ATTENTION,
@@ -34,6 +34,15 @@ class Embedded(NamedTuple):
 
     embedding: Tensor  # E·y_{t−1} (..., m)
     gates: Tensor  # its share of the LSTM's gates, bias included (..., 4n)
+
+
+class GatedContext(NamedTuple):
+    """What a path attends to before its next word."""
+
+    context: Tensor  # ẑ_t, the gate included (B, P, D)
+    locations: Tensor | None  # s_t (B, P); None for the mean of all
+    alpha: Tensor  # α_t (B, P, L)
+    beta: Tensor | None  # β_t (B, P, 1); None without a gate
 
 
 class Output(NamedTuple):
@@ -149,19 +158,19 @@ class AttentionDecoder(Decoder):
         """Attend to the photo, then advance the LSTM by one word."""
         return self.advance(embedded, state, self.attend(state, mode))
 
-    def attend(self, state: State, mode: AttentionMode = MEAN_ATTENTION) -> Attended:
+    def attend(self, state: State, mode: AttentionMode = MEAN_ATTENTION) -> GatedContext:
         """ẑ_t with the gate, and α_t and β_t, by h_{t−1}: the word before does not matter for them."""
         annotations, keys = state.source
         hidden, _ = state.memory
         alpha = self.attention(keys, hidden)  # (B, P, L)
-        context, locations, *_ = mode(alpha, annotations)  # ẑ_t (B, P, D)
+        context, locations = mode(alpha, annotations)  # ẑ_t (B, P, D)
         beta = None
         if self.gate is not None:
             beta = torch.sigmoid(self.gate(hidden))  # β_t = σ(f_β(h_{t−1})), a scalar (B, P, 1)
             context = beta * context
-        return Attended(context, locations, alpha, beta)
+        return GatedContext(context, locations, alpha, beta)
 
-    def advance(self, embedded: Embedded, state: State, attended: Attended) -> Step:
+    def advance(self, embedded: Embedded, state: State, attended: GatedContext) -> Step:
         """The LSTM's step by the word before and what the decoder attended to."""
         hidden, memory = state.memory
         context, locations, alpha, beta = attended

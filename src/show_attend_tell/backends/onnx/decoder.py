@@ -15,7 +15,7 @@ It computes what `model.decoder` computes, in float32, and takes less time for t
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -255,12 +255,14 @@ class OnnxDecoder:
         else:
             if attention_mode == "argmax":
                 locations = graph("ArgMax", alpha, axis=-1, keepdims=0)
-            else:
+            elif attention_mode == "sample":
                 uniforms = graph("Unsqueeze", graph.input("uniforms", ["B", "Q"]), graph.constant([-1]))
                 below = graph("LessOrEqual", graph("CumSum", alpha, graph.constant(-1)), uniforms)
                 reached = graph("ReduceSum", graph("Cast", below, to=7), graph.constant([-1]), keepdims=0)
                 last = graph("Sub", graph("Gather", graph("Shape", alpha), graph.constant(2)), graph.constant(1))
                 locations = graph("Min", reached, last)
+            else:
+                assert_never(attention_mode)
             index = graph("Unsqueeze", locations, graph.constant([-1]))
             context = graph("GatherND", weighed, index, batch_dims=1)
         beta = None
