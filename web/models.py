@@ -85,6 +85,8 @@ def exported(name: str, files: Files) -> dict[str, Any]:
     encoder, generation, vocabulary = backend.encoder, checkpoint.generation, checkpoint.vocabulary
     if generation.attention_mode == "sample":
         raise SatError(f"{name} has attention mode 'sample', which the web page lacks: give another model")
+    if checkpoint.reranker is not None and checkpoint.reranker.kind != "ngrams":
+        raise SatError(f"{name} has a reranker of the kind {checkpoint.reranker.kind!r}, which the web page lacks")
     arrays = stored(backend.decoder.graphs(generation.attention_mode))
     if checkpoint.confidence is not None:
         arrays |= {f"confidence.{part}": array for part, array in checkpoint.confidence.items()}
@@ -101,7 +103,7 @@ def exported(name: str, files: Files) -> dict[str, Any]:
         "files": {
             "encoder": files.add(encoder.name, encoder_arrays(encoder)),
             "decoder": files.add(name, arrays),
-            "reranker": None if checkpoint.ngrams is None else files.add("ngrams", checkpoint.ngrams),
+            "reranker": None if checkpoint.reranker is None else files.add(*checkpoint.reranker),
         },
     }
 

@@ -9,12 +9,13 @@ research/notes/table1.md. Retrieval, which copies captions, is not a decoder: it
 """
 
 from show_attend_tell import register_decoder
+from show_attend_tell.rerank.registry import register_reranker
 from table1.brnn import Brnn, BrnnConfig
 from table1.cmu_msr import CmuMsr, CmuMsrConfig
 from table1.log_bilinear import LogBilinear, LogBilinearConfig
 from table1.lrcn import Lrcn, LrcnConfig
 from table1.m_rnn import MRnn, MRnnConfig
-from table1.msr import Msr, MsrConfig
+from table1.msr import Coverage, Msr, MsrConfig
 from table1.nic import Nic, NicConfig
 
 register_decoder(NicConfig, Nic)
@@ -24,3 +25,4 @@ register_decoder(MRnnConfig, MRnn)
 register_decoder(BrnnConfig, Brnn)
 register_decoder(CmuMsrConfig, CmuMsr)
 register_decoder(MsrConfig, Msr)
+register_reranker("coverage", Coverage)

@@ -169,7 +169,7 @@ def choose_as_paper(model: Path, data: Path, output: Path) -> None:
         build_decoder(checkpoint), on_val, checkpoint.generation.max_length, metric="bleu_4_no_brevity"
     )
     print(f"on val: {chosen.scores}", flush=True)
-    replace(checkpoint, generation=chosen.generation, ngrams=None).save(output, bits=16)
+    replace(checkpoint, generation=chosen.generation, reranker=None).save(output, bits=16)
 
 
 def keep(output: Path, folder: Path = results.RESULTS) -> None:

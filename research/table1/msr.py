@@ -33,6 +33,7 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.attention import AttentionMode
 from show_attend_tell.model.config import Config
 from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder, State, Step, check_annotations, initial_state
+from show_attend_tell.rerank import Reranker
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.settings import Count, ShareBelowOne, settings
 from table1.detectors import FIRST, Detectors
@@ -178,23 +179,16 @@ class Msr(Decoder):
             entries.append(torch.arange(len(row), device=before.device) + (first + count - count.cumsum(0))[row])
         return torch.cat(rows), torch.cat(entries)
 
-    def own_reranker(self) -> "Coverage":
-        """The reranker by what a caption mentions of what is detected."""
-        return Coverage(self)
 
-
-class Coverage:
+class Coverage(Reranker):
     """A reranker whose score is Σ p_w of the words in V_1 that a caption mentions, over that of all, 0 to 1."""
-
-    def __init__(self, decoder: Msr) -> None:
-        self.decoder = decoder
 
     @torch.inference_mode()
     def scores(
         self, backend: Backend, features: Tensor, found: Sequence[Sequence[Hypothesis]], rare_word_exponent: float
     ) -> list[list[float]]:
         """The scores of each photo's hypotheses; ``rare_word_exponent`` is of visual n-grams and not used."""
-        state = initial_state(self.decoder, features)
+        state = initial_state(backend.decoder, features)  # type: ignore[attr-defined]
         shares = (state.source[:, 0].exp() * state.memory.left[:, 0]).cpu()  # (B, K)
         return [
             [

@@ -23,7 +23,7 @@ from stages import reporting
 from torch import Tensor, nn
 
 from show_attend_tell.backends.torch import TorchBackend, build_decoder, decoder_weights
-from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.checkpoint.checkpoint import Checkpoint, StoredReranker
 from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.datasets import Dataset, Example, read_dataset
@@ -121,7 +121,7 @@ def make(dataset: Dataset, output: Path, *, seed: int, epochs: int, cache: Path,
     told.load_state_dict(learnt(decoder, train, unseen, show=show))
     on_val = OfPhotos([*val], detected(decoder.detectors, seen[1])[:, None])
     data = validation_data(dataset, vocabulary, on_val)
-    chosen = choose_generation(told.eval(), data, settings.max_length, reranker=Coverage(told), grid=GRID, show=show)
+    chosen = choose_generation(told.eval(), data, settings.max_length, reranker=Coverage({}), grid=GRID, show=show)
     print(f"on val: {chosen.scores}", flush=True)
     notes = {"data": dataset.name, "seed": seed, "mean_average_precision": found, "validation_bleu_4": chosen.scores}
     Checkpoint(
@@ -130,6 +130,7 @@ def make(dataset: Dataset, output: Path, *, seed: int, epochs: int, cache: Path,
         vocabulary=vocabulary,
         encoder=EncoderRecord.of(encoder),
         generation=chosen.generation,
+        reranker=StoredReranker("coverage", {}),
         training=notes,
     ).save(output)
 
@@ -216,7 +217,7 @@ def examine(dataset: Dataset, model: Path, *, cache: Path, show: bool = True) ->
                 logits[rows][:, None],
                 checkpoint.generation,
                 seeds=[0] * len(rows),
-                reranker=Coverage(decoder),
+                reranker=Coverage({}),
             )
             for row, each in zip(rows.tolist(), hypotheses, strict=True):
                 best = rank(each, checkpoint.generation.length_penalty, checkpoint.generation.rerank_weight)[0]

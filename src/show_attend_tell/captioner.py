@@ -28,7 +28,7 @@ from show_attend_tell.generation import GenerationConfig, photo_seed
 from show_attend_tell.messages import shorten
 from show_attend_tell.progress import Progress
 from show_attend_tell.rerank.confidence import Confidence
-from show_attend_tell.rerank.ngrams import VisualNgrams
+from show_attend_tell.rerank.registry import load_reranker
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.vision import registry
 
@@ -63,11 +63,11 @@ class Captioner:
         self.checkpoint, self.backend, self.name = checkpoint, backend, name
         self.members: Sequence[str] = [name]  # of an ensemble, the names of its models
         try:
-            fitted = None if checkpoint.ngrams is None else VisualNgrams(checkpoint.ngrams)
-            self.confidence = None if checkpoint.confidence is None else Confidence(checkpoint.confidence, fitted)
+            self.reranker = load_reranker(checkpoint)
+            given = checkpoint.confidence
+            self.confidence = None if given is None else Confidence(given, self.reranker)
         except SatError as error:
             raise SatError(f"{name} is damaged: {error}: copy the model again") from error
-        self.reranker = fitted or backend.own_reranker()
         self._load: Callable[[], Captioner] = partial(_loaded, checkpoint, name, backend.name, backend.device)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -123,8 +123,8 @@ class Captioner:
             device=pick_device(device),
             encoder_weights=None if encoder_weights is None else os.fspath(encoder_weights),
         )
-        ngrams = next((each.ngrams for each in checkpoints if each.ngrams is not None), None)
-        first = dataclasses.replace(checkpoints[0], ngrams=ngrams, confidence=None)
+        reranker = next((each.reranker for each in checkpoints if each.reranker is not None), None)
+        first = dataclasses.replace(checkpoints[0], reranker=reranker, confidence=None)
         made = cls(first, running, name=" + ".join(titles))
         made.members = titles
         made._load = partial(cls.ensemble, folders, device=device, encoder_weights=encoder_weights)

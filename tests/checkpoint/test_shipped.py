@@ -78,11 +78,12 @@ def test_the_everyday_models_share_their_encoder_and_their_visual_n_grams() -> N
     soft, hard = (Checkpoint.load(SHIPPED / name) for name in EVERYDAY)
     cards = [(SHIPPED / f"everyday-{each}" / "README.md").read_text(encoding="utf-8") for each in ("ngrams", "encoder")]
     for model in (soft, hard):
-        assert arrays_digest(model.ngrams or {}) in cards[0] and weights_digest(model.tuned_encoder or {}) in cards[1]
+        assert model.reranker is not None and arrays_digest(model.reranker.arrays) in cards[0]
+        assert weights_digest(model.tuned_encoder or {}) in cards[1]
     assert not any((SHIPPED / name / file).exists() for name in EVERYDAY for file in (NGRAMS, TUNED))
     captioner = Captioner.from_pretrained("everyday-soft")
     pixels = captioner.backend.preprocessing.pixels(open_photo(FOLDER / "failures" / "otter.jpg"))
-    ngrams = VisualNgrams(soft.ngrams or {})
+    ngrams = VisualNgrams(soft.reranker.arrays)
     expected = ngrams.expected(captioner.backend, captioner.backend.encode(pixels[None]))[0]
     share = {
         word: float(expected[ngrams.numbers[0, *soft.vocabulary.encode([word])[:-1]]])
@@ -93,7 +94,7 @@ def test_the_everyday_models_share_their_encoder_and_their_visual_n_grams() -> N
 
 def test_the_models_of_flickr8k_share_their_words() -> None:
     soft, hard = (Checkpoint.load(SHIPPED / name) for name in MODELS)
-    assert soft.vocabulary == hard.vocabulary and soft.ngrams is hard.ngrams is None
+    assert soft.vocabulary == hard.vocabulary and soft.reranker is hard.reranker is None
 
 
 def test_the_default_model_trusts_the_dogs_and_not_every_noun() -> None:

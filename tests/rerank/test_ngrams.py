@@ -17,7 +17,7 @@ from searching import beam_search
 
 from show_attend_tell.backends.onnx import backend as onnx_backend
 from show_attend_tell.backends.torch import TorchBackend, second_moments
-from show_attend_tell.checkpoint.checkpoint import NGRAMS, Checkpoint
+from show_attend_tell.checkpoint.checkpoint import NGRAMS, Checkpoint, StoredReranker
 from show_attend_tell.checkpoint.packing import arrays_digest, pack, unpack
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
@@ -324,7 +324,8 @@ def encoder() -> Encoder:
 def reranked(encoder: Encoder, **settings: Any) -> Checkpoint:
     """A small model with visual n-grams of its own words, which expect some of them more than others of any photo."""
     model = small_checkpoint(encoder)
-    model.ngrams = expecting({(0, word): word * 7 % 11 / 10 for word in range(2, 23)}, length=4.0)
+    shares = {(0, word): word * 7 % 11 / 10 for word in range(2, 23)}
+    model.reranker = StoredReranker("ngrams", expecting(shares, length=4.0))
     how = {"beam_size": 3, "max_length": 11, "length_penalty": 0.5, "rerank_weight": 40.0, **settings}
     model.generation = GenerationConfig(**how)
     return model
@@ -358,16 +359,20 @@ def test_they_come_back_with_the_model_to_the_bit(encoder: Encoder, tmp_path: Pa
     before = reranked(encoder)
     before.save(tmp_path / "model")
     after = Checkpoint.load(tmp_path / "model")
-    assert after.ngrams is not None and before.ngrams is not None
-    assert arrays_digest(after.ngrams) == arrays_digest(before.ngrams) and after.generation == before.generation
+    assert after.reranker is not None and before.reranker is not None
+    assert (
+        arrays_digest(after.reranker.arrays) == arrays_digest(before.reranker.arrays)
+        and after.generation == before.generation
+    )
     assert "- Reranker: visual n-grams (" in before.card("m") and "rerank weight 40" in before.card("m")
-    dataclasses.replace(after, ngrams=None, generation=GenerationConfig()).save(tmp_path / "model")
-    assert not (tmp_path / "model" / NGRAMS).exists() and Checkpoint.load(tmp_path / "model").ngrams is None
+    dataclasses.replace(after, reranker=None, generation=GenerationConfig()).save(tmp_path / "model")
+    assert not (tmp_path / "model" / NGRAMS).exists() and Checkpoint.load(tmp_path / "model").reranker is None
 
 
 def test_those_of_another_model_and_damaged_ones_are_refused(encoder: Encoder, tmp_path: Path) -> None:
     reranked(encoder).save(tmp_path / "model")
-    dataclasses.replace(small_checkpoint(encoder), ngrams=fitted(seed=3)).save(tmp_path / "other")
+    other = StoredReranker("ngrams", fitted(seed=3))
+    dataclasses.replace(small_checkpoint(encoder), reranker=other).save(tmp_path / "other")
     (tmp_path / "other" / NGRAMS).replace(tmp_path / "model" / NGRAMS)
     with pytest.raises(SatError, match="missing or is another model's"):
         Checkpoint.load(tmp_path / "model")

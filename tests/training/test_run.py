@@ -32,7 +32,7 @@ from trainers import Float32Trainer, Killed, acting, interrupting, killing, logg
 
 from show_attend_tell.backends.torch import TorchBackend, build_decoder
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.checkpoint.checkpoint import Checkpoint, StoredReranker
 from show_attend_tell.checkpoint.packing import as_tensors
 from show_attend_tell.data.datasets import Dataset, join, read_dataset
 from show_attend_tell.data.photos import open_photo
@@ -40,7 +40,7 @@ from show_attend_tell.data.tokenizers import ENGLISH, KARPATHY
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import file_lock
-from show_attend_tell.rerank import confidence
+from show_attend_tell.rerank import Reranker, confidence
 from show_attend_tell.rerank.ngrams import VisualNgrams
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
@@ -480,15 +480,17 @@ def test_a_cautious_training_keeps_the_start_s_decoding_and_reranker(dataset: Da
     assert any(line.startswith("the reranker of the model to start from is ") for line in messages)
     card = (tmp_path / "model" / "README.md").read_text()
     assert "- Decoding: not chosen on val" in card and "- On val: " in card
-    assert soft.ngrams is not None
-    other = dataclasses.replace(soft, ngrams={**soft.ngrams, "ngrams": np.roll(soft.ngrams["ngrams"], 5, axis=0)})
+    assert soft.reranker is not None
+    arrays = soft.reranker.arrays
+    rolled = StoredReranker("ngrams", {**arrays, "ngrams": np.roll(arrays["ngrams"], 5, axis=0)})
+    other = dataclasses.replace(soft, reranker=rolled)
     model, messages = run(dataset, config, tmp_path / "other", init_from=other, choose=None)
     assert "the reranker of the model to start from is fitted anew" in messages
     assert model.generation == soft.generation.merge(beam_size=LARGE_BEAM_SIZE)
     ranked = {"length_penalty": 0.0}  # a start without a reranker gets one, and decodes as the default model does
     soft, _ = run(dataset, small_config(epochs=1), tmp_path / "plain", choose=decoded)
     model, _ = run(dataset, config, tmp_path / "ranked", init_from=soft, choose=None)
-    assert model.ngrams is not None and model.generation.rerank_weight == DECODING["rerank_weight"]
+    assert model.reranker is not None and model.generation.rerank_weight == DECODING["rerank_weight"]
     again, _ = run(dataset, config, tmp_path / "ranked", init_from=soft, choose=None, resume=True)  # it had ended
     assert same_model(model, again) and again.generation == model.generation
 
@@ -730,18 +732,18 @@ def test_confidence_is_of_captions_that_are_made_as_the_model_makes_them(tokeniz
     decoder = Float32Trainer(sized(small_config(), data), data, device=CPU).average
     seen: list[tuple[int, int, float]] = []
 
-    class Reranker:
+    class Constant(Reranker):
         def scores(self, backend: Any, features: Any, found: Any, rare_word_exponent: float = 0.0) -> Any:
             longest = max(len(hypothesis.words) for hypotheses in found for hypothesis in hypotheses)
             seen.append((len(found[0]), longest, rare_word_exponent))
             return [[0.0] * len(hypotheses) for hypotheses in found]
 
     generation = GenerationConfig(beam_size=4, max_length=6, rare_word_exponent=0.5, allow_repetitions=True)
-    assert fit_confidence(decoder, data, generation, reranker=Reranker()) is None  # val has too few photos
+    assert fit_confidence(decoder, data, generation, reranker=Constant({})) is None  # val has too few photos
     assert not seen
     references = {name: [data.vocabulary.decode(words)] for name, words in data.captions}
     many = dataclasses.replace(data, validation=list(references.items()))
-    fitted = fit_confidence(decoder, many, generation, reranker=Reranker())
+    fitted = fit_confidence(decoder, many, generation, reranker=Constant({}))
     assert fitted is not None and {(beam, weight) for beam, _, weight in seen} == {(4, 0.5)}
     assert all(longest <= 6 for _, longest, _ in seen)
 
@@ -758,25 +760,25 @@ def test_a_training_keeps_a_reranker_that_val_chooses(dataset: Dataset, tmp_path
     rerankers: list[Any] = []
     config = small_config(epochs=1, visual_ngrams=True)
     best, messages = run(dataset, config, tmp_path / "model", choose=choose)
-    assert rerankers.pop() is not None and best.ngrams is not None
+    assert rerankers.pop() is not None and best.reranker is not None
     assert best.training["validation_bleu_4"] == {"beam 4": 12.0}
     assert best.training["without_reranker"] == {"beam_size": 1, "length_penalty": 0.5, "validation_bleu_4": 1.0}
     assert any("beam size 4, length penalty 0.5, rerank weight 32" in line for line in messages)
     loaded = Checkpoint.load(tmp_path / "model")
-    assert loaded.ngrams is not None and same(loaded.ngrams, best.ngrams)
-    assert (0, loaded.vocabulary.encode(["circle"])[0]) in VisualNgrams(loaded.ngrams).numbers
+    assert loaded.reranker is not None and same(loaded.reranker.arrays, best.reranker.arrays)
+    assert (0, loaded.vocabulary.encode(["circle"])[0]) in VisualNgrams(loaded.reranker.arrays).numbers
 
     weight = 0.0  # what does not pay is not kept
     best, _ = run(dataset, replace(config, epochs=2), tmp_path / "model", resume=True, choose=choose)
-    assert rerankers.pop() is not None and best.ngrams is None and "without_reranker" not in best.training
+    assert rerankers.pop() is not None and best.reranker is None and "without_reranker" not in best.training
     assert {file.name for file in (tmp_path / "model").glob("*.safetensors")} == {"model.safetensors"}
     best, _ = run(
         dataset, replace(config, epochs=2, visual_ngrams=False), tmp_path / "model", resume=True, choose=choose
     )
-    assert rerankers.pop() is None and best.ngrams is None
+    assert rerankers.pop() is None and best.reranker is None
 
 
 def test_without_n_grams_that_are_seen_often_nothing_is_ranked(tmp_path: Path) -> None:
     few = read_dataset(shape_folder(tmp_path / "few", train=4))
     best, messages = run(few, small_config(epochs=1, visual_ngrams=True), tmp_path / "model")
-    assert best.ngrams is None and any("no word is in 10 training captions" in line for line in messages)
+    assert best.reranker is None and any("no word is in 10 training captions" in line for line in messages)

@@ -78,7 +78,3 @@ class Backend(Protocol):
     def second_moments(self, features: Features, channels: NDArray[Any]) -> NDArray[Any]:
         """What the reranker reads of each photo (B, C (C + 1) / 2), see `rerank.ngrams`."""
         ...
-
-    def own_reranker(self) -> Any:
-        """The reranker that a decoder brings along, see `rerank.Reranker`; None for nearly all."""
-        ...

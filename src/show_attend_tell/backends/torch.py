@@ -182,9 +182,6 @@ class TorchBackend:
         with torch.inference_mode():
             return array(second_moments(features, torch.from_numpy(channels).to(features.device)))
 
-    def own_reranker(self) -> Any:
-        return self.decoder.own_reranker()
-
 
 class TorchSession:
     """A `Decoder` that follows ``paths`` paths of every photo to the end, with any attention mode."""

@@ -54,17 +54,13 @@ def check_fit(file: Path, weights: Arrays, shapes: Mapping[str, tuple[int, ...]]
         raise SatError(f"{file} does not fit its config.json: {difference}")
 
 
-def shared_arrays(
-    folder: Path, name: str, digest: str | None, *, unpacked: bool = False
-) -> dict[str, NDArray[Any]] | None:
-    """Arrays that a model names by their SHA-256; None when it names none.
+def shared_arrays(folder: Path, name: str, digest: str, *, unpacked: bool = False) -> dict[str, NDArray[Any]]:
+    """Arrays that a model names by their SHA-256.
 
     They are in the model's folder, in a folder ending in -ngrams or -encoder beside it, which several models may share,
     or among those shipped. The SHA-256 is that of the file's arrays (`arrays_digest`), or with ``unpacked`` that of the
     weights that it packs (`weights_digest`). Raises `SatError` when none of these files has it, and for a damaged file.
     """
-    if digest is None:
-        return None
     shared, digest_of = f"*-{Path(name).stem}/{name}", weights_digest if unpacked else arrays_digest
     for file in (folder / name, *sorted(folder.parent.glob(shared)), *sorted(hub.SHIPPED.glob(shared))):
         if file.exists() and digest_of(arrays := read_arrays(file, unpacked=unpacked)) == digest:

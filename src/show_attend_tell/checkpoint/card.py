@@ -44,9 +44,14 @@ def card(model: Description, name: str, *, tuned: bool, confidence: bool, rerank
     return "\n".join(map(wrapped, lines)) + "\n"
 
 
-def reranker(ngrams: Arrays) -> str:
-    """What a reranker's visual n-grams are, in words."""
-    return f"{len(ngrams['prior']):,} of 1 to 3 words, by {len(ngrams['offset'])} directions"
+def reranker(kind: str, arrays: Arrays) -> str:
+    """What a reranker is, in words."""
+    if kind != "ngrams":
+        return f"{kind}."
+    return (
+        f"visual n-grams ({len(arrays['prior']):,} of 1 to 3 words, by {len(arrays['offset'])} directions). For a "
+        "photo they predict the words, pairs and triples of words that people would use."
+    )
 
 
 def wrapped(line: str) -> str:
@@ -72,8 +77,7 @@ def model_lines(model: Description, *, tuned: bool, reranker: str | None) -> lis
         lines.append("- No caption has a word twice in a row, or the same three words in a row twice.")
     if reranker is not None:
         lines.append(
-            f"- Reranker: visual n-grams ({reranker}). For a photo they predict the words, pairs and "
-            "triples of words that people would use. The model returns the caption of the beam with the best "
+            f"- Reranker: {reranker} The model returns the caption of the beam with the best "
             "log p / C^γ + ω r. C is the caption's length with its end token, γ the length penalty, r the caption's "
             "rerank score, its agreement with the prediction, and ω the rerank weight."
             + (" Rare words count more in the rerank score." if generation.rare_word_exponent else "")

@@ -7,7 +7,7 @@
 | vocabulary.json | the words in the order of their ids |
 | README.md | the card: what the model is, what it was trained on, what it scores |
 | encoder.safetensors | weights of the encoder that were fine-tuned: blocks of it in 8 bits, or all of it |
-| ngrams.safetensors | the reranker's visual n-grams, in 4 and 8 bits a weight; only when there is a reranker |
+| ngrams.safetensors | the reranker's visual n-grams, in 4 and 8 bits a weight; another reranker has another name |
 | confidence.safetensors | how far each noun can be trusted; only when val had photos enough, and English captions |
 
 Models may share their visual n-grams and their encoder's tuned weights: config.json names these by their SHA-256, and
@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,13 @@ Bits = Literal[32, 16, 8, 4]
 FORM = {"format": "pt"}  # which other readers of safetensors look for
 
 
+class StoredReranker(NamedTuple):
+    """A reranker as plain data, which `rerank.registry` makes run."""
+
+    kind: str  # "ngrams" for visual n-grams
+    arrays: dict[str, NDArray[Any]]  # of visual n-grams, packed, see `rerank.ngrams.VisualNgrams`
+
+
 @dataclass(kw_only=True)
 class Checkpoint(Description):
     """A trained decoder with everything that is needed to use it, as plain data."""
@@ -58,7 +65,7 @@ class Checkpoint(Description):
     weights: dict[str, NDArray[Any]]  # the decoder's, by name; float32
     vocabulary: Vocabulary
     tuned_encoder: dict[str, NDArray[Any]] | None = None  # weights of the encoder that were tuned with the decoder
-    ngrams: dict[str, NDArray[Any]] | None = None  # of the reranker, packed, see `rerank.ngrams.VisualNgrams`
+    reranker: StoredReranker | None = None
     confidence: dict[str, NDArray[Any]] | None = None  # how far nouns can be trusted, see `rerank.confidence.fit`
 
     def save(self, folder: str | os.PathLike[str], *, bits: Bits = 32) -> None:
@@ -86,10 +93,12 @@ class Checkpoint(Description):
         make_folder(folder, "name another folder")
         arrays: dict[str, dict[str, NDArray[Any]] | None] = {
             TUNED: None if self.tuned_encoder is None else smallest(self.tuned_encoder),
-            NGRAMS: self.ngrams,
+            NGRAMS: None,
             CONFIDENCE: self.confidence,
             "model.safetensors": weights,
         }
+        if self.reranker is not None:
+            arrays[f"{self.reranker.kind}.safetensors"] = self.reranker.arrays
         files: dict[Path, Callable[[Path], object]] = {
             folder / name: partial(
                 save_file, {key: np.require(each, requirements="C") for key, each in values.items()}, metadata=FORM
@@ -108,8 +117,11 @@ class Checkpoint(Description):
 
     def _described(self, folder: Path) -> dict[Path, Callable[[Path], object]]:
         """What writes the card and the configuration; last the configuration, which names the other files' digests."""
+        kind, arrays = self.reranker or ("ngrams", None)
+        digest = None if arrays is None else arrays_digest(arrays)
+        digests = {"ngrams": digest} if kind == "ngrams" else {"ngrams": None, "reranker": {kind: digest}}
         configuration = self.to_json(
-            ngrams=None if self.ngrams is None else arrays_digest(self.ngrams),
+            **digests,
             tuned=None if self.tuned_encoder is None else weights_digest(self.tuned_encoder),
         )
         texts = {"README.md": self.card(model_name(folder)), "config.json": configuration}
@@ -117,7 +129,7 @@ class Checkpoint(Description):
 
     def card(self, name: str) -> str:
         """The model's card, in Markdown, under a name."""
-        reranker = None if self.ngrams is None else card.reranker(self.ngrams)
+        reranker = None if self.reranker is None else card.reranker(*self.reranker)
         stored = {"tuned": self.tuned_encoder is not None, "confidence": self.confidence is not None}
         return card.card(self, name, reranker=reranker, **stored)
 
@@ -128,12 +140,11 @@ class Checkpoint(Description):
         Raises `SatError` that names the file when one is missing, is damaged, or was written by another version.
         """
         folder = Path(folder)
-        described, ngrams_digest, tuned_digest = read_configuration(folder / "config.json")
+        described, rerankers, tuned_digest = read_configuration(folder / "config.json")
         file, shapes = folder / "model.safetensors", described.config.weight_shapes()
         weights = read_arrays(file, unpacked=True)
         check_fit(file, weights, shapes)
-        ngrams = shared_arrays(folder, NGRAMS, ngrams_digest)
-        if described.generation.rerank_weight and ngrams is None and shapes is not None:
+        if described.generation.rerank_weight and not rerankers:
             raise SatError(
                 f"{folder / 'config.json'} gives the reranker a weight, and the model has no reranker: copy it again"
             )
@@ -145,8 +156,14 @@ class Checkpoint(Description):
             **vars(described),
             weights=weights,
             vocabulary=vocabulary,
-            tuned_encoder=shared_arrays(folder, TUNED, tuned_digest, unpacked=True),
-            ngrams=ngrams,
+            tuned_encoder=shared_arrays(folder, TUNED, tuned_digest, unpacked=True) if tuned_digest else None,
+            reranker=next(
+                (
+                    StoredReranker(kind, shared_arrays(folder, f"{kind}.safetensors", digest))
+                    for kind, digest in rerankers.items()
+                ),
+                None,
+            ),
             confidence=read_arrays(folder / CONFIDENCE) if (folder / CONFIDENCE).exists() else None,
         )
 

@@ -12,8 +12,8 @@ from show_attend_tell.model.registry import read_config
 from show_attend_tell.search.config import GenerationConfig
 
 
-def read_configuration(file: Path) -> tuple[Description, str | None, str | None]:
-    """The configuration in a file, and the SHA-256 of the model's visual n-grams and of its encoder's tuned weights.
+def read_configuration(file: Path) -> tuple[Description, dict[str, str], str | None]:
+    """The configuration in a file, and the SHA-256 of the model's reranker, by its kind, and of its tuned encoder.
 
     Raises `SatError` for a file that is missing or damaged, and for one that another version wrote.
     """
@@ -32,7 +32,8 @@ def read_configuration(file: Path) -> tuple[Description, str | None, str | None]
         )
         training_lines(described.training, described.config.attention)  # what no card can be made of is damaged
         score_lines(described.scores)
-        return described, entries["ngrams"], entries["tuned"]
+        ngrams, other = entries["ngrams"], entries.get("reranker") or {}
+        return described, dict(other) if ngrams is None else {"ngrams": ngrams}, entries["tuned"]
     except FileNotFoundError as error:
         raise SatError(f"{file.parent} is not a model: it has no {file.name}") from error
     except (ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:

@@ -124,7 +124,7 @@ class Description:
     training: dict[str, Any] = field(default_factory=dict)  # data, settings, seed, epochs: for the card
     scores: dict[str, Any] = field(default_factory=dict)  # by split, or "test, without reranker": for the card
 
-    def to_json(self, **digests: str | None) -> str:
+    def to_json(self, **digests: Any) -> str:
         """The text of the file."""
         entries = {
             "format": FORMAT,

@@ -166,10 +166,6 @@ class Decoder(nn.Module):
         """
         return None
 
-    def own_reranker(self) -> Any:
-        """A reranker of the decoder's own (`rerank.Reranker`); None for none, as nearly all."""
-        return None
-
 
 def check_annotations(annotations: Tensor, size: int) -> None:
     """Raise `SatError` unless annotations have the shape (B, L, D) with D = ``size``."""

@@ -28,15 +28,14 @@ from show_attend_tell.backends.base import Backend
 from show_attend_tell.data.parts_of_speech import FUNCTION_WORDS, part_of_speech, singular
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.rerank.ngrams import VisualNgrams
+from show_attend_tell.rerank import Reranker
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis
 
-PLAIN, EXPECTED = 3, 3  # features without visual n-grams, and those of visual n-grams
+PLAIN = 3  # features, besides those of the reranker
 LEAST = 200  # photos of val; of fewer, the probabilities would not be calibrated
 ENGLISH = 0.2  # share of function words from which captions are taken to be English
 RIDGE, OFFSET_RIDGE = 1.0, 3.0  # of the weights of standardized features, and of the words' offsets
-SELDOM = 1e-3  # share of captions; a word that is expected less counts as this
 
 NOT_JUDGED = frozenset(  # nouns of place and amount, which are true of nearly any photo
     "back bottom bunch center corner edge end middle pair piece side top".split()
@@ -48,13 +47,12 @@ Array = NDArray[Any]
 class Confidence:
     """The probability that each judged word of a caption is right."""
 
-    def __init__(self, arrays: Mapping[str, Array], reranker: Any = None) -> None:
+    def __init__(self, arrays: Mapping[str, Array], reranker: Reranker | None = None) -> None:
         """Take ``words`` (J,), ``offsets`` (J,) and ``weights`` (F,), see `fit`, and the model's reranker.
 
         Raises `SatError` for arrays that are missing, not finite, or do not fit each other or the reranker.
         """
-        self.ngrams = reranker if isinstance(reranker, VisualNgrams) else None
-        size = PLAIN + (EXPECTED if self.ngrams else 0)
+        self.reranker, size = reranker, PLAIN + (reranker.word_features if reranker else 0)
         try:
             words, offsets, self.weights = (arrays[name] for name in ("words", "offsets", "weights"))
             if words.ndim != 1 or words.shape != offsets.shape or self.weights.shape != (size,):
@@ -87,7 +85,7 @@ class Confidence:
 
         ``found`` are all captions that the search found for each photo.
         """
-        rows = judged_words(backend, features, captions, found, self.offsets, self.ngrams)
+        rows = judged_words(backend, features, captions, found, self.offsets, self.reranker)
         offsets = np.array([self.offsets[word] for word in rows.words])
         right = np.exp(-np.logaddexp(0, -(rows.features @ self.weights + offsets)))  # the logistic function
         result = [[[float("nan")] * len(each.words) for each in of_photo] for of_photo in captions]
@@ -117,10 +115,10 @@ def judged_words(
     captions: Sequence[Sequence[Hypothesis]],
     found: Sequence[Sequence[Hypothesis]],
     judged: Iterable[int],
-    ngrams: VisualNgrams | None,
+    reranker: Reranker | None,
 ) -> Judged:
     """What the confidence of the ``judged`` words of captions is made of; the arguments are those of `judge`."""
-    expected = None if ngrams is None else ngrams.expected(backend, features)
+    by_reranker = None if reranker is None else reranker.features_of_words(backend, features)
     blind = iter(blind_log_probabilities(backend, features, [each.words for of in captions for each in of]))
     judged, rows, words, places = set(judged), [], [], []
     for photo, (of_photo, beam) in enumerate(zip(captions, found, strict=True)):
@@ -131,21 +129,11 @@ def judged_words(
                 if word in judged:
                     share = sum(word in each for each in said) / len(said)
                     row = [np.clip(log_p[time], -6, 0), np.clip(log_p[time] - without[time], -5, 10), share]
-                    if ngrams is not None and expected is not None:
-                        row += expectation(ngrams, expected[photo], word)
-                    rows.append(row)
+                    rows.append(row if by_reranker is None else row + by_reranker[photo](word))
                     words.append(word)
                     places.append((photo, number, time))
-    size = PLAIN + (0 if ngrams is None else EXPECTED)
+    size = PLAIN + (reranker.word_features if reranker else 0)
     return Judged(np.array(rows, dtype=np.float64).reshape(-1, size), words, places)
-
-
-def expectation(ngrams: VisualNgrams, expected: Array, word: int) -> list[float]:
-    """√E, log E, and log E less the logarithm of the word's share of training captions, of E for n-grams (G,)."""
-    number = ngrams.numbers.get((0, word))
-    share, usual = (0.0, 0.0) if number is None else (float(expected[number]), float(ngrams.prior[number]))
-    log_share, log_usual = np.log(np.maximum([share, usual], SELDOM))
-    return [share**0.5, log_share, log_share - log_usual]
 
 
 def blind_log_probabilities(backend: Backend, features: Any, captions: Sequence[Sequence[int]]) -> list[Array]:
@@ -172,14 +160,13 @@ def blind_log_probabilities(backend: Backend, features: Any, captions: Sequence[
 def fit(
     backend: Backend,
     vocabulary: Vocabulary,
-    reranker: Any,
+    reranker: Reranker | None,
     batches: Iterable[tuple[Any, Sequence[list[Hypothesis]], Sequence[Sequence[Sequence[str]]], Sequence[float]]],
 ) -> dict[str, Array] | None:
     """What `Confidence` takes, of photos' features (B, L, D), their captions, best first, those by people, and weights.
 
     None for fewer than `LEAST` photos, for captions that are not English, and where all nouns or none are right.
     """
-    ngrams = reranker if isinstance(reranker, VisualNgrams) else None
     known = enumerate(vocabulary.words)
     nouns = {number: word for number, word in known if part_of_speech(word) == "noun" and word not in NOT_JUDGED}
     rows: list[Array] = []
@@ -188,7 +175,7 @@ def fit(
     weights: list[float] = []  # of the rows
     photos, said, function = 0, 0, 0
     for features, found, references, photo_weights in batches:
-        judged = judged_words(backend, features, [each[:1] for each in found], found, nouns, ngrams)
+        judged = judged_words(backend, features, [each[:1] for each in found], found, nouns, reranker)
         by_people = [[word for caption in of_photo for word in caption] for of_photo in references]
         said += sum(map(len, by_people))
         function += sum(word in FUNCTION_WORDS for of_photo in by_people for word in of_photo)

@@ -12,7 +12,8 @@ B photos · L locations · D annotation size · C ≤ D channels · M = C (C + 1
 G n-grams.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,17 +23,21 @@ from show_attend_tell.backends.base import Backend
 from show_attend_tell.checkpoint.packing import unpack
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
+from show_attend_tell.rerank import Reranker
 from show_attend_tell.search.hypotheses import Hypothesis
 
 LONGEST = 3  # words of an n-gram
 SELDOM = 1e-4  # share of captions; a word that is rarer counts as rare as this
+UNEXPECTED = 1e-3  # share of captions; of a word that is expected less, this is what is known
 
 Ngram = tuple[int, ...]  # how often the same words came before in the caption, then the words' ids
 Array = NDArray[Any]
 
 
-class VisualNgrams:
+class VisualNgrams(Reranker):
     """E[n-gram | photo], the share of a photo's captions that are expected to have each of G n-grams."""
+
+    word_features = 3
 
     def __init__(self, packed: Mapping[str, Array]) -> None:
         """Take the arrays that `fit.fit_ngrams` made, packed in 4 or 8 bits a weight or not packed.
@@ -120,6 +125,17 @@ class VisualNgrams:
             self.agreements(expected, [each.words for each in hypotheses], rare_word_exponent)
             for expected, hypotheses in zip(self.expected(backend, features), found, strict=True)
         ]
+
+    def features_of_words(self, backend: Backend, features: Any) -> list[Callable[[int], list[float]]]:
+        """√E, log E, and log E less the logarithm of the word's share of training captions, of its expected share E."""
+
+        def known(word: int, expected: Array) -> list[float]:
+            number = self.numbers.get((0, word))
+            share, usual = (0.0, 0.0) if number is None else (float(expected[number]), float(self.prior[number]))
+            log_share, log_usual = np.log(np.maximum([share, usual], UNEXPECTED))
+            return [share**0.5, log_share, log_share - log_usual]
+
+        return [partial(known, expected=expected) for expected in self.expected(backend, features)]
 
 
 def as_rows(known: Sequence[Ngram]) -> NDArray[np.int32]:

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from numpy.typing import NDArray
 
 from show_attend_tell.backends.torch import build_decoder, decoder_weights
-from show_attend_tell.checkpoint.checkpoint import Checkpoint, check_vacant
+from show_attend_tell.checkpoint.checkpoint import Checkpoint, StoredReranker, check_vacant
 from show_attend_tell.checkpoint.packing import as_tensors
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.text_corpus import read_text_corpus
@@ -24,10 +23,9 @@ from show_attend_tell.messages import first_three, plural, times
 from show_attend_tell.model.config import DecoderConfig, check_window
 from show_attend_tell.model.interface import Decoder
 from show_attend_tell.model.registry import build
-from show_attend_tell.rerank import Reranker
 from show_attend_tell.rerank.adapt import adapt_ngrams
 from show_attend_tell.rerank.fit import LEAST, fit_ngrams
-from show_attend_tell.rerank.ngrams import VisualNgrams
+from show_attend_tell.rerank.registry import load_reranker
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
@@ -323,7 +321,7 @@ def log_gain(best: Checkpoint, start: Start, config: TrainingConfig, data: Train
     nats, ciders = [], []
     for model in (best, start.checkpoint):
         decoder = build_decoder(model).to(device)
-        reranker = VisualNgrams(model.ngrams) if model.ngrams is not None else decoder.own_reranker()
+        reranker = load_reranker(model)
         if model is start.checkpoint:  # its weights with the words of this training, so that both know the same
             initial = initial_weights(decoder, config.decoder, data, seed=config.seed, show=False)
             decoder = build(config.decoder).to(device).eval()
@@ -338,7 +336,7 @@ def is_start(best: Checkpoint, start: Start, config: TrainingConfig, output: Pat
     """The model to start from, in the place of the best epoch's, and a message that says what to try."""
     assert start.checkpoint is not None
     before = start.checkpoint
-    best.generation, best.ngrams, best.confidence = before.generation, before.ngrams, before.confidence
+    best.generation, best.reranker, best.confidence = before.generation, before.reranker, before.confidence
     best.training["epochs"] = 0
     log(
         f"no epoch was better on val than {start.name}, so the model in {output} is this one, with the "
@@ -374,12 +372,11 @@ def finished(
             log(f"the weights go {share:g} of the way from those of {plan.start.name} to the best epoch's, by val")
     if best.tuned_encoder is not None:  # that of the best epoch, which the decoder was trained with
         plan.start.encoder.adopt(as_tensors(best.tuned_encoder))
-    before = start.ngrams if start is not None and config.cautious else None
-    best.ngrams, replaced = None, False
+    before = start.reranker if start is not None and config.cautious else None
+    best.reranker, replaced = None, False
     if config.visual_ngrams:
-        best.ngrams, replaced = fit_visual_ngrams(decoder, data, before=before, show=show)
-    fitted: Reranker | None = None if best.ngrams is None else VisualNgrams(best.ngrams)
-    reranker = fitted or decoder.own_reranker()
+        best.reranker, replaced = fit_visual_ngrams(decoder, data, before=before, show=show)
+    reranker = load_reranker(best)
     earlier = [
         name for name in best.training if name.startswith("validation_") or name in ("without_reranker", "decoding")
     ]
@@ -413,7 +410,7 @@ def finished(
         best.training["decoding"] = f"not chosen on val, which has {plural(photos, 'photo')}: {why}"
         log(f"decoding is {best.training['decoding']}")
     if not best.generation.rerank_weight:
-        best.ngrams = reranker = None
+        best.reranker = reranker = None
     if competing and data.encoder is None:
         log_gain(best, plan.start, config, data, device)
     if ranks.first():  # last, since the others do not wait for it
@@ -437,8 +434,8 @@ def kept_generation(
 
 
 def fit_visual_ngrams(
-    decoder: Decoder, data: TrainingData, *, before: dict[str, NDArray[Any]] | None = None, show: bool
-) -> tuple[dict[str, NDArray[Any]] | None, bool]:
+    decoder: Decoder, data: TrainingData, *, before: StoredReranker | None = None, show: bool
+) -> tuple[StoredReranker | None, bool]:
     """The visual n-grams of the training captions, on the decoder's device; None when no word is seen often enough.
 
     ``before`` are those of the model to start from. They are adapted, unless new ones are better. Also returns whether
@@ -448,13 +445,14 @@ def fit_visual_ngrams(
     for name, words in data.captions:
         captions.setdefault(name, []).append(words)
     device = next(decoder.parameters()).device
-    if before is not None:
-        adapted = adapt_ngrams(before, data.views[0], captions, device=device)
-        made = "fitted anew" if adapted is None else "kept" if adapted is before else "adapted"
+    if before is not None and before.kind == "ngrams":
+        adapted = adapt_ngrams(before.arrays, data.views[0], captions, device=device)
+        made = "fitted anew" if adapted is None else "kept" if adapted is before.arrays else "adapted"
         log(f"the reranker of the model to start from is {made}")
         if adapted is not None:
-            return adapted, False
+            return StoredReranker("ngrams", adapted), False
     ngrams = fit_ngrams(data.views[0], captions, device=device, show=show)
     if ngrams is None:
         log(f"no word is in {LEAST} training captions or more, so there are no visual n-grams to rank captions by")
-    return ngrams, before is not None and ngrams is not None
+        return None, False
+    return StoredReranker("ngrams", ngrams), before is not None

@@ -13,13 +13,13 @@ from decoders import B, C, L, P, small_annotations, small_baseline, small_captio
 from numpy.typing import NDArray
 from table1 import detectors
 from table1.detectors import Detectors
-from table1.msr import Msr, MsrConfig
+from table1.msr import Coverage, Msr, MsrConfig
 from table1.msr_training import Told, by_reranker, nats_a_word
 from table1.ngram_model import SMOOTHING, NgramModel
 
 from show_attend_tell.backends.torch import TorchBackend, build_decoder, decoder_weights
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.checkpoint.checkpoint import Checkpoint, StoredReranker
 from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
@@ -190,7 +190,7 @@ def test_the_rerankers_words_are_those_that_it_expects() -> None:
 def test_captions_are_ranked_by_how_much_of_what_is_detected_they_mention() -> None:
     decoder, annotations = small_msr(), small_annotations()
     backend, config = TorchBackend(decoder), GenerationConfig(beam_size=P, max_length=C)
-    found = search_candidates(backend, annotations, config, seeds=[0] * B, reranker=backend.own_reranker())
+    found = search_candidates(backend, annotations, config, seeds=[0] * B, reranker=Coverage({}))
     start = decoder.start(annotations)
     shares = start.source[:, 0].exp() * start.memory.left[:, 0]
     mentioned = set()
@@ -225,6 +225,7 @@ def test_a_checkpoint_comes_back_and_captions_with_its_own_ranking(tmp_path: Pat
         vocabulary=Vocabulary([f"word{number}" for number in range(21)]),
         encoder=EncoderRecord.of(encoder),
         generation=GenerationConfig(beam_size=3, max_length=5, rerank_weight=2.0),
+        reranker=StoredReranker("coverage", {}),
     ).save(tmp_path)
     found = Checkpoint.load(tmp_path)
     assert found.config == decoder.config and found.generation.rerank_weight == 2.0

@@ -83,9 +83,6 @@ class OnnxBackend:
     def second_moments(self, features: Array, channels: Array) -> Array:
         return second_moments(features, channels)
 
-    def own_reranker(self) -> None:
-        """None: the paper's decoder has none."""
-
 
 def normalized(annotations: Array) -> Array:
     """Annotations with mean 0 and variance 1 over their channels, as PyTorch's layer_norm has them."""
