@@ -24,9 +24,9 @@ PAGE = (ROOT / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
 def plugin(file: Path, kind: str) -> Path:
     """The documentation's decoder in a file, under another kind, since a process registers each kind once."""
     (code,) = (block for block in blocks(PAGE, "python") if "register_decoder(" in block)
-    assert 'kind = "gru"' in code
+    assert 'kind = "transformer"' in code
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(code.replace('kind = "gru"', f'kind = "{kind}"'), encoding="utf-8")
+    file.write_text(code.replace('kind = "transformer"', f'kind = "{kind}"'), encoding="utf-8")
     return file
 
 
@@ -73,7 +73,7 @@ def test_an_installed_package_names_its_module_by_an_entry_point(
     config = read_config({"kind": "gru-installed", "vocabulary_size": 23, "annotation_size": 11})
     decoder = build(config)
     state = decoder.start(torch.zeros(2, 5, 11), paths=3)
-    assert type(decoder).__name__ == "GruDecoder" and state.memory[0].shape[:2] == (2, 3)
+    assert type(decoder).__name__ == "TransformerDecoder" and state.memory[0].shape[:2] == (2, 3)
 
 
 def test_what_has_no_kind_is_the_papers_decoder() -> None:

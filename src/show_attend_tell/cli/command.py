@@ -231,8 +231,8 @@ plugin_option = click.option(
     metavar="MODULE",
     expose_value=False,
     callback=_import_plugins,
-    help="Module that registers decoders of other kinds: its name, its .py file or its folder. It may be given several "
-    "times.",
+    help="Module that registers decoders, encoders or rerankers: its name, its .py file or its folder. It may be given "
+    "several times.",
 )
 
 

@@ -78,7 +78,9 @@ def build(config: Config) -> "Decoder":
 
 
 def import_plugin(name: str) -> None:
-    """Import a module that registers decoders, by its name, or by the path of its .py file or its package's folder.
+    """Import a module that registers decoders, encoders or rerankers.
+
+    It is given by its name, or by the path of its .py file or its package's folder.
 
     The folder that a path lies in is put at the end of `sys.path`. Raises `SatError` for a module that is not there or
     cannot be imported, and for a path whose name another module has.

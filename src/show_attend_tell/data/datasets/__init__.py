@@ -43,6 +43,7 @@ from show_attend_tell.data.datasets.listing import assemble, merged
 from show_attend_tell.data.datasets.tables import read_imagefolder, read_table
 from show_attend_tell.errors import SatError
 
+READERS = [read_karpathy, read_flickr, read_coco, read_table, read_imagefolder]  # of a folder: a listing, or None
 PHOTO_FOLDERS = ("images", "flickr30k_images", "flicker8k_dataset")  # in large or small letters, as the data sets come
 
 __all__ = [
@@ -74,9 +75,8 @@ def read_dataset(folder: str | os.PathLike[str], *, restval: bool = False) -> Da
     folder = Path(folder)
     if not folder.is_dir():
         raise SatError(f"{folder} is not a folder; give the folder that holds the captions and images/")
-    readers = (read_karpathy, read_flickr, read_coco, read_table, read_imagefolder)
     passed_over: list[str] = []
-    listing = next((found for read in readers if (found := read(folder, passed_over))), None)
+    listing = next((found for read in READERS if (found := read(folder, passed_over))), None)
     if listing is None:
         raise NoCaptions(
             f"{folder} holds no captions that can be read{''.join(f'; {why}' for why in passed_over)}; looked for dataset*.json (Karpathy's split file), "

@@ -1,0 +1,164 @@
+"""What is added as the documentation says is there: decoder, encoder, reranker, metric, command, format of captions."""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+import torch
+from builders import captioner_of, shape_folder, small_checkpoint, small_encoder
+from commands import refused, sat
+from decoders import SIZES, B, C, small_annotations, small_captions
+from documents import ROOT, blocks
+from safetensors.numpy import save_file
+
+from show_attend_tell import Captioner
+from show_attend_tell.analysis.report import report
+from show_attend_tell.checkpoint.card import figures
+from show_attend_tell.checkpoint.checkpoint import Checkpoint, StoredReranker
+from show_attend_tell.cli import main
+from show_attend_tell.cli.command import BaseCommand
+from show_attend_tell.data.datasets import READERS, read_dataset
+from show_attend_tell.data.datasets.listing import Listed, Listing
+from show_attend_tell.errors import SatError
+from show_attend_tell.metrics.table import METRICS
+from show_attend_tell.model.interface import Decoder
+from show_attend_tell.model.registry import build, import_plugin, read_config
+from show_attend_tell.vision.registry import ENCODERS
+
+K, D = SIZES["vocabulary_size"], SIZES["annotation_size"]
+PAGES = ROOT / "docs" / "how-to" / "extend.md", ROOT / "CONTRIBUTING.md"
+SIZE = ("hidden_size", "attention_size", "embedding_size")
+SMALL = ("minimum_count=1", "visual_ngrams=false", "max_length=5", *(f"decoder.{size}=9" for size in SIZE))
+SHORT = ("--epochs", "1", "--init-from", "none", *(word for each in SMALL for word in ("--set", each)))
+
+
+def plugin(file: Path, what: str, **renamed: str) -> Path:
+    """The documents' code that has these words in a file, with other names, since a process registers each once."""
+    (code,) = (block for page in PAGES for block in blocks(page.read_text(encoding="utf-8"), "python") if what in block)
+    for before, after in renamed.items():
+        code = code.replace(f'"{before}"', f'"{after}"')
+    file.write_text(code, encoding="utf-8")
+    return file
+
+
+def test_a_transformer_is_trained_on_all_steps_at_once(tmp_path: Path) -> None:
+    import_plugin(str(plugin(tmp_path / "at_once.py", "register_decoder(", transformer="at-once")))
+    decoder = build(
+        read_config({"kind": "at-once", "vocabulary_size": K, "annotation_size": small_annotations().shape[-1]})
+    )
+    assert type(decoder).teacher_forcing is not Decoder.teacher_forcing
+    annotations, captions, history = small_annotations(), small_captions(), small_captions(seed=9)
+    for given in ({}, {"history": history}):
+        found = decoder.teacher_forcing(annotations, captions, **given)
+        wanted = Decoder.teacher_forcing(decoder, annotations, captions, **given)
+        assert found.logits.shape == (B, 1, C, K)
+        torch.testing.assert_close(found.logits, wanted.logits)
+        torch.testing.assert_close(found.alpha, wanted.alpha)
+    assert decoder.teacher_forcing(annotations, captions, paths=2).logits.shape == (B, 2, C, K)
+
+
+@pytest.mark.usefixtures("without_java")
+def test_an_encoder_of_layers_as_data_is_built_by_both_back_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SAT_CACHE", str(tmp_path / "cache"))
+    file, random = plugin(tmp_path / "tiny.py", "register_encoder("), np.random.default_rng(0)
+    shapes = {"stem.weight": (16, 3, 4, 4), "stem.bias": (16,), "head.weight": (32, 16, 4, 4), "head.bias": (32,)}
+    weights = {name: random.normal(0, 0.2, shape).astype(np.float32) for name, shape in shapes.items()}
+    save_file(weights, tmp_path / "tiny.safetensors")
+    data, model = shape_folder(tmp_path / "shapes", train=4, val=1, test=1), tmp_path / "model"
+    line = refused("train", data, "--encoder", "tiny", "--output", model, *SHORT)
+    assert "there is no encoder 'tiny'" in line
+    sat("train", data, "--encoder", "tiny", "--plugin", file, "--output", model, *SHORT)
+    found = []
+    for backend in ("torch", "onnx"):
+        captioner = Captioner.from_pretrained(model, backend=backend, device="cpu")
+        assert captioner.backend.encoder.grid == (4, 4)
+        found.append(captioner(sorted((data / "images").iterdir())[:3], beam_size=3))
+    assert [str(each) for each in found[0]] == [str(each) for each in found[1]]
+    ENCODERS.pop("tiny")
+
+
+def test_a_reranker_chooses_the_caption_of_a_model_that_names_it(tmp_path: Path) -> None:
+    encoder = small_encoder()
+    before = small_checkpoint(encoder)
+    dataclasses.replace(before, reranker=StoredReranker("long", {})).save(tmp_path / "model")
+    model = Checkpoint.load(tmp_path / "model")
+    assert model.reranker == ("long", {}) and "- Reranker: long." in model.card("m")
+    with pytest.raises(SatError, match=r"no reranker of the kind 'long' is registered: .* by --plugin"):
+        captioner_of(model, encoder)
+    import_plugin(str(plugin(tmp_path / "long.py", "register_reranker(")))
+    photos = list((shape_folder(tmp_path / "shapes") / "images").iterdir())
+    plain, same = (captioner_of(each, encoder)(photos, beam_size=5) for each in (before, model))
+    longest = captioner_of(model, encoder)(photos, beam_size=5, rerank_weight=100)
+    assert [each.words for each in plain] == [each.words for each in same]
+    assert all(each.rerank_score == len(each.words) for each in longest)
+    assert all(len(one.words) <= len(other.words) for one, other in zip(plain, longest, strict=True))
+    assert any(len(one.words) < len(other.words) for one, other in zip(plain, longest, strict=True))
+
+
+@pytest.mark.usefixtures("without_java", "metrics")
+def test_a_metric_is_on_the_terminal_in_files_in_comparisons_on_cards_and_pages(tmp_path: Path) -> None:
+    pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
+    import_plugin(str(plugin(tmp_path / "short_captions.py", "METRICS[")))
+    texts = {"good": ["a dog runs fast", "a cat sits there"], "long": ["a dog runs very fast", "a cat"]}
+    (tmp_path / "references.txt").write_text("a dog runs\na cat sits\n")
+    for name, lines in texts.items():
+        (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n")
+        given = (tmp_path / f"{name}.txt", tmp_path / "references.txt")
+        assert "Short 25.0" in sat("score", *given).stdout or name == "long"
+        sat("score", *given, "--json", tmp_path / f"{name}.json")
+    files = [tmp_path / f"{name}.json" for name in texts]
+    content = json.loads(files[1].read_text(encoding="utf-8"))
+    assert content["short"] == pytest.approx(35) and [each["short"] for each in content["results"]] == [20, 50]
+    assert "| Short " in sat("compare", *files, "--resamples", 100).stdout
+    assert '["short","Short"]' in report(files, show=False).page
+    model = small_checkpoint(small_encoder())
+    model.scores = {"test": figures(content)}
+    assert "| Short |" in model.card("m")
+
+
+@pytest.fixture
+def metrics() -> Iterator[None]:
+    """What a test adds to the metrics is removed again."""
+    before = dict(METRICS)
+    yield
+    METRICS.clear()
+    METRICS.update(before)
+
+
+def test_a_command_is_a_function_in_a_section() -> None:
+    @click.command(cls=BaseCommand)
+    @click.argument("text")
+    def shout(text: str) -> None:
+        """Say a text aloud."""
+        if text == "?":
+            raise SatError("there is nothing to say: give a text")
+        click.echo(text.upper())
+
+    main.add_section("Added", [shout])
+    assert sat("shout", "a dog").stdout == "A DOG\n" and "Say a text aloud." in sat("--help").stdout
+    assert refused("shout", "?") == "sat: there is nothing to say: give a text"
+    del main.commands["shout"], main.sections["Added"]
+
+
+def test_a_format_of_captions_is_a_reader(tmp_path: Path) -> None:
+    def read_pairs(folder: Path) -> Listing | None:
+        file = folder / "pairs.txt"
+        if not file.is_file():
+            return None
+        pairs = [line.split(": ") for line in file.read_text(encoding="utf-8").splitlines()]
+        photos = [Listed(photo, None, "", [(tuple(text.split()), text)]) for photo, text in pairs]
+        return Listing(folder.name, [file], photos)
+
+    photos = list((shape_folder(tmp_path / "shapes") / "images").iterdir())
+    (tmp_path / "shapes" / "captions.csv").unlink()
+    lines = [f"{photo.name}: a shape on the left" for photo in photos]
+    (tmp_path / "shapes" / "pairs.txt").write_text("\n".join(lines), encoding="utf-8")
+    READERS.append(read_pairs)
+    assert len(read_dataset(tmp_path / "shapes").examples) == len(photos) == 17
+    READERS.remove(read_pairs)
