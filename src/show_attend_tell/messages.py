@@ -1,5 +1,6 @@
 """How messages to people name values: cut to a readable length, counted, listed."""
 
+import http
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -47,3 +48,14 @@ def install_command(extra: str) -> str:
     if (checkout / "pyproject.toml").is_file():
         return f"pip install -e {shlex.quote(f'{checkout}[{extra}]')}"
     return f"pip install 'show-attend-tell[{extra}]'"
+
+
+def unreadable(error: Exception) -> tuple[str, str | None]:
+    """Why a file cannot be read, of this machine or behind an address, and what to do about a refusal of a server."""
+    status = getattr(error, "status", None) or getattr(error, "code", None)  # the clients' errors have no common type
+    if not (isinstance(status, int) and status in set(http.HTTPStatus)):
+        return f"cannot be read ({getattr(error, 'strerror', None) or error or type(error).__name__})", None
+    reason = f"the server answered {status}, {http.HTTPStatus(status).phrase}"
+    if status in (401, 403, 407):
+        return reason, "check that this address may be read without a login, or give its file system the credentials"
+    return reason, "try again later" if status in (408, 425, 429) or status >= 500 else "check the address"

@@ -79,6 +79,55 @@ def test_a_source_without_photos_is_refused(source: str, column: str | None, why
         find_pieces([source if "://" in source else str(tmp_path / source)], column=column)
 
 
+class Refusal(Exception):
+    """As a client of HTTP raises it."""
+
+    status = 0
+
+
+class Refusing(fsspec.AbstractFileSystem):  # type: ignore[misc]
+    """Every file of it ends in an HTTP status, with which its server answers: at once, or when it is read."""
+
+    protocol = "refusing"
+
+    def info(self, path: str, **options: Any) -> dict[str, Any]:
+        if "late" not in path:
+            raise self.refusal(path)
+        return {"name": path, "size": 100, "type": "file"}
+
+    def _open(self, path: str, *rest: Any, **options: Any) -> Any:
+        raise self.refusal(path)
+
+    def refusal(self, path: str) -> Refusal:
+        error = Refusal("traceback")
+        error.status = int(path.rpartition("-")[2].partition(".")[0])
+        return error
+
+    def isdir(self, path: str) -> bool:
+        return bool(self.info(path)["type"] == "directory")
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (401, "Unauthorized: check that this address may be read without a login"),
+        (403, "Forbidden: check that this address may be read without a login"),
+        (410, "Gone: check the address"),
+        (429, "Too Many Requests: try again later"),
+        (500, "Internal Server Error: try again later"),
+        (503, "Service Unavailable: try again later"),
+    ],
+)
+def test_what_a_server_refuses_costs_one_line(status: int, words: str) -> None:
+    fsspec.register_implementation("refusing", Refusing, clobber=True)
+    said = f"the server answered {status}, {words}"
+    with pytest.raises(SatError, match=rf"^REFUSING://x/a-{status}.jpg: {said}"):
+        find_pieces([f"REFUSING://x/a-{status}.jpg"])  # schemes are alike in capitals
+    assert read(f"refusing://x/late-{status}.jpg")[f"late-{status}.jpg"].startswith(said)
+    broken = read(f"refusing://x/late-{status}.tar")[f"late-{status}.tar"]
+    assert "from here on are missing" in broken and "damaged" not in broken and f"answered {status}" in broken
+
+
 def test_photos_come_from_anything_that_fsspec_opens(tmp_path: Path) -> None:
     memory = fsspec.filesystem("memory")
     tar = tar_of(tmp_path / "x.tar", {"in/a.png": photo(7), "in/a.json": b"{}"})

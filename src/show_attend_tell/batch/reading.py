@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from show_attend_tell.batch.sources import Piece, opened, pyarrow_parquet
 from show_attend_tell.data.photos import SUFFIXES
 from show_attend_tell.errors import PhotoError, SatError
-from show_attend_tell.messages import shorten
+from show_attend_tell.messages import shorten, unreadable
 from show_attend_tell.vision.reading import read_ahead
 
 MEGABYTE = 2**20
@@ -49,7 +49,9 @@ def photos_of(piece: Piece, *, most: int = 256 * MEGABYTE) -> Iterator[Item]:
             number += 1
     except Exception as error:  # readers of damaged files raise almost anything
         if not isinstance(error, SatError):
-            error = PhotoError(f"damaged: photos from here on are missing ({error})")
+            reason, remedy = unreadable(error)
+            why = f"{reason}; photos from here on are missing"
+            error = PhotoError(why if remedy else f"damaged: photos from here on are missing ({error})", remedy=remedy)
         yield Item(f"{shown(file)}#{number}" if piece.rows else shown(file), error)
 
 
@@ -91,7 +93,8 @@ def _file(address: str, most: int) -> bytes | SatError:
         with opened(address) as stream:
             return _bounded(stream.read(most + 1), most)
     except Exception as error:  # file systems behind an address have errors of their own
-        return PhotoError(f"cannot be read ({getattr(error, 'strerror', None) or error})")
+        reason, remedy = unreadable(error)
+        return PhotoError(reason, remedy=remedy)
 
 
 def _bounded(content: bytes, most: int) -> bytes | SatError:

@@ -15,7 +15,7 @@ from fsspec.core import url_to_fs
 
 from show_attend_tell.data.photos import SUFFIXES, Found
 from show_attend_tell.errors import InvalidValue, MissingFile, MissingPackage, SatError
-from show_attend_tell.messages import install_command, shorten
+from show_attend_tell.messages import install_command, shorten, unreadable
 
 TAR = (".tar", ".tar.gz", ".tgz")
 PARQUET = (".parquet", ".pq")
@@ -57,8 +57,9 @@ def find_pieces(
             pieces += _pieces(system, [file for file in files if file not in taken], column)
         except SatError:
             raise
-        except (OSError, ValueError) as error:
-            raise SatError(f"cannot be read ({error})", subject=source) from None
+        except Exception as error:  # file systems behind an address have errors of their own
+            reason, remedy = unreadable(error)
+            raise SatError(reason, subject=source, remedy=remedy) from None
         taken.update(files)
     if column is not None and not any(piece.kind == "parquet" for piece in pieces):
         raise InvalidValue(
@@ -119,10 +120,11 @@ def _of_parquet(piece: Piece) -> Piece:
 
 def file_system(address: str) -> tuple[Any, str]:
     """The file system of an address or a path, and the path in it. Raises `SatError` where nothing opens it."""
+    scheme, mark, rest = address.partition("://")
     try:
-        system, path = url_to_fs(address if "://" in address else os.path.abspath(os.path.expanduser(address)))
+        system, path = url_to_fs(scheme.lower() + mark + rest if mark else os.path.abspath(os.path.expanduser(address)))
     except ImportError as error:
-        protocol = address.partition("://")[0].replace("https", "http")
+        protocol = scheme.lower().replace("https", "http")
         raise MissingPackage(str(error), subject=address, remedy=f"pip install 'fsspec[{protocol}]'") from None
     except ValueError as error:
         raise InvalidValue(f"cannot be opened ({error})", subject=address) from None
