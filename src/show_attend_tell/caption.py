@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from show_attend_tell.data.photos import open_photo
+from show_attend_tell.data.photos import FEWEST, open_photo
 from show_attend_tell.data.tokenizers import KARPATHY, Unigram, joined
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import as_path, atomic_write
@@ -89,6 +89,13 @@ class Caption:
             return None
         judged = self.word_confidence[~np.isnan(self.word_confidence)]
         return bool(len(judged) and judged.min() >= self.settings["min_confidence"])
+
+    @property
+    def warning(self) -> str | None:
+        """Why the caption is not to be trusted at all: its photo has too few pixels. Its confidence is halved then."""
+        if self.size is None or min(self.size) >= FEWEST:
+            return None
+        return f"{self.size[0]} × {self.size[1]} pixels are too few to see what is there: the caption is a guess"
 
     @property
     def photo(self) -> Image.Image | None:

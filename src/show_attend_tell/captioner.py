@@ -19,7 +19,7 @@ from show_attend_tell.caption import Caption
 from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, find_model, model_name
 from show_attend_tell.checkpoint.packing import as_array
-from show_attend_tell.data.photos import Photo, find_photos, is_address, is_photo, open_photo
+from show_attend_tell.data.photos import FEWEST, Photo, find_photos, is_address, is_photo, open_photo
 from show_attend_tell.data.tokenizers import KARPATHY
 from show_attend_tell.devices import needs_torch, pick_device
 from show_attend_tell.errors import InvalidValue, PhotoError, SatError
@@ -351,6 +351,7 @@ class Captioner:
         best, vocabulary = hypotheses[0], self.checkpoint.vocabulary
         rows, columns = self.checkpoint.encoder.grid
         attention, locations = as_array(best.alpha), as_array(best.locations)
+        trusted = 0.5 if size is not None and min(size) < FEWEST else 1.0  # of too few pixels, each word is to be checked
         return Caption(
             words=vocabulary.decode(best.words),
             log_probability=best.log_probability,
@@ -360,7 +361,7 @@ class Captioner:
             gate=as_array(best.beta),
             locations=None if locations is None else np.stack([locations // columns, locations % columns], axis=1),
             rerank_score=best.rerank_score,
-            word_confidence=None if best.word_confidence is None else np.array(best.word_confidence, dtype=np.float64),
+            word_confidence=None if best.word_confidence is None else trusted * np.array(best.word_confidence, float),
             complete=best.ended,
             alternatives=[(vocabulary.text(each.words), each.log_probability) for each in hypotheses[1:]],
             settings=self._settings(config) | ({} if best.evidence is None else {"evidence": EVIDENCE}),

@@ -297,6 +297,8 @@ class Results:
         self._keep(file, captions)  # before they are printed, so that Ctrl-C loses nothing that was seen
         self.captioned += 1
         name = printable(click.format_filename(file))
+        if captions and captions[0].warning:
+            click.echo(f"note: {name}: {captions[0].warning}", err=True)
         for caption in captions:
             others = [text for text, _ in caption.alternatives] if self.listed else []
             if "-" in self.forms:

@@ -37,6 +37,7 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 # feature caches, so older ones are not read any more.
 PREPROCESSING_VERSION = 3
 
+FEWEST = 24  # pixels of the shorter side; of fewer, captions say what is common and not what is in the photo
 FIRST_SIDE = 256  # pixels of the square to which `squash-256` brings a photo first
 SMALLEST_CROP = 0.75  # of the photo's width and of its height, in a view called crop-1, crop-2, …
 DRAWN = ("crop-", "rendered-")  # how the names of views begin that are drawn at random
