@@ -55,7 +55,7 @@ demo: $(RUNTIME)
 	@for model in everyday-soft everyday-hard; do \
 		$(BIN)/sat caption examples/*.jpg --model $$model --save-maps demo/$$model || exit 1; \
 	done
-	@echo "Pictures of every word are in demo/. A page to explore: $(BIN)/sat caption examples/cat.jpg --html cat.html"
+	@echo "Pictures of every word are in demo/. A page to explore: $(BIN)/sat caption examples/cat.jpg --output cat.html"
 
 # Bytecode is kept, whatever the environment says: the tests start many processes, and each would compile NumPy and
 # pydantic anew.

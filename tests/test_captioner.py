@@ -1,9 +1,11 @@
 """What a user holds: any photo, one or several, gives the same caption, with honest evidence for it."""
 
+import copy
 import dataclasses
 import gc
 import io
 import json
+import pickle
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +25,7 @@ from builders import (
 from PIL import Image
 
 from show_attend_tell.caption import Caption
-from show_attend_tell.captioner import Captioner
+from show_attend_tell.captioner import Captioner, each_photo
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.vocabulary import Vocabulary
@@ -76,7 +78,49 @@ def test_one_photo_gives_a_caption_and_several_a_list(
         assert isinstance(found, list) and len(found) == 1
         same(found[0], caption, 0)
     assert captioner([]) == []
+    for several in (tmp_path, str(tmp_path / "ph*.png"), [tmp_path], (str(tmp_path / "*"),)):
+        found = captioner(several)  # type: ignore[call-overload]
+        assert [caption.source for caption in found] == [str(path)]
+    (each,) = captioner.stream([tmp_path])
+    assert isinstance(each, PhotoError) and each.reason == "a folder, not a photo"
     assert len({str(found) for found in captioner(photos)}) > 5  # the fixture's photos are told apart
+
+
+def test_a_caption_behaves_like_text(captioner: Captioner, photos: list[Image.Image], tmp_path: Path) -> None:
+    caption = captioner(photos[0])
+    assert caption.text == str(caption) and f"{caption:>99}" == caption.text.rjust(99)
+    assert caption.words[0] in caption and "zebra" not in caption
+    caption.save(tmp_path / "looked.JPEG")
+    with Image.open(tmp_path / "looked.JPEG") as picture:
+        assert picture.format == "JPEG"
+
+
+def test_a_photo_behind_an_address(captioner: Captioner, photos: list[Image.Image], tmp_path: Path) -> None:
+    photos[0].save(tmp_path / "photo.png")
+    address = f"file://{tmp_path}/photo.png"
+    found = captioner(address)
+    same(found, captioner(photos[0]), 0)
+    assert found.source == address and found.photo is not None and found.photo.size == photos[0].size
+    with_reason = {
+        "memory://absent.png": "absent.png: no such file",
+        "nowhere://x.png": "cannot be read",
+        str(tmp_path / "x*"): "no photo matches",
+    }
+    for made, (wrong, why) in zip(captioner.stream(each_photo([*with_reason])), with_reason.items(), strict=True):
+        assert isinstance(made, PhotoError) and made.subject == wrong and why in str(made)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_captioner_is_copied_and_pickled_also_after_its_use(photos: list[Image.Image], tmp_path: Path) -> None:
+    checkpoint = small_checkpoint(small_encoder())
+    checkpoint.save(tmp_path / "beach")
+    loaded = Captioner.from_pretrained(tmp_path / "beach")
+    both = Captioner.ensemble([tmp_path / "beach", tmp_path / "beach"])
+    for each in (loaded, Captioner(checkpoint, loaded.backend, name="own"), both):
+        expected = each(photos[0])
+        for again in (copy.copy(each), copy.deepcopy(each), pickle.loads(pickle.dumps(each))):
+            assert again.name == each.name
+            same(again(photos[0]), expected, 1e-5)
 
 
 def test_a_photo_that_cannot_be_read_is_named(captioner: Captioner, photos: list[Image.Image], tmp_path: Path) -> None:
@@ -84,7 +128,6 @@ def test_a_photo_that_cannot_be_read_is_named(captioner: Captioner, photos: list
     for photo, message in (
         (tmp_path / "text.jpg", r"text\.jpg"),
         (tmp_path / "absent.jpg", r"absent\.jpg"),
-        (tmp_path, "a folder, not a photo"),
         (np.zeros((2, 3, 5)), "array of shape"),
     ):
         with pytest.raises(SatError, match=message):
@@ -319,6 +362,7 @@ def test_an_explained_caption_has_the_maps_of_the_search(
 def test_log_probability_takes_a_caption_as_written(captioner: Captioner, photos: list[Image.Image]) -> None:
     plain = captioner.score(photos[0], "word3 word4")
     assert plain < 0 and captioner.score(photos[0], " Word3, WORD4. ") == plain
+    assert captioner.score(photos[0], ["word3", "word3 word4"])[1] == plain
     assert captioner.score(photos[0], "word3 zebra") == captioner.score(photos[0], "word3 lion")
     for unused in ({"beam_size": 3, "num_captions": 3}, {"do_sample": True, "temperature": 0.5}):
         assert captioner.score(photos[0], "word3 word4", **unused) == plain

@@ -7,7 +7,16 @@ from typing import Any, Literal
 import pytest
 
 from show_attend_tell.errors import SatError
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.settings import Amount, Count, CountOrNone, Rate, Share, ShareBelowOne, read_setting, settings
+
+
+@pytest.mark.parametrize(
+    ("name", "guess"), [("num_beams", "beam_size"), ("max_new_tokens", "max_length"), ("temprature", "temperature")]
+)
+def test_a_name_of_another_program_or_a_slip_is_answered(name: str, guess: str) -> None:
+    with pytest.raises(SatError, match=rf"there is no setting {name}: did you mean {guess}\?"):
+        GenerationConfig(**{name: 3})
 
 
 @settings

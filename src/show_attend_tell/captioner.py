@@ -198,11 +198,10 @@ class Captioner:
         if isinstance(photos, (list, tuple)):
             photos = list(each_photo(photos))
         total = 1 if one else len(photos) if isinstance(photos, Sized) else None
+        given = [photos] if one else each_photo(photos)
         found: list[Caption] = []
         with progress_bar(total, show=progress if progress is not None else (total or 0) > FEW) as bar:
-            for made in self.stream(
-                [photos] if one else photos, config, batch_size=batch_size, evidence=evidence, **overrides
-            ):
+            for made in self.stream(given, config, batch_size=batch_size, evidence=evidence, **overrides):
                 if isinstance(made, PhotoError):
                     raise made
                 found.append(made)
@@ -211,7 +210,7 @@ class Captioner:
 
     def stream(
         self,
-        photos: Iterable[Photo],
+        photos: "Iterable[Photo | PhotoError]",
         config: GenerationConfig | None = None,
         *,
         evidence: bool = False,
@@ -220,16 +219,14 @@ class Captioner:
     ) -> Iterator[Caption | PhotoError]:
         """Caption photos as they are asked for, ``batch_size`` at a time; the arguments are those of a call.
 
-        A photo that cannot be read gives its `PhotoError` in place of a caption. Raises `SatError` for a wrong value,
+        Each gives one caption, or its `PhotoError` where it cannot be read. Raises `SatError` for a wrong value,
         and when the configuration uses a reranker or attention and the model has none.
         """
-        if stands_for_several(photos):
-            photos = [cast(Photo, photos)]
         if is_photo(photos):
             raise InvalidValue(f"{shorten(photos)} is one photo: give several of them, in a list for example")
         config = self.resolve_config(config, **overrides)
         size = whole_number("batch_size", batch_size, least=1)
-        waiting = each_photo(photos)
+        waiting = iter(photos)
         while batch := [self._prepared(photo) for photo in islice(waiting, size)]:
             good = [photo for photo in batch if isinstance(photo, _Prepared)]
             captions = iter(self._captions(good, config, evidence=evidence) if good else [])
@@ -450,7 +447,7 @@ def stands_for_several(photo: object) -> bool:
     return os.path.isdir(photo) or (glob.has_magic(os.fsdecode(photo)) and not os.path.exists(photo))
 
 
-def each_photo(photos: Iterable[Photo]) -> "Iterator[Photo | PhotoError]":
+def each_photo(photos: "Iterable[Photo | PhotoError]") -> "Iterator[Photo | PhotoError]":
     """Photos, with those of folders and patterns in their place, or why a pattern stands for none."""
     for photo in photos:
         if not stands_for_several(photo):

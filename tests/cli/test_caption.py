@@ -4,6 +4,8 @@ import io
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from click.testing import CliRunner, Result
 from commands import ctrl_c_at, in_a_process, refused, sat
 from PIL import Image
 
+from show_attend_tell.batch.tables import read_rows
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.cli import main
 from show_attend_tell.cli.caption import picture_names
@@ -34,7 +37,7 @@ def test_caption_prints_a_line_for_every_photo(photos: Path, model: Path) -> Non
     for line, name in zip(lines, NAMES, strict=True):
         caption = captioner(photos / name)
         ending = "" if caption.complete else " …"
-        assert line == f"{photos / name}: {caption}{ending}  (log p {caption.log_probability:.2f})"
+        assert line == f"{photos / name}: {caption}{ending}"
 
 
 def test_caption_takes_files_folders_and_globs(photos: Path, model: Path) -> None:
@@ -51,8 +54,8 @@ def test_json_to_standard_output_is_nothing_but_json(photos: Path, model: Path, 
     options = (
         "--model",
         model,
-        "--json",
-        "-",
+        "--output",
+        "-.json",
         "--save-maps",
         tmp_path / "pictures",
         "--generation",
@@ -69,18 +72,61 @@ def test_json_to_standard_output_is_nothing_but_json(photos: Path, model: Path, 
     assert "3 pictures" in result.stderr
 
 
+def test_tables_and_lines_hold_what_is_printed(photos: Path, model: Path, tmp_path: Path) -> None:
+    names = [f"captions.{form}" for form in ("csv", "tsv", "jsonl", "json")]
+    files = [part for name in names for part in ("--output", tmp_path / name)]
+    (photos / "photo1.png").rename(photos / "p, ü\t1.png")
+    (photos / "photo2.png").write_bytes(b"broken")
+    command = ["caption", photos, "--model", model, "--num-captions", 2]
+    lines = CliRunner().invoke(main, [*map(str, [*command, *files, "--output", "-"])]).stdout
+    assert "p, ü\\t1.png\t" in lines
+    entries = json.loads((tmp_path / "captions.json").read_text(encoding="utf-8"))
+    made = [
+        (entry["source"], each["caption"], round(each["log_probability"], 6), None)
+        for entry in entries
+        for each in ([entry, *entry["alternatives"]] if "words" in entry else ())
+    ]
+    made = [*made[2:], *made[:2]] if "ü" in made[2][0] else made
+    assert [tuple(line.split("\t")) for line in lines.splitlines()] == [
+        (source.replace("\t", "\\t"), text) for source, text, *_ in made
+    ]
+    for name in names[:3]:
+        rows = [
+            (row["source"], row["caption"], row["log_probability"] and float(row["log_probability"]), row["error"])
+            for row in read_rows(io.BytesIO((tmp_path / name).read_bytes()), name.rpartition(".")[2])
+        ]
+        assert sorted(rows[:-1]) == sorted(made) and rows[-1][0].endswith("photo2.png") and "not a photo" in rows[-1][3]
+    assert (tmp_path / "captions.csv").read_bytes().startswith("\ufeffsource,caption,confidence,".encode())  # for Excel
+    plain = sat("caption", photos / "photo0.png", "--model", model, "--compare", "flickr8k-hard", "--output", "-.tsv")
+    assert [line.split("\t")[1] for line in plain.stdout.splitlines()] == ["model", "beach", "flickr8k-hard"]
+
+
+def test_sidecars_are_written_once_beside_photos(photos: Path, model: Path) -> None:
+    content = {file: file.read_bytes() for file in photos.iterdir()}
+    (photos / "photo1.png.xmp").write_text("<x/>")
+    said = sat("caption", photos, "--model", model, "--output", "xmp")
+    assert said.stdout.splitlines()[3:] == ["2 sidecars written beside the photos"]
+    assert "photo1.png.xmp: cannot be read as XMP (no rdf:RDF): left as it is" in said.stderr
+    text = (photos / "photo0.png.xmp").read_text()
+    assert said.stdout.splitlines()[0].partition(": ")[2].removesuffix(" …") in text
+    again = sat("caption", photos, "--model", model, "--beam-size", 1, "--output", "xmp").stdout.splitlines()[3:]
+    assert again == ["0 sidecars written beside the photos", "2 sidecars with a description left as they are"]
+    assert (photos / "photo0.png.xmp").read_text() == text and (photos / "photo1.png.xmp").read_text() == "<x/>"
+    assert all(file.read_bytes() == before for file, before in content.items())
+
+
 @pytest.mark.parametrize("way", [(), DRAWN], ids=["searched", "drawn"])
 def test_several_captions_of_a_photo_are_printed_and_kept(
     way: tuple[str, ...], photos: Path, model: Path, tmp_path: Path
 ) -> None:
     photo = photos / "photo0.png"
-    printed = sat("caption", photo, "--model", model, "--num-captions", 3, *way, "--json", tmp_path / "all.json").stdout
+    printed = sat(
+        "caption", photo, "--model", model, "--num-captions", 3, *way, "--output", tmp_path / "all.json"
+    ).stdout
     (entry,) = json.loads((tmp_path / "all.json").read_text())
     captions = [entry, *entry["alternatives"]]
     assert len({caption["caption"] for caption in captions}) == 3
-    assert printed.splitlines() == [
-        f"{photo}: {caption['caption']}  (log p {caption['log_probability']:.2f})" for caption in captions
-    ]
+    assert printed.splitlines() == [f"{photo}: {caption['caption']}" for caption in captions]
 
 
 def test_words_to_check_are_printed_behind_the_caption(photos: Path, tmp_path: Path) -> None:
@@ -89,15 +135,15 @@ def test_words_to_check_are_printed_behind_the_caption(photos: Path, tmp_path: P
     offsets = np.where(words % 2, -1, 1).astype(np.float32)
     checkpoint.confidence = {"words": words, "offsets": offsets, "weights": np.zeros(3, np.float32)}
     checkpoint.save(tmp_path / "judging")
-    command = ("caption", photos / "photo0.png", "--model", tmp_path / "judging", "--json", tmp_path / "all.json")
+    command = ("caption", photos / "photo0.png", "--model", tmp_path / "judging", "--output", tmp_path / "all.json")
     printed = sat(*command, "--min-confidence", 0.9).stdout.rstrip()
     (entry,) = json.loads((tmp_path / "all.json").read_text())
     wrong = [word for word in entry["words"] if checkpoint.vocabulary.encode([word])[0] % 2]
-    assert wrong and printed.endswith(f")  check: {', '.join(wrong)}  no caption reaches 0.9")
+    assert wrong and printed.endswith(f"  check: {', '.join(wrong)}  no caption reaches 0.9")
     assert entry["reaches_min_confidence"] is False and sat(*command).stdout.rstrip().endswith(f"{wrong[-1]}")
 
 
-@pytest.mark.parametrize("form", ["png", "svg", "gif", "webp"])
+@pytest.mark.parametrize("form", ["png", "jpg", "svg", "gif", "webp"])
 def test_pictures_replace_earlier_ones_and_no_other_file(form: str, photos: Path, model: Path, tmp_path: Path) -> None:
     folder = tmp_path / "maps"
     command = ("caption", photos / "photo0.png", "--model", model, "--beam-size", 1, "--save-maps", folder)
@@ -106,7 +152,7 @@ def test_pictures_replace_earlier_ones_and_no_other_file(form: str, photos: Path
     first = (folder / f"photo0.{form}").read_bytes()
     if form != "svg":
         with Image.open(io.BytesIO(first)) as picture:
-            assert picture.format == form.upper() and picture.width > 300
+            assert picture.format == form.upper().replace("JPG", "JPEG") and picture.width > 300
     assert "1 picture " in sat(*command, "--style", "dark=true").stdout
     assert (folder / f"photo0.{form}").read_bytes() != first
     (folder / f"photo0.{form}").write_bytes(b"mine")
@@ -136,7 +182,7 @@ def test_pictures_of_two_models_side_by_side(photos: Path, model: Path, tmp_path
     folder, photo = tmp_path / "pictures", photos / "photo1.png"
     options = ("--model", model, "--compare", hard, "--generation", "attention_mode=argmax", "--style", "format=svg")
     options += ("--style", "colormap=heat", "--style", "dark=true", "--save-maps", folder)
-    result = sat("caption", photo, *options, "--json", tmp_path / "both.json")
+    result = sat("caption", photo, *options, "--output", tmp_path / "both.json")
     first, second, last = result.stdout.splitlines()
     assert first.startswith(f"{photo} [beach]: ") and second.startswith(f"{photo} [hard]: ")
     assert last.startswith("1 picture ") and "note:" not in result.stderr
@@ -155,7 +201,7 @@ def test_pictures_of_two_models_side_by_side(photos: Path, model: Path, tmp_path
 def test_generation_is_set_as_in_python(photos: Path, model: Path, tmp_path: Path) -> None:
     file = tmp_path / "captions.json"
     options = ("--beam-size", 4, "--generation", "length_penalty=3", "--generation", "rerank_weight=0")
-    sat("caption", photos, "--model", model, *options, "--json", file)
+    sat("caption", photos, "--model", model, *options, "--output", file)
     found = json.loads(file.read_text(encoding="utf-8"))
     captioner, files = Captioner.from_pretrained(model), sorted(photos.glob("*.png"))
     wanted = [str(caption) for caption in captioner(files, beam_size=4, length_penalty=3.0)]
@@ -196,13 +242,18 @@ def test_what_is_drawn_is_seeded(photos: Path, model: Path) -> None:
         ("PHOTOS --num-captions 0", "num_captions is '0'"),
         ("PHOTOS --num-captions 3 --beam-size 2", "num_captions is 3.* larger beam_size"),
         ("PHOTOS --generation rerank_weight=5", "rerank_weight is 5, and beach has no reranker: give 0"),
-        ("PHOTOS --json absent/captions.json", "absent is not a folder"),
-        ("PHOTOS --json EMPTY", "EMPTY is a folder"),
-        ("PHOTOS --html -", "--html"),
-        ("PHOTOS --json all.jsonl", "JSON Lines are made by sat caption-batch --output all.jsonl"),
-        ("PHOTOS --json PHOTOS/photo0.png", r"photo0\.png is read by this command, and would be overwritten"),
-        ("PHOTOS --html ./PHOTOS/photo1.png", r"photo1\.png is read by this command"),
-        ("PHOTOS --json both --html ./both", "both is named for two outputs"),
+        ("PHOTOS --output absent/captions.json", "absent is not a folder"),
+        ("PHOTOS --output EMPTY", "EMPTY: name a file that ends in"),
+        ("PHOTOS --output page.pdf", r"page\.pdf: name a file that ends in \.csv, \.tsv, \.jsonl, \.json, \.html;"),
+        ("PHOTOS --output - --output -.json", "- and -.json: give one for standard output"),
+        ("- --output xmp", "xmp writes beside photos, and - has no folder"),
+        ("PHOTOS --json all.json", r"there is no --json: did you mean --output FILE\.json\?"),
+        ("PHOTOS --html all.html", r"did you mean --output FILE\.html\?"),
+        ("PHOTOS --num-beams 3", r"did you mean --beam-size\?"),
+        ("PHOTOS --max-new-tokens 9", "did you mean --generation max_length=VALUE"),
+        ("PHOTOS --generation num_return_sequences=2", "did you mean num_captions"),
+        ("PHOTOS PHOTOS/odd.json --output ./PHOTOS/odd.json", r"odd\.json is read by this command, and would be over"),
+        ("PHOTOS --output both.csv --output ./both.csv", "both.csv is named for two outputs"),
         ("PHOTOS --save-maps PHOTOS/notes.txt", "--save-maps"),
         ("PHOTOS --save-maps PHOTOS", r"photo0\.png would overwrite a photo"),
         ("PHOTOS --style dark=true", "add --save-maps FOLDER"),
@@ -221,6 +272,7 @@ def test_mistakes_with_caption(
     monkeypatch.chdir(photos.parent)
     photos.rename("PHOTOS")
     Path("EMPTY").mkdir()
+    Path("PHOTOS/odd.json").write_bytes(Path("PHOTOS/photo0.png").read_bytes())
     line = refused("caption", *arguments.split(), *([] if "--model" in arguments else ["--model", model]))
     assert re.search(message, line), line
     assert not list(Path.cwd().glob("**/*.part"))
@@ -232,8 +284,8 @@ def test_mistakes_with_caption(
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
-        (["photos", "--json", ""], "--json"),
-        (["photos", "--html="], "--html"),
+        (["photos", "--output", ""], "--output"),
+        (["photos", "--output="], "--output"),
         (["photos", "--save-maps", ""], "--save-maps"),
         (["photos", "--compare", "beach", "--compare", ""], "--compare"),
         (["photos", ""], "PHOTO..."),
@@ -250,8 +302,8 @@ def test_a_photo_s_name_may_be_no_utf8(photos: Path, model: Path, tmp_path: Path
     except OSError:
         pytest.skip("this file system has names in UTF-8 alone")
     file = tmp_path / "captions.json"
-    sat("caption", odd, "--model", model, "--json", file)
-    for text in (file.read_text(encoding="utf-8"), sat("caption", odd, "--model", model, "--json", "-").stdout):
+    sat("caption", odd, "--model", model, "--output", file)
+    for text in (file.read_text(encoding="utf-8"), sat("caption", odd, "--model", model, "--output", "-.json").stdout):
         assert json.loads(text)[0]["source"] == str(odd)
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/f\xff"))
     output = sat("caption", photos / "photo1.png", "--model", model, "--save-maps", folder).stdout
@@ -262,7 +314,7 @@ def test_links_are_written_through(photos: Path, model: Path, tmp_path: Path) ->
     target, link = tmp_path / "target.json", tmp_path / "link.json"
     target.write_text("old", encoding="utf-8")
     link.symlink_to(target.name)
-    sat("caption", photos, "--model", model, "--json", link)
+    sat("caption", photos, "--model", model, "--output", link)
     assert link.is_symlink() and sources(target.read_text(encoding="utf-8")) == NAMES
 
 
@@ -282,7 +334,7 @@ def test_a_photo_from_standard_input(photos: Path, model: Path, tmp_path: Path) 
         return CliRunner().invoke(main, [*map(str, ("caption", "-", "--model", model, *options))], input=content)
 
     (line,) = sat("caption", photos / "photo0.png", "--model", model).stdout.splitlines()
-    result = piped((photos / "photo0.png").read_bytes(), "--json", tmp_path / "c.json", "--save-maps", tmp_path / "p")
+    result = piped((photos / "photo0.png").read_bytes(), "--output", tmp_path / "c.json", "--save-maps", tmp_path / "p")
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[0] == line.replace(str(photos / "photo0.png"), "-")
     assert json.loads((tmp_path / "c.json").read_text())[0]["source"] == "-"
@@ -299,7 +351,7 @@ def test_unreadable_photos_are_named_and_cost_no_other(photos: Path, model: Path
     (photos / "photo1.png").write_bytes(content[: len(content) // 2])
     assert "photo1.png: damaged" in refused("caption", photos / "photo1.png", "--model", model)
     file, page = tmp_path / "all.json", tmp_path / "page.html"
-    command = ["caption", photos / "*.png", "--model", model, "--json", file, "--html", page]
+    command = ["caption", photos / "*.png", "--model", model, "--output", file, "--output", page]
     result = CliRunner().invoke(main, [*map(str, command)])
     problem, count = result.stderr.splitlines()
     assert result.exit_code == 1 and "photo1.png: damaged" in problem and count.startswith("sat: 1 of 3 photos")
@@ -314,9 +366,10 @@ def test_unreadable_photos_are_named_and_cost_no_other(photos: Path, model: Path
 def test_one_output_that_cannot_be_written_costs_no_other(
     photos: Path, data: Path, model: Path, tmp_path: Path
 ) -> None:
-    page = tmp_path / "captions.html"
-    line = refused("caption", photos / "photo0.png", "--model", model, "--json", "/dev/full", "--html", page, code=1)
-    assert line.startswith("sat: /dev/full cannot be written (No space left on device). What was there")
+    page, full = tmp_path / "captions.html", tmp_path / "full.json"
+    full.symlink_to("/dev/full")
+    line = refused("caption", photos / "photo0.png", "--model", model, "--output", full, "--output", page, code=1)
+    assert line.startswith(f"sat: {full} cannot be written (No space left on device). What was there")
     assert "photo0.png" in page.read_text(encoding="utf-8")
     evaluate = ["evaluate", "--model", str(model), "--data", str(data), "--split", "val", "--json", "/dev/full"]
     result = CliRunner().invoke(main, evaluate)
@@ -324,21 +377,21 @@ def test_one_output_that_cannot_be_written_costs_no_other(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of the pipe, which stays open
-@pytest.mark.parametrize("name", ["captions.json", "-"])
+@pytest.mark.parametrize("name", ["captions.json", "-.json"])
 def test_ctrl_c_keeps_what_was_made(name: str, photos: Path, model: Path, tmp_path: Path) -> None:
     """It comes with the ninth photo, which begins the second batch."""
     files = [str(photos / f"photo{number}.png") for number in range(9)]
     for file, scene in zip(files[:8], shape_scenes(8), strict=True):
         shape_photo(*scene).save(file)
     ctrl_c_at(Path(files[8]))
-    target = name if name == "-" else str(tmp_path / name)
+    target = name if name == "-.json" else str(tmp_path / name)
     page, pictures = tmp_path / "page.html", tmp_path / "pictures"
-    options = ["--json", target, "--html", str(page), "--save-maps", str(pictures)]
+    options = ["--output", target, "--output", str(page), "--save-maps", str(pictures)]
     result = CliRunner().invoke(main, ["caption", *files, "--model", str(model), *options])
     assert result.exit_code == 130 and "Traceback" not in result.output
     assert result.stderr.splitlines()[-1] == "sat: interrupted: 8 of 9 photos captioned"
     made = [f"photo{number}.png" for number in range(8)]
-    assert sources(result.stdout if name == "-" else Path(target).read_text(encoding="utf-8")) == made
+    assert sources(result.stdout if name == "-.json" else Path(target).read_text(encoding="utf-8")) == made
     assert sorted(file.name for file in pictures.iterdir()) == made
     assert "8 photos" in page.read_text(encoding="utf-8")
 
@@ -350,7 +403,7 @@ def test_ctrl_c_before_the_first_caption_keeps_an_earlier_result(photos: Path, m
     for earlier in (file, page):
         earlier.write_text("earlier", encoding="utf-8")
     files = (photos / "photo0.png", photos / "photo3.png")
-    line = refused("caption", *files, "--model", model, "--json", file, "--html", page, code=130)
+    line = refused("caption", *files, "--model", model, "--output", file, "--output", page, code=130)
     assert line == "sat: interrupted: 0 of 2 photos captioned"
     assert [earlier.read_text(encoding="utf-8") for earlier in (file, page)] == ["earlier"] * 2
 
@@ -381,11 +434,17 @@ def test_a_folder_does_not_hide_a_shipped_model(tmp_path: Path, monkeypatch: pyt
 # Processes of their own
 
 
+def test_the_package_is_the_command(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "show_attend_tell", "dog.jpg"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "sat: there is no command dog.jpg: did you mean sat caption dog.jpg?" in done.stderr
+
+
 def test_a_process_prints_json_alone_and_fails_in_one_line(tmp_path: Path, photos: Path) -> None:
     """With the shipped VGG-19 and a decoder of random weights."""
     encoder = load_encoder(resize="squash")
     small_checkpoint(encoder, annotation_size=512, annotation_norm="layer").save(tmp_path / "random")
-    done = in_a_process("caption", photos / "photo0.png", "--model", tmp_path / "random", "--json", "-")
+    done = in_a_process("caption", photos / "photo0.png", "--model", tmp_path / "random", "--output", "-.json")
     assert done.returncode == 0 and done.stderr == ""
     (caption,) = json.loads(done.stdout)
     assert np.shape(caption["attention"])[1:] == (14, 14) and caption["settings"]["model"] == "random"

@@ -236,8 +236,8 @@ def test_what_cannot_be_written_is_named_before_the_work(
     long = "x" * 300
     Path("captions.csv").touch()
     for command in (
-        ("caption", photos, "--json", f"{long}.json"),
-        ("caption", photos, "--html", f"{long}.html"),
+        ("caption", photos, "--output", f"{long}.json"),
+        ("caption", photos, "--output", f"{long}.html"),
         ("caption", photos, "--save-maps", long),
         ("caption", photos, "--save-maps", "captions.csv/pictures"),
         ("evaluate", "--data", data, "--json", f"{long}.json"),

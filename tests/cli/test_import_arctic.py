@@ -45,7 +45,7 @@ def test_an_imported_model_is_a_model(files: Files, photos: Path, data: Path, tm
         ("--generation", "attention_mode=sample"),
         ("--generation", "do_sample=true"),
     ):
-        sat("caption", photos, "--model", output, *WEIGHTS, *search, "--json", tmp_path / "made.json")
+        sat("caption", photos, "--model", output, *WEIGHTS, *search, "--output", tmp_path / "made.json")
         made = json.loads((tmp_path / "made.json").read_text(encoding="utf-8"))
         assert len(made) == 3 and all(0 < b < 1 for caption in made for b in caption["gate"])
 

@@ -42,7 +42,7 @@ def test_all_the_way(language: str, tmp_path: Path) -> None:
     assert learnt.vocabulary.tokenizer.name == learnt.training["tokenizer"] == tokenizer
 
     photo = data / "images" / "photo0.png"
-    told = sat("caption", photo, "--model", model, "--json", tmp_path / "told.json").stdout
+    told = sat("caption", photo, "--model", model, "--output", tmp_path / "told.json").stdout
     (caption,) = json.loads((tmp_path / "told.json").read_text(encoding="utf-8"))
     between = "" if tokenizer == "unigram" else " "
     assert caption["caption"] == between.join(caption["words"]).strip() and caption["caption"] in told
@@ -65,7 +65,7 @@ def test_all_the_way(language: str, tmp_path: Path) -> None:
     sat("report", scores, "--output", tmp_path / "report.html")
     assert json.dumps(true).strip('"') in (tmp_path / "report.html").read_text(encoding="utf-8")
 
-    sat("caption", photo, "--model", model, "--save-maps", tmp_path / "pictures", "--html", tmp_path / "page.html")
+    sat("caption", photo, "--model", model, "--save-maps", tmp_path / "pictures", "--output", tmp_path / "page.html")
     assert (tmp_path / "pictures" / "photo0.png").stat().st_size > 1000
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert 'dir: "auto"' in page and json.dumps(caption["caption"]).strip('"') in page

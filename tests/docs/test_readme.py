@@ -1,4 +1,4 @@
-"""Commands of the README and of two how-to pages run as they are written (all but those that install)."""
+"""Commands of the README and of three how-to pages run as they are written (all but those that install)."""
 
 import shutil
 import sys
@@ -10,7 +10,7 @@ from documents import ROOT, blocks, needs_models, run, run_commands
 from PIL import Image
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = [(ROOT / "docs" / "how-to" / f"{name}.md").read_text(encoding="utf-8") for name in ("train", "evaluate")]
+PAGES = [(ROOT / "docs" / "how-to" / f"{name}.md").read_text(encoding="utf-8") for name in ("train", "evaluate", "files")]
 
 
 @pytest.fixture(scope="module")

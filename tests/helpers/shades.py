@@ -88,7 +88,7 @@ def rows_of(output: Path) -> list[dict[str, Any]]:
 
 
 def start(sources: Iterable[Path], output: Path, engine: str, **work: Any) -> "subprocess.Popen[str]":
-    """A run in a process of its own into a folder, with two workers, parts of 20 rows, and a `Shade` of these arguments."""
+    """A run in a process of its own: into a folder, with two workers, parts of 20 rows, and a `Shade` of ``work``."""
     path = os.pathsep.join([str(Path(__file__).parent), *(part for part in sys.path if part)])
     command = [sys.executable, __file__, json.dumps([list(map(str, sources)), f"{output}/", engine, work])]
     environment = {**os.environ, "PYTHONPATH": path, **RAY}

@@ -314,7 +314,9 @@ def test_any_photo_and_any_length_fit_a_page(size: tuple[int, int], words: int) 
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_picture_is_signed_and_other_files_are_not(form: str, tmp_path: Path) -> None:
     save(tmp_path / "ours", [figure(["a", "b"], [FLAT, FLAT])], form=form)
-    (tmp_path / "theirs").write_bytes(b"<svg/>") if form == "svg" else GRAY.save(tmp_path / "theirs", form)
+    (tmp_path / "theirs").write_bytes(b"<svg/>") if form == "svg" else GRAY.save(
+        tmp_path / "theirs", form.replace("jpg", "jpeg")
+    )
     assert is_signed(tmp_path / "ours") and not is_signed(tmp_path / "theirs")
 
 

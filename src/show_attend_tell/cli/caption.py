@@ -62,7 +62,9 @@ SECTIONS = {
 class PictureFile:
     """The file of a picture."""
 
-    format: Literal["png", "svg", "gif", "webp"] = "png"  # svg keeps letters as text; gif and webp move word by word
+    format: Literal["png", "jpg", "svg", "gif", "webp"] = (
+        "png"  # svg keeps letters as text; gif and webp move
+    )
 
 
 RENAMED = {"--json": "--output FILE.json", "--html": "--output FILE.html"}
