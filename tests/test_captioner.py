@@ -577,7 +577,7 @@ def test_a_caption_is_saved_in_the_format_that_the_name_ends_in(
     with Image.open(io.BytesIO(alone["png"])) as picture:
         assert picture.tobytes() == caption.picture().tobytes()
     before = sorted(tmp_path.iterdir())
-    with pytest.raises(SatError, match=r"looked\.bmp: name a file that ends in \.png, \.svg"):
+    with pytest.raises(SatError, match=r"looked\.bmp: name a file that ends in \.png, \.jpg, \.svg"):
         caption.save(tmp_path / "looked.bmp")
     with pytest.raises(SatError, match="no photo or no attention"):
         dataclasses.replace(caption, attention=None).save(tmp_path / "new.svg")

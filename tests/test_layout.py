@@ -27,7 +27,7 @@ ORDER = (
         "model",
     ),
     *("checkpoint", "vision", "backends", "rerank", "generation", "show", "caption", "captioner", "evaluation"),
-    *("report", "training", "batch", "server", "cli"),
+    *("report", "training", "batch", "server", "cli", "__main__"),
 )
 # What a room imports of the rooms before it, where that is less than all of them.
 ONLY = {

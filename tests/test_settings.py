@@ -72,8 +72,8 @@ def test_a_wrong_value_gets_a_sentence(name: str, value: Any, text: str, remedy:
 def test_each_wrong_value_is_named() -> None:
     with pytest.raises(SatError, match=r"^count is 0: .*; share is 2: "):
         Example(count=0, share=2)
-    with pytest.raises(SatError, match=r"^there is no setting counts: the settings are count, count_or_none, amount"):
-        Example(counts=3)  # type: ignore[call-arg]
+    with pytest.raises(SatError, match=r"^there is no setting candles: the settings are count, count_or_none, amount"):
+        Example(candles=3)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ that a whole number may stand for any number. These are data classes, so `datacl
 import dataclasses
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import wraps
 from types import NoneType, UnionType
@@ -99,16 +99,15 @@ def _sentence(cls: type, error: Any) -> str:
     name = str(error["loc"][0])
     types = get_type_hints(cls, include_extras=True)
     if name not in types:
-        return f"there is no setting {name}: {meant(cls, name)}"
+        names = [field.name for field in dataclasses.fields(cls)]
+        return f"there is no setting {name}: " + (meant(name, names) or f"the settings are {', '.join(names)}")
     return f"{name} is {error['input']!r}: {remedy(types[name])}"
 
 
-def meant(cls: type, name: str) -> str:
-    """Which setting somebody may have meant by a name that is none: by another program's name for it, or a slip."""
-    names = [field.name for field in dataclasses.fields(cls)]
-    if found := get_close_matches(TRANSFORMERS_NAMES.get(name, name), names, 1):
-        return f"did you mean {found[0]}?"
-    return f"the settings are {', '.join(names)}"
+def meant(name: str, names: Iterable[str]) -> str:
+    """Which of some names a wrong one may stand for, the one of `transformers` or a slip: "did you mean X?", or ""."""
+    found = get_close_matches(TRANSFORMERS_NAMES.get(name, name), list(names), 1)
+    return f"did you mean {found[0]}?" if found else ""
 
 
 def comments(cls: type) -> dict[str, str]:

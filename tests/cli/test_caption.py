@@ -257,7 +257,7 @@ def test_what_is_drawn_is_seeded(photos: Path, model: Path) -> None:
         ("PHOTOS --save-maps PHOTOS/notes.txt", "--save-maps"),
         ("PHOTOS --save-maps PHOTOS", r"photo0\.png would overwrite a photo"),
         ("PHOTOS --style dark=true", "add --save-maps FOLDER"),
-        ("PHOTOS --save-maps pictures --style format=bmp", "format is 'bmp': choose one of png, svg"),
+        ("PHOTOS --save-maps pictures --style format=bmp", "format is 'bmp': choose one of png, jpg, svg"),
         ("PHOTOS --compare beech", "no model 'beech'"),
         ("PHOTOS --device gpu", "device 'gpu'"),
         ("PHOTOS --device cuda", "device 'cuda'"),

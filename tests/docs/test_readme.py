@@ -10,7 +10,9 @@ from documents import ROOT, blocks, needs_models, run, run_commands
 from PIL import Image
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = [(ROOT / "docs" / "how-to" / f"{name}.md").read_text(encoding="utf-8") for name in ("train", "evaluate", "files")]
+PAGES = [
+    (ROOT / "docs" / "how-to" / f"{name}.md").read_text(encoding="utf-8") for name in ("train", "evaluate", "files")
+]
 
 
 @pytest.fixture(scope="module")

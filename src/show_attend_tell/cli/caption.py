@@ -62,9 +62,7 @@ SECTIONS = {
 class PictureFile:
     """The file of a picture."""
 
-    format: Literal["png", "jpg", "svg", "gif", "webp"] = (
-        "png"  # svg keeps letters as text; gif and webp move
-    )
+    format: Literal["png", "jpg", "svg", "gif", "webp"] = "png"  # svg keeps letters as text; gif and webp move
 
 
 RENAMED = {"--json": "--output FILE.json", "--html": "--output FILE.html"}
@@ -115,9 +113,9 @@ def caption(
     loading: dict[str, Any],
     generation: dict[str, Any],
 ) -> None:
-    """Caption photos: files, folders, globs or addresses that fsspec opens.
+    """Caption photos: files, folders, globs or addresses.
 
-    The photo - is standard input; sat caption-batch is for millions of photos. With --compare, models of soft attention
+    An address, such as a URL, is read where fsspec can. The photo - is standard input; sat caption-batch is for millions of photos. With --compare, models of soft attention
     ignore attention_mode and keep the mean. Ctrl-C ends the command, and the files then hold the captions made so
     far.
     """

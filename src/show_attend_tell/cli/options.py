@@ -100,9 +100,7 @@ def _pair(text: str, fields: Mapping[str, Field]) -> tuple[str, str]:
     if not equals or name not in fields:
         from show_attend_tell.settings import meant
 
-        guesses = (meant(cls, name) for cls in {cls for cls, *_ in fields.values()})
-        guess = next((guess for guess in guesses if guess.startswith("did")), "")
-        why = guess if equals and guess else f"give KEY=VALUE with one of the keys {', '.join(fields)}"
+        why = (equals and meant(name, fields)) or f"give KEY=VALUE with one of the keys {', '.join(fields)}"
         raise click.BadParameter(f"{text!r}: {why}")
     return name, value
 
