@@ -12,23 +12,28 @@ import torch
 class Rates:
     """The best rates that this run measured."""
 
-    bf16: float  # operations a second of a bfloat16 product (a multiplication and an addition are two)
-    fp32: float  # the same in float32
+    precision: str  # that training computes in: "bfloat16" or "float32"
+    products: float  # operations a second of a product in it (a multiplication and an addition are two)
+    float32: float  # the same in float32
     sigma: float  # values of σ a second
     copy: float  # bytes a second, read and written
 
     def __str__(self) -> str:
         return (
-            f"products {self.bf16 / 1e12:.2f} TFLOP/s in bfloat16 and {self.fp32 / 1e12:.2f} in float32, "
-            f"σ {self.sigma / 1e9:.2f} G/s, copy {self.copy / 1e9:.0f} GB/s"
+            f"products {self.products / 1e12:.2f} TFLOP/s in {self.precision} and {self.float32 / 1e12:.2f} in "
+            f"float32, σ {self.sigma / 1e9:.2f} G/s, copy {self.copy / 1e9:.0f} GB/s"
         )
 
 
-def measure_rates(seconds: float = 1.0) -> Rates:
+def clock() -> float:
+    """Seconds: of the processor on one thread, by which a busy machine changes little; of the wall on several."""
+    return time.process_time() if torch.get_num_threads() == 1 else time.perf_counter()
+
+
+def measure_rates(precision: str, seconds: float) -> Rates:
     """Measure each rate for about so many seconds; the best of its repeats counts."""
     square = torch.randn(2048, 2048)
-    narrow = square.bfloat16()
-    operations = 2 * 2048**3
+    narrow = square.to(getattr(torch, precision))
     big, target = torch.zeros(32 << 20), torch.zeros(32 << 20)
     values = torch.randn(256 << 10)  # a megabyte, which stays in the cache
     out = torch.empty_like(values)
@@ -40,21 +45,27 @@ def measure_rates(seconds: float = 1.0) -> Rates:
 
     sigmas = (lambda: torch.sigmoid(values, out=out), lambda: torch.tanh(values, out=out), by_exponentials)
     return Rates(
-        bf16=operations / fastest(lambda: narrow @ narrow, seconds),
-        fp32=operations / fastest(lambda: square @ square, seconds),
+        precision=precision,
+        products=2 * 2048**3 / fastest(lambda: narrow @ narrow, seconds),
+        float32=2 * 2048**3 / fastest(lambda: square @ square, seconds),
         sigma=max(values.numel() / fastest(each, seconds / 3) for each in sigmas),
         copy=2 * big.numel() * 4 / fastest(lambda: target.copy_(big), seconds),
     )
 
 
+def seconds_of(action: Callable[[], object]) -> float:
+    """How long an action takes, by `clock`."""
+    began = clock()
+    action()
+    return clock() - began
+
+
 def fastest(action: Callable[[], object], seconds: float) -> float:
     """The shortest time of an action in seconds, of as many repeats as fit."""
     action()
-    best, end = float("inf"), time.perf_counter() + seconds
+    best, end = seconds_of(action), time.perf_counter() + seconds
     while time.perf_counter() < end:
-        began = time.perf_counter()
-        action()
-        best = min(best, time.perf_counter() - began)
+        best = min(best, seconds_of(action))
     return best
 
 
@@ -67,6 +78,10 @@ class Timing:
     high: float
     repeats: int
 
+    def each(self, photos: int) -> "Timing":
+        """The time of one photo of many."""
+        return Timing(self.median / photos, self.low / photos, self.high / photos, self.repeats)
+
 
 def interleaved(actions: Mapping[str, Callable[[], object]], repeats: int, seconds: float) -> dict[str, Timing]:
     """Time the actions in turns, so that a machine whose speed drifts treats them alike; the first turn warms up.
@@ -76,12 +91,11 @@ def interleaved(actions: Mapping[str, Callable[[], object]], repeats: int, secon
     times: dict[str, list[float]] = {name: [] for name in actions}
     end = time.perf_counter() + seconds
     for turn in range(repeats + 1):
-        began_turn = time.perf_counter()
+        began = time.perf_counter()
         for name, action in actions.items():
-            began = time.perf_counter()
-            action()
+            taken = seconds_of(action)
             if turn:
-                times[name].append(time.perf_counter() - began)
-        if turn and time.perf_counter() + (time.perf_counter() - began_turn) > end:
+                times[name].append(taken)
+        if turn and 2 * time.perf_counter() - began > end:
             break
     return {name: Timing(statistics.median(each), min(each), max(each), len(each)) for name, each in times.items()}

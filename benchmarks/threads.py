@@ -13,11 +13,11 @@ from pathlib import Path
 
 PHOTO = Path(__file__).parent.parent / "examples" / "dogs.jpg"
 CAPTION = f"""
-import statistics, time
+import statistics, sys, time
 from show_attend_tell import Captioner
 captioner = Captioner.from_pretrained("flickr8k-soft", device="cpu", backend="torch")
 times = []
-for turn in range(6):
+for turn in range(1 + int(sys.argv[1])):
     began = time.perf_counter()
     captioner({str(PHOTO)!r})
     times.append(time.perf_counter() - began)
@@ -30,11 +30,10 @@ WAYS = {
 }
 
 
-def seconds(settings: dict[str, str]) -> float:
+def seconds(settings: dict[str, str], repeats: int = 5) -> float:
     """The median time of a caption in a process with those settings."""
-    done = subprocess.run(
-        [sys.executable, "-c", CAPTION], env={**os.environ, **settings}, capture_output=True, text=True, check=True
-    )
+    command, environment = [sys.executable, "-c", CAPTION, str(repeats)], {**os.environ, **settings}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return float(done.stdout)
 
 

@@ -16,21 +16,23 @@ from show_attend_tell.model.decoder import AttentionDecoder
 class TutorialDecoder(nn.Module):
     """Soft attention, one step at a time."""
 
-    def __init__(self, *, vocabulary: int, size: int, attention: int | None = None) -> None:
-        """``size`` is m, n and D at once, and A too unless ``attention`` is given."""
+    def __init__(
+        self, *, vocabulary: int, size: int, attention: int | None = None, annotations: int | None = None
+    ) -> None:
+        """``size`` is m and n, and A and D too unless ``attention`` and ``annotations`` are given."""
         super().__init__()
-        attention = attention or size
+        attention, annotations = attention or size, annotations or size
         self.embedding = nn.Embedding(vocabulary + 1, size)
-        self.attention_annotations = nn.Linear(size, attention)
+        self.attention_annotations = nn.Linear(annotations, attention)
         self.attention_hidden = nn.Linear(size, attention, bias=False)
         self.attention_energy = nn.Linear(attention, 1, bias=False)
         self.gate = nn.Linear(size, 1)
-        self.initial = nn.Linear(size, size)
+        self.initial = nn.Linear(annotations, size)
         self.initial_hidden = nn.Linear(size, size)
         self.initial_memory = nn.Linear(size, size)
-        self.cell = nn.LSTMCell(2 * size, size)
+        self.cell = nn.LSTMCell(size + annotations, size)
         self.output_hidden = nn.Linear(size, size)
-        self.output_context = nn.Linear(size, size, bias=False)
+        self.output_context = nn.Linear(annotations, size, bias=False)
         self.output_words = nn.Linear(size, vocabulary)
         self.dropout = nn.Dropout(0.5)
 
@@ -38,7 +40,8 @@ class TutorialDecoder(nn.Module):
     def of(cls, decoder: AttentionDecoder) -> Self:
         """The same model as a decoder with a gate and layers of one size, for annotations that it has normalized."""
         config, n = decoder.config, decoder.config.hidden_size
-        made = cls(vocabulary=config.vocabulary_size, size=n, attention=config.attention_size).eval()
+        sizes = {"attention": config.attention_size, "annotations": config.annotation_size}
+        made = cls(vocabulary=config.vocabulary_size, size=n, **sizes).eval()
         assert decoder.gate is not None and decoder.initial is not None and decoder.output_context is not None
 
         def lstm_order(gates: Tensor) -> Tensor:
