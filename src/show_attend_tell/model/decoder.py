@@ -213,7 +213,10 @@ class AttentionDecoder(Decoder):
         """With ``kernels``, by `Unroll`, for a `MeanAttention` or a `MixedAttention`; without, step by step."""
         if self.kernels is None:
             return super().teacher_forcing(annotations, captions, paths=paths, mode=mode, history=history)
-        embedding, words = self.embed(previous_words(self, captions if history is None else history))
+        before = previous_words(self, captions if history is None else history)
+        different, where = before.unique(return_inverse=True)
+        parts = self.embed(different)
+        embedding, words = (nn.functional.embedding(where, promote(part)).to(part.dtype) for part in parts)
         embedding, words = embedding[:, None].expand(-1, paths, -1, -1), words[:, None]
         dtype, gate = words.dtype, self.gate
         state = self.first_state(*self.normalized(annotations, self.kernels.normalize, dtype), paths=1)

@@ -1,5 +1,5 @@
 """The paper's recurrence over a whole caption at once, forward and backward: what `AttentionDecoder.step` does word by
-word, about twice as fast on a CPU.
+word, up to twice as fast on a CPU.
 
 B batch · P paths of one photo · T steps · L locations · D annotation size · A attention size · n LSTM size.
 
