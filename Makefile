@@ -47,7 +47,7 @@ help:
 	@echo "make proof   the longer proofs"
 	@echo "make models  train and score the shipped models anew (hours): FLICKR8K=folder, and COCO=folder for the everyday models"
 	@echo "make table1  train and score the systems of the paper's Table 1 (hours): FLICKR8K=folder"
-	@echo "make bench   measure how fast the code is on this machine (ten minutes); also bench/bench.json, bench/bench.svg"
+	@echo "make bench   measure how fast the code is on this machine (ten minutes), also into bench/bench.json; QUICK=yes: only see that it runs"
 	@echo "make web     build the page that captions photos in the browser, into web/dist/; needs Node"
 	@echo "make clean   remove .venv, .venv-light, build/, demo/ and what make web made"
 
@@ -97,7 +97,7 @@ table1: $(DEV)
 	PYTHONPATH=research $(BIN)/python -m table1.make "$(FLICKR8K)" runs
 
 bench: $(DEV)
-	$(BIN)/python benchmarks/bench.py
+	$(BIN)/python benchmarks/bench.py $(if $(QUICK),--quick --to build/bench)
 
 # Any static file server may serve web/dist/; MODELS chooses the models. The tests of the page need web/node_modules too.
 web: $(RUNTIME) $(NODE_MODULES)
