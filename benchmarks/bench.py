@@ -32,7 +32,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 from tutorial_decoder import TutorialDecoder
 
-from show_attend_tell.backends.torch import TorchSession
+from show_attend_tell.backends.torch import TorchBackend, TorchSession
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.vocabulary import Vocabulary
@@ -42,7 +42,7 @@ from show_attend_tell.model import kernels
 from show_attend_tell.model.attention import MeanAttention
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import teacher_forcing
+from show_attend_tell.model.interface import DecoderOutput, teacher_forcing
 from show_attend_tell.model.unroll import unroll
 from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.config import GenerationConfig
@@ -91,6 +91,11 @@ class Row:
         return f"| {self.name} | {1000 * t.median:.4g} | {spread} | {ratio} | {roofline or ' | '} |"
 
 
+def read(backend: TorchBackend, photos: int) -> Tensor:
+    """The pixels of the first example photos, read and resized."""
+    return torch.stack([backend.preprocessing(open_photo(file)) for file in EXAMPLES[:photos]])
+
+
 def operations(action: Action) -> int:
     """How many operations the products of an action take; a multiplication and an addition are two."""
     with FlopCounterMode(display=False) as counter:
@@ -111,6 +116,21 @@ def steps_of(decoder: torch.nn.Module, loss: Callable[[], Tensor]) -> Action:
         optimizer.step()
 
     return step
+
+
+def package_loss(
+    decoder: AttentionDecoder,
+    objective: SoftObjective | HardObjective,
+    annotations: Tensor,
+    captions: Tensor,
+    forward: Callable[..., DecoderOutput],
+    used: kernels.Kernels,
+) -> Tensor:
+    """The loss of a mini-batch as `sat train` computes it."""
+    draws = objective.draw(*captions.shape, torch.Generator().manual_seed(0))
+    with torch.autocast("cpu", torch.bfloat16, enabled=NARROW):
+        output = forward(decoder, annotations, captions, paths=objective.paths, mode=draws.mode)
+        return objective(output, captions, draws, word_scores=used.word_scores).total
 
 
 def training_steps(rates: Rates, effort: Effort) -> list[Row]:
@@ -135,14 +155,7 @@ def training_steps(rates: Rates, effort: Effort) -> list[Row]:
     for kind, objective in objectives.items():
         attention = "soft" if kind == "soft" else "hard"
         decoder = AttentionDecoder(DecoderConfig(vocabulary_size=K, attention=attention, annotation_norm="layer"))
-        generator = torch.Generator().manual_seed(0)
-
-        def loss(forward, used, objective=objective, decoder=decoder, generator=generator):  # type: ignore[no-untyped-def]
-            draws = objective.draw(B, C, generator)
-            with torch.autocast("cpu", torch.bfloat16, enabled=NARROW):
-                output = forward(decoder, annotations.half(), captions, paths=objective.paths, mode=draws.mode)
-                return objective(output, captions, draws, word_scores=used.word_scores).total
-
+        loss = partial(package_loss, decoder, objective, annotations.half(), captions)
         products = operations(steps_of(decoder, partial(loss, unroll, kernels.REFERENCE)))
         sigmas = B * C * objective.paths * LOCATIONS * decoder.config.attention_size
         weights = sum(parameter.numel() for parameter in decoder.parameters())
@@ -185,7 +198,7 @@ def searches(rates: Rates, effort: Effort) -> list[Row]:
     backend, reranker, photos = captioner.torch_backend(), captioner.reranker, effort.photos
     decoder = backend.decoder
     assert isinstance(decoder, AttentionDecoder) and reranker is not None
-    annotations = backend.encode(torch.stack([backend.preprocessing(open_photo(file)) for file in EXAMPLES[:photos]]))
+    annotations = backend.encode(read(backend, photos))
     tutorial = TutorialDecoder.of(decoder)
     with torch.no_grad():
         normalized, _ = decoder.normalized(annotations)
@@ -236,14 +249,13 @@ def encoding(rates: Rates, effort: Effort) -> list[Row]:
     rows = []
     for name, model in (("VGG-19", "flickr8k-soft"), ("EfficientNet-Lite2", "everyday-soft")):
         backend = Captioner.from_pretrained(model, device="cpu", backend="torch").torch_backend()
-
-        def read(preprocessing=backend.preprocessing) -> Tensor:  # type: ignore[no-untyped-def]
-            return torch.stack([preprocessing(open_photo(file)) for file in EXAMPLES[: effort.photos]])
-
-        pixels, encode, precision = read(), backend.encode, backend.encoder.precision
+        pixels, precision = read(backend, effort.photos), backend.encoder.precision
         network, whole = f"{name}, network alone, {precision}", f"{name}, photo files to annotations, {precision}"
         times = interleaved(
-            {network: partial(encode, pixels), whole: lambda encode=encode, read=read: encode(read())},
+            {
+                network: partial(backend.encode, pixels),
+                whole: lambda backend=backend: backend.encode(read(backend, effort.photos)),  # type: ignore[misc]
+            },
             effort.repeats,
             0.1 * effort.seconds,
         )
