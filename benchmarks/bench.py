@@ -42,10 +42,9 @@ from show_attend_tell.model import kernels
 from show_attend_tell.model.attention import MeanAttention
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import DecoderOutput, teacher_forcing
-from show_attend_tell.model.unroll import unroll
 from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.filters import word_filters
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.session import DecoderSession
 from show_attend_tell.threads import use_threads
@@ -123,14 +122,14 @@ def package_loss(
     objective: SoftObjective | HardObjective,
     annotations: Tensor,
     captions: Tensor,
-    forward: Callable[..., DecoderOutput],
-    used: kernels.Kernels,
+    loops: kernels.Kernels | None,
 ) -> Tensor:
-    """The loss of a mini-batch as `sat train` computes it."""
+    """The loss of a mini-batch as `sat train` computes it; without ``loops``, step by step."""
+    decoder.kernels = loops
     draws = objective.draw(*captions.shape, torch.Generator().manual_seed(0))
     with torch.autocast("cpu", torch.bfloat16, enabled=NARROW):
-        output = forward(decoder, annotations, captions, paths=objective.paths, mode=draws.mode)
-        return objective(output, captions, draws, word_scores=used.word_scores).total
+        output = decoder.teacher_forcing(annotations, captions, paths=objective.paths, mode=draws.mode)
+        return objective(output, captions, draws, word_scores=(loops or kernels.REFERENCE).word_scores).total
 
 
 def training_steps(rates: Rates, effort: Effort) -> list[Row]:
@@ -148,21 +147,18 @@ def training_steps(rates: Rates, effort: Effort) -> list[Row]:
         "hard, one path a caption": HardObjective(samples=1),  # the paper's: a coin chooses the path
         "hard, two paths": HardObjective(samples=1, coin="both", baseline="expected"),  # the preset's
     }
-    ways = {
-        "reference": (teacher_forcing, kernels.REFERENCE),
-        "optimized": (partial(unroll, kernels=kernels.compiled()), kernels.compiled()),
-    }
+    ways = {"reference": None, "optimized": kernels.compiled()}
     for kind, objective in objectives.items():
         attention = "soft" if kind == "soft" else "hard"
         decoder = AttentionDecoder(DecoderConfig(vocabulary_size=K, attention=attention, annotation_norm="layer"))
         loss = partial(package_loss, decoder, objective, annotations.half(), captions)
-        products = operations(steps_of(decoder, partial(loss, unroll, kernels.REFERENCE)))
+        products = operations(steps_of(decoder, partial(loss, kernels.REFERENCE)))
         sigmas = B * C * objective.paths * LOCATIONS * decoder.config.attention_size
         weights = sum(parameter.numel() for parameter in decoder.parameters())
-        for how, way in ways.items():
+        for how, loops in ways.items():
             if how == "reference" or kernels.can_compile():
                 name = f"training step, {kind}, {how}, {rates.precision}"
-                actions[name] = steps_of(decoder, partial(loss, *way))
+                actions[name] = steps_of(decoder, partial(loss, loops))
                 rooflines[name] = products / rates.products + sigmas / rates.sigma + 28 * weights / rates.copy
     times = interleaved(actions, effort.repeats, 0.3 * effort.seconds)
     return [Row(name, timing, times[baseline].median, rooflines.get(name)) for name, timing in times.items()]
@@ -215,7 +211,7 @@ def searches(rates: Rates, effort: Effort) -> list[Row]:
 
     def by_package(session: Session, at_once: int, config: GenerationConfig, ranked: bool) -> None:
         for part in annotations.split(at_once):
-            found = beam_search(session(part, config), config)
+            found = beam_search(session(part, config), config, word_filters(config))
             if ranked:
                 rescored(backend, part, found, config, reranker)
 
@@ -233,7 +229,8 @@ def searches(rates: Rates, effort: Effort) -> list[Row]:
             for how, (session, at_once) in sessions.items():
                 actions[f"{named}, {how}"] = partial(by_package, session, at_once, config, ranked)
         times = interleaved(actions, effort.repeats, 0.4 * share * effort.seconds)
-        found = [beam_search(optimized(photo, config), config)[0] for photo in annotations.split(1)]
+        filters = word_filters(config)
+        found = [beam_search(optimized(photo, config), config, filters)[0] for photo in annotations.split(1)]
         roofline = sum(search_roofline(rates, decoder, each) for each in found) / photos
         rows += [
             Row(name, timing.each(photos), times[baseline].median / photos, roofline) for name, timing in times.items()

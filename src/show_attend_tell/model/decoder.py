@@ -214,7 +214,7 @@ class AttentionDecoder(Decoder):
         if self.kernels is None:
             return super().teacher_forcing(annotations, captions, paths=paths, mode=mode, history=history)
         before = previous_words(self, captions if history is None else history)
-        different, where = before.unique(return_inverse=True)
+        different, where = torch.unique(before, return_inverse=True)
         parts = self.embed(different)
         embedding, words = (nn.functional.embedding(where, promote(part)).to(part.dtype) for part in parts)
         embedding, words = embedding[:, None].expand(-1, paths, -1, -1), words[:, None]
