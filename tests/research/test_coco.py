@@ -10,7 +10,6 @@ from PIL import Image
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.text_corpus import read_text_corpus
 from show_attend_tell.data.tokenizers import KARPATHY
-from show_attend_tell.errors import SatError
 
 KNOWN = {9: "train", 25: "test"}
 
@@ -44,18 +43,6 @@ def test_the_folder_is_read_by_a_training(downloaded: Path) -> None:
     assert all(len(example.captions) == 5 and example.photo.exists() for example in data.examples)
     texts = read_text_corpus(output / "captions_without_photos.txt.gz", KARPATHY)
     assert texts == [("photo", "30", "caption", str(i)) for i in range(6)]
-
-
-def test_what_is_missing_is_named_and_nothing_is_written(downloaded: Path) -> None:
-    output = downloaded / "coco"
-    with pytest.raises(SatError, match="does not list the photos 31:"):
-        coco.make(downloaded, output, {**KNOWN, 31: "val"})
-    (downloaded / "val2014" / "COCO_val2014_000000000025.jpg").unlink()
-    with pytest.raises(SatError, match=r"not there: .*COCO_val2014_000000000025\.jpg"):
-        coco.make(downloaded, output, KNOWN)
-    with pytest.raises(SatError, match="has no captions_"):
-        coco.make(downloaded / "train2014", output, KNOWN)
-    assert not output.exists()
 
 
 def test_the_list_of_photos_has_the_splits_that_the_models_know() -> None:

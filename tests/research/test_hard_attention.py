@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +29,6 @@ from torch import Tensor
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Dataset, read_dataset
-from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import Attended, GivenLocations, MeanAttention
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
@@ -250,20 +248,6 @@ def test_a_model_is_examined_on_first_captions(dataset: Dataset, tmp_path: Path)
     assert found["log_loss"]["mean"]["draw_error"] == 0 < found["log_loss"]["sampled_5"]["draw_error"]
     assert 0 < found["entropy"] < math.log(15)
     assert found["nwgm"]["one_pass_kl"]["mean"] > 0 and found["nwgm"]["information"]["mean"] > 0
-
-
-def test_what_cannot_be_examined_is_refused(dataset: Dataset, tmp_path: Path) -> None:
-    model = captioner("m")
-    with pytest.raises(SatError, match="1 samples"):
-        examine(model, dataset, "val", cache=tmp_path, samples=1)
-    with pytest.raises(SatError, match="no split 'dev'"):
-        examine(model, dataset, "dev", cache=tmp_path)
-    alone = replace(dataset, examples=dataset.split("val")[:1])
-    with pytest.raises(SatError, match="'val' has one photo"):
-        examine(model, alone, "val", cache=tmp_path)
-    uniform = captioner("uniform", attention="uniform")
-    with pytest.raises(SatError, match="uniform has no attention"):
-        examine(uniform, dataset, "val", cache=tmp_path)
 
 
 @pytest.mark.usefixtures("small")

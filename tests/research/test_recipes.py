@@ -131,8 +131,6 @@ def test_each_training_is_made_once_and_after_those_it_starts_from(
         f"--output {tmp_path}/paper-hard-1",
         f"evaluate --model {tmp_path}/paper-hard-1 --data DATA --split test --json {tmp_path}/paper-hard-1-test.json",
     ]
-    with pytest.raises(SystemExit, match="no recipe 'papers'"):
-        recipes.main(["DATA", str(tmp_path), "papers"])
 
 
 @pytest.fixture

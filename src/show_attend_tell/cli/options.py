@@ -120,4 +120,3 @@ generation_options = options_from(
     into="generation",
     default="the model's",
 )
-attention_mode_option = options_from(GENERATION, "attention_mode", into="generation", default="the model's")

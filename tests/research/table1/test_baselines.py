@@ -9,7 +9,7 @@ import pytest
 import torch
 from builders import fitted, random_data, shape_folder, shape_photo, small_config
 from commands import refused, sat
-from decoders import BASELINE_SIZES, OWN_SIZES, B, C, L, P, small_annotations, small_baseline, small_captions
+from decoders import BASELINE_SIZES, OWN_SIZES, B, C, P, small_annotations, small_baseline, small_captions
 from documents import ROOT
 from numpy.typing import NDArray
 
@@ -201,12 +201,6 @@ def test_a_search_finds_captions_that_training_gives_the_same_probability(kind: 
             assert hypothesis.log_probability == pytest.approx(expected, abs=1e-3)
 
 
-@every_kind
-def test_annotations_of_another_size_are_refused(kind: str) -> None:
-    with pytest.raises(SatError, match=r"\(2, 5, 7\).*D = 11"):
-        small_baseline(kind).start(torch.zeros(B, L, 7))
-
-
 # Training
 
 
@@ -264,15 +258,3 @@ def test_wrong_settings_are_refused(tmp_path: Path) -> None:
     assert "only one of --attention" in refused(*train, "--attention", "soft", "--decoder", "nic")
     assert "no decoder of the kind 'nick' is registered" in refused(*train, "--decoder", "nick")
     assert "decoder.hidden_size" in refused(*train, "--decoder", "nic", "--set", "decoder.attention_size=3")
-
-
-@every_kind
-def test_wrong_sizes_are_refused(kind: str) -> None:
-    config = config_class(kind)
-    for name in OWN_SIZES[kind]:
-        with pytest.raises(SatError, match=f"{name} is 0: give a whole number from 1"):
-            config(**{name: 0})
-    with pytest.raises(SatError, match=r"annotation_dropout is 1\.0"):
-        config(annotation_dropout=1.0)
-    with pytest.raises(SatError, match="unknown entries attention_size"):
-        config.from_dict({"kind": kind, "attention_size": 3})

@@ -22,7 +22,6 @@ from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint, StoredReranker
 from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.errors import SatError
 from show_attend_tell.generation import search_candidates
 from show_attend_tell.model.interface import teacher_forcing
 from show_attend_tell.search.config import GenerationConfig
@@ -165,9 +164,6 @@ def test_windows_are_means_of_a_square_of_locations() -> None:
     grid = annotations.unflatten(1, (4, 4))
     wanted = [grid[:, row : row + 3, column : column + 3].mean((1, 2)) for row in (0, 1) for column in (0, 1)]
     torch.testing.assert_close(found, torch.stack(wanted, dim=1))
-    for locations in (15, 4):
-        with pytest.raises(SatError, match=f"{locations} locations have no windows of 3 × 3"):
-            Detectors(3, 0, 2, window=3, dropout=0.0)(torch.zeros(1, locations, 3))
 
 
 def test_mean_average_precision_is_that_of_its_definition() -> None:

@@ -2,18 +2,14 @@
 
 import itertools
 import math
-from pathlib import Path
 
 import pytest
 import torch
-from builders import shape_folder, small_checkpoint, small_encoder
 from table1 import templates
 from table1.detectors import FIRST
 from table1.templates import Grammar, caption
 
-from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.errors import SatError
 
 CAPTIONS = ["a dog in a red car", "a cat in a blue car", "a dog in a red ball", "the man is running", "a man"]
 VOCABULARY = Vocabulary(list(dict.fromkeys(" ".join(CAPTIONS).split())))
@@ -66,11 +62,3 @@ def test_the_trigram_model_is_one_of_captions() -> None:
     grammar = Grammar(ENCODED, VOCABULARY)
     total = sum(math.exp(grammar.log_share(word, ENCODED[0][:2])) for word in range(len(VOCABULARY)))
     assert total == pytest.approx(1)
-
-
-def test_a_model_without_detectors_is_refused(tmp_path: Path) -> None:
-    pytest.importorskip("pycocoevalcap")
-    small_checkpoint(small_encoder()).save(tmp_path / "model")
-    dataset = read_dataset(shape_folder(tmp_path / "shapes"))
-    with pytest.raises(SatError, match="has no word detectors"):
-        templates.evaluate(dataset, tmp_path / "model", "test", cache=tmp_path)
