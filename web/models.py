@@ -19,12 +19,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from packed import PackedWeights
 from safetensors.numpy import save
 
 from show_attend_tell.backends import pick_backend
 from show_attend_tell.backends.onnx.backend import OnnxBackend
 from show_attend_tell.backends.onnx.encoder import OnnxEncoder
-from show_attend_tell.backends.onnx.graph import Graph, PackedWeights
+from show_attend_tell.backends.onnx.graph import Graph
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, find_model, model_name
 from show_attend_tell.data.tokenizers import joined
@@ -57,7 +58,7 @@ class Files:
 def stored(graphs: Mapping[str, Graph]) -> dict[str, NDArray[np.uint8]]:
     """Graphs and their weights as arrays of bytes."""
     weights = PackedWeights()
-    arrays = {f"{name}.onnx": np.frombuffer(graph.written(weights), np.uint8) for name, graph in graphs.items()}
+    arrays = {f"{name}.onnx": np.frombuffer(graph.written(weights.add), np.uint8) for name, graph in graphs.items()}
     return {**arrays, PackedWeights.LOCATION: np.frombuffer(bytes(weights.content), np.uint8)}
 
 

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 
 from show_attend_tell.backends.base import Backend
 from show_attend_tell.backends.encoding import fastest_encode
-from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession, batch_size
-from show_attend_tell.backends.onnx.evidence import evidence_closed_form
+from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession, batch_size, evidence_closed_form
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.packing import as_array, as_tensors
 from show_attend_tell.errors import SatError

@@ -49,7 +49,7 @@ def beam_search(session: DecoderSession, config: GenerationConfig, filters: Sequ
         words = np.where(frozen, Vocabulary.END, gather(new.words, child))
         parents = np.where(frozen, chosen, gather(live, path))
         more = gather(filtered[photos], parents) + np.where(frozen, 0.0, added.to(path, words))
-        backpointers.append(Backpointers(photos, words, parents, kept - more, gather(step.rows, path), *step[1:]))
+        backpointers.append(Backpointers(photos, words, parents, kept - more, gather(step.rows, path), step))
         ended = words == Vocabulary.END
         scores[photos], filtered[photos], finished[photos] = kept, more, ended
 

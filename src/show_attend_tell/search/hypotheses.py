@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.search.filters import NEVER
-from show_attend_tell.search.session import DecoderSession, Numbers, Scores
+from show_attend_tell.search.session import DecoderSession, Numbers, Scores, SessionStep
 
 DIVERSITY = 6.0  # what a caption's overlap with another costs, in standard deviations of the captions' scores
 
@@ -26,12 +26,8 @@ class Backpointers(NamedTuple):
     words: Numbers  # the new word of each path (B′, P)
     parents: Numbers  # the path of the step before that each path continues (B′, P)
     scores: Scores  # log p of each path so far (B′, P), the decoder's own
-    rows: Numbers  # the history of each path, its row in what follows (B′, P)
-    alpha: Any  # (B′, Q, L) or None; the session's own tensors or arrays, as what follows, see `SessionStep`
-    beta: Any  # (B′, Q) or None
-    locations: Any  # (B′, Q) or None
-    hidden: Any  # (B′, Q, n) or None
-    memory: Any
+    rows: Numbers  # the history of each path, its row in what was attended to (B′, P)
+    attended: SessionStep  # of the B′ photos and their Q histories
 
 
 @dataclass(frozen=True)
@@ -79,15 +75,15 @@ class Trace(NamedTuple):
     paths: list[int]  # the path at each word's step (T,)
 
     def along(self, name: str) -> Any:
-        """What the steps have under that name for this path, over its T words; None where they have nothing."""
-        if getattr(self.steps[0], name) is None:
+        """What `SessionStep` has under that name for this path, over its T words; None where it has nothing."""
+        if (first := getattr(self.steps[0].attended, name)) is None:
             return None
         found = []
         for step, path in zip(self.steps, self.paths, strict=False):
             photo = int(np.searchsorted(step.photos, self.photo))
-            found.append(getattr(step, name)[photo, step.rows[photo, path]])
+            found.append(getattr(step.attended, name)[photo, step.rows[photo, path]])
         if not found:
-            return getattr(self.steps[0], name)[0, :0]
+            return first[0, :0]
         if isinstance(found[0], (np.ndarray, np.generic)):
             return np.stack(found)
         import torch
@@ -142,7 +138,8 @@ def force(session: DecoderSession, words: list[int]) -> Hypothesis:
     for word in words:
         step = session.step(np.full_like(only, previous))
         log_p += float(session.log_probabilities()[0, 0, word])
-        backpointers.append(Backpointers(only[0], np.full_like(only, word), only, np.full((1, 1), log_p), *step))
+        said, total = np.full_like(only, word), np.full((1, 1), log_p)
+        backpointers.append(Backpointers(only[0], said, only, total, step.rows, step))
         session.reorder(None, only)
         previous = word
     ((found,),) = read_back(backpointers, np.full((1, 1), log_p), np.zeros((1, 1)), np.ones((1, 1), dtype=bool))

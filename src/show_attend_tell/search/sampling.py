@@ -44,7 +44,7 @@ def sample(
         picked = np.take_along_axis(log_probabilities, words[..., None], axis=-1)[..., 0]
         scores += np.where(finished, 0.0, picked)
         filtered += np.where(finished, 0.0, added.to(paths, words))
-        backpointers.append(Backpointers(photos, words, paths, scores.copy(), step.rows, *step[1:]))
+        backpointers.append(Backpointers(photos, words, paths, scores.copy(), step.rows, step))
         history = np.concatenate([history, words[..., None]], axis=-1)
         finished |= words == Vocabulary.END
         if finished.all():

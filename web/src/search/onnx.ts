@@ -34,7 +34,7 @@ export class OnnxDecoder {
     return this.runtime.stacked(words.map((word) => this.byWord.get(word)!));
   }
 
-  /** The evidence of a caption's words (T × L, flat) in nats, of annotations (1, L, D): `backends/onnx/evidence.py`. */
+  /** The evidence of a caption's words (T × L, flat) in nats, of annotations (1, L, D), as in Python. */
   async evidence(annotations: Tensor, words: number[], caption: Said[]): Promise<Float32Array> {
     const stacked = (rows: Float32Array[]) => this.runtime.stacked(rows);
     const { evidence } = await this.graphs.evidence.run({

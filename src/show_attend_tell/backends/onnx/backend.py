@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from show_attend_tell.backends.base import Backend
-from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession, batch_size
+from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession, batch_size, evidence_closed_form
 from show_attend_tell.backends.onnx.encoder import OnnxEncoder, load_encoder
-from show_attend_tell.backends.onnx.evidence import evidence_closed_form
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.errors import SatError

@@ -1,7 +1,8 @@
 """The paper's decoder by ONNX Runtime: graphs for its parts, made of a configuration and weights, and their session.
 
-B photos · P paths · Q histories, paths without their last word · L locations · D annotation size · A attention size ·
-n LSTM size · m word-embedding size · K vocabulary · S = 4n + m, what enters the gates and the deep output.
+B photos · P paths · Q histories, paths without their last word · T words of a caption · L locations · D annotation
+size · A attention size · n LSTM size · m word-embedding size · K vocabulary · S = 4n + m, what enters the gates and the
+deep output.
 
 It computes what `model.decoder` computes, in float32, and takes less time for these reasons:
 
@@ -13,8 +14,7 @@ It computes what `model.decoder` computes, in float32, and takes less time for t
 - With a wide beam, the annotations are multiplied with the weights of ẑ before they are weighed by α, once a photo.
 """
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never
 
 import numpy as np
@@ -25,6 +25,7 @@ from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.config import LARGEST, DecoderConfig, misfit, window_side
 from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.sampling import Uniforms
 from show_attend_tell.search.session import Continuations, Numbers, Scores, SessionStep, distinct, gather
 from show_attend_tell.settings import AttentionModeName
@@ -48,8 +49,7 @@ class OnnxDecoder:
         self.side = window_side(config.annotation_window, locations)
         self.gates = 4 * config.hidden_size
         self.shared = self.gates + config.embedding_size  # S
-        self._starts: dict[bool, Session] = {}
-        self._attends: dict[tuple[AttentionModeName, bool], Session] = {}
+        self._sessions: dict[tuple[Any, ...], Session] = {}
         self._by_word = np.empty((config.vocabulary_size + 1, self.shared), np.float32)
         self._known = np.zeros(config.vocabulary_size + 1, dtype=bool)  # rows of the table above that are computed
 
@@ -67,31 +67,33 @@ class OnnxDecoder:
         """Each word's share of the gates and of the deep output, biases included: (..., S) for words (...)."""
         new = np.unique(words[~self._known[words]])
         if len(new):
-            (self._by_word[new],) = self._words(words=new)
+            (self._by_word[new],) = self.run(self.words, words=new)
             self._known[new] = True
         return self._by_word[words]
+
+    def run(self, make: Callable[..., Graph], *options: Any, **inputs: NDArray[Any]) -> list[NDArray[Any]]:
+        """What a graph gives for inputs. One of the methods below makes it, by some options, when it is first run."""
+        key = (make.__name__, *options)
+        if key not in self._sessions:
+            self._sessions[key] = Session(make(*options))
+        return self._sessions[key](**inputs)
 
     def graphs(self, attention_mode: AttentionModeName) -> dict[str, Graph]:
         """All graphs that a wide beam search with that attention mode runs, by name."""
         return {
-            "start": self._start_graph(wide=True),
-            "words": self._words_graph(),
-            "attend": self._attend_graph(attention_mode, wide=True),
-            "advance": self._advance_graph(),
-            "best": self._best_graph(),
-            "evidence": self._evidence_graph(),
+            "start": self.start(wide=True),
+            "words": self.words(),
+            "attend": self.attend(attention_mode, wide=True),
+            "advance": self.advance(),
+            "best": self.best(),
+            "evidence": self.evidence(),
         }
 
-    def start(self, wide: bool) -> Session:
+    def start(self, wide: bool) -> Graph:
         """Annotations (B, L, D) in; h_0 and c_0 (B, 1, n), what α weighs (B, L, ·), and exp(−2 W_a a) (B, L, A) out.
 
         α weighs the products of the annotations with the weights of ẑ (· is S) if ``wide``, else the annotations (D).
         """
-        if wide not in self._starts:
-            self._starts[wide] = Session(self._start_graph(wide))
-        return self._starts[wide]
-
-    def _start_graph(self, wide: bool) -> Graph:
         graph, config, w = Graph(), self.config, self.weights
         value, mean = self._weighed(graph)
         if config.initial_depth == 2:
@@ -123,16 +125,12 @@ class OnnxDecoder:
             value = self._windowed(graph, value)
         return value, mean
 
-    @cached_property
-    def evidence(self) -> Session:
-        """The evidence (B, T, L) of words, see `evidence.evidence_closed_form`.
+    def evidence(self) -> Graph:
+        """The evidence (B, T, L) of words, see `evidence_closed_form`.
 
         In: annotations (B, L, D); α (B, T, L) and β (B, T, 1), 1 without a gate; h and c before each step (B, T, n);
         what the words before add (B, T, S); and the words themselves (B, T).
         """
-        return Session(self._evidence_graph())
-
-    def _evidence_graph(self) -> Graph:
         graph, config, w = Graph(), self.config, self.weights
         n = config.hidden_size
         weighed = self._weighed(graph)[0]
@@ -222,18 +220,13 @@ class OnnxDecoder:
             layers.append(graph("Relu", graph.linear(layers[-1], w[f"{name}.weight"], w[f"{name}.bias"])))
         return [i, f, o, g], memory, tanh, hidden, layers
 
-    def attend(self, attention_mode: AttentionModeName, wide: bool) -> Session:
+    def attend(self, attention_mode: AttentionModeName, wide: bool) -> Graph:
         """What Q histories attend to.
 
         In: what `start` gave, h (B, Q, n), and for sampled locations a number from 0 to 1 for each history (B, Q). Out:
         α (B, Q, L); what h and ẑ add to the gates and to the deep output (B, Q, S); β (B, Q) where there is a gate; the
         locations (B, Q) unless the mode is "mean".
         """
-        if (attention_mode, wide) not in self._attends:
-            self._attends[attention_mode, wide] = Session(self._attend_graph(attention_mode, wide))
-        return self._attends[attention_mode, wide]
-
-    def _attend_graph(self, attention_mode: AttentionModeName, wide: bool) -> Graph:
         graph, config, w = Graph(), self.config, self.weights
         A = config.attention_size
         weighed = graph.input("weighed", ["B", "L", self.shared if wide else config.annotation_size])
@@ -280,16 +273,12 @@ class OnnxDecoder:
             graph.output(locations, "locations", 2, "int64")
         return graph
 
-    @cached_property
-    def advance(self) -> Session:
+    def advance(self) -> Graph:
         """The step of P paths, which continue Q histories by a word each.
 
         In: the shares that `attend` gave (B, Q, S), c (B, Q, n), the history of each path (B, P), and what its word
         adds (B, P, S). Out: h and c (B, P, n), and the deep output (B, P, m).
         """
-        return Session(self._advance_graph())
-
-    def _advance_graph(self) -> Graph:
         graph = Graph()
         shares = graph.input("shares", ["B", "Q", self.shared])
         memory = graph.input("memory", ["B", "Q", self.config.hidden_size])
@@ -302,16 +291,12 @@ class OnnxDecoder:
         graph.output(layers[-1], "deep", 3)
         return graph
 
-    @cached_property
-    def best(self) -> Session:
+    def best(self) -> Graph:
         """The best words after paths.
 
         In: the deep output (B, P, m), the scores of the paths (B, P), ids of words and the weights that are added to
         their log p, (B, P, N) each, and how many are wanted (1,). Out: score and index in P · K (B, count) each.
         """
-        return Session(self._best_graph())
-
-    def _best_graph(self) -> Graph:
         graph = Graph()
         scores = self._log_probabilities(graph)
         before = graph("Unsqueeze", graph.input("before", ["B", "P"]), graph.constant([-1]))
@@ -323,19 +308,14 @@ class OnnxDecoder:
         graph.output(chosen, "chosen", 2, "int64")
         return graph
 
-    @cached_property
-    def log_probabilities(self) -> Session:
+    def log_probabilities(self) -> Graph:
         """The deep output (B, P, m) in, log p (B, P, K) out."""
         graph = Graph()
         graph.output(self._log_probabilities(graph), "log_probabilities", 3)
-        return Session(graph)
+        return graph
 
-    @cached_property
-    def _words(self) -> Session:
+    def words(self) -> Graph:
         """Words (N,) in, their shares (N, S) out."""
-        return Session(self._words_graph())
-
-    def _words_graph(self) -> Graph:
         graph, w = Graph(), self.weights
         embedding = graph("Gather", graph.constant(w["embedding.weight"]), graph.input("words", ["N"], "int64"))
         gates = graph.linear(embedding, w["gates_from_word.weight"], w["gates_from_word.bias"])
@@ -391,7 +371,7 @@ class OnnxSession:
         self.wide = config.paths >= WIDE
         steps = config.max_length
         self.uniforms = [Uniforms(seed)(steps * self.paths).reshape(steps, self.paths) for seed in seeds if sampled]
-        hidden, memory, self.weighed, self.keys = decoder.start(self.wide)(annotations=annotations)
+        hidden, memory, self.weighed, self.keys = decoder.run(decoder.start, self.wide, annotations=annotations)
         self.rows: Numbers = np.tile(np.arange(self.paths), (self.photos, 1))  # the history of each path (B′, P′)
         self.hidden, self.memory = (np.repeat(part, self.paths, axis=1) for part in (hidden, memory))
         self.time = 0
@@ -408,12 +388,12 @@ class OnnxSession:
     def step(self, words: Numbers) -> SessionStep:
         """As `DecoderSession.step`."""
         decoder, before = self.decoder, (self.hidden, self.memory)
-        sampled = {"uniforms": np.stack([each[self.time] for each in self.uniforms])} if self.uniforms else {}
-        attend = decoder.attend(self.attention_mode, self.wide)
-        alpha, shares, *others = attend(weighed=self.weighed, keys=self.keys, hidden=self.hidden, **sampled)
-        self.hidden, self.memory, self.deep = decoder.advance(
-            shares=shares, memory=self.memory, rows=self.rows, words=decoder.of_words(words)
-        )
+        given = {"weighed": self.weighed, "keys": self.keys, "hidden": self.hidden}
+        if self.attention_mode == "sample":
+            given["uniforms"] = np.stack([each[self.time] for each in self.uniforms])
+        alpha, shares, *others = decoder.run(decoder.attend, self.attention_mode, self.wide, **given)
+        given = {"shares": shares, "memory": self.memory, "rows": self.rows, "words": decoder.of_words(words)}
+        self.hidden, self.memory, self.deep = decoder.run(decoder.advance, **given)
         self.time += 1
         beta = others.pop(0) if decoder.config.gate else None
         shown = None if decoder.config.attention == "uniform" else alpha
@@ -432,7 +412,8 @@ class OnnxSession:
 
     def best(self, before: Scores, count: int, ids: Numbers, weights: Scores) -> Continuations:
         """As `DecoderSession.best`."""
-        scores, chosen = self.decoder.best(
+        scores, chosen = self.decoder.run(
+            self.decoder.best,
             deep=self.deep,
             before=before.astype(np.float32),
             ids=ids,
@@ -443,8 +424,39 @@ class OnnxSession:
 
     def log_probabilities(self) -> Scores:
         """As `DecoderSession.log_probabilities`."""
-        (found,) = self.decoder.log_probabilities(deep=self.deep)
+        (found,) = self.decoder.run(self.decoder.log_probabilities, deep=self.deep)
         return found
+
+
+def evidence_closed_form(
+    decoder: OnnxDecoder, annotations: NDArray[Any], captions: Sequence[Hypothesis]
+) -> list[NDArray[Any]]:
+    """α_ti g_t · (a_i − z_t) in nats (T, L) of one caption for each photo's annotations (B, L, D).
+
+    z_t = Σ_j α_tj a_j is the mean context, and g_t = ∂ log p(y_t) / ∂ z_t, with β_t and the state before the step held
+    fixed. It is the gradient of log p(y_t) with respect to the energies of the attention. The captions are those of an
+    `OnnxSession`, which kept α, β and the states.
+    """
+    words = padded([np.array(caption.words) for caption in captions])
+    alpha, hidden, memory = (
+        padded([caption.trace.along(name) for caption in captions]) for name in ("alpha", "hidden", "memory")
+    )
+    beta = np.ones(words.shape, np.float32)
+    if decoder.config.gate:
+        beta = padded([caption.beta for caption in captions])
+    before = np.concatenate([np.full((len(words), 1), decoder.vocabulary_size), words[:, :-1]], axis=1)
+    given = {"alpha": alpha, "beta": beta[..., None], "hidden": hidden, "memory": memory}
+    given |= {"annotations": annotations, "words": decoder.of_words(before), "said": words}
+    (found,) = decoder.run(decoder.evidence, **given)
+    return [part[: len(caption.words)] for part, caption in zip(found, captions, strict=True)]
+
+
+def padded(rows: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Arrays (T, ·) of several lengths as one, with zeros at their ends (B, T, ·)."""
+    found = np.zeros((len(rows), max(map(len, rows)), *rows[0].shape[1:]), rows[0].dtype)
+    for one, row in zip(found, rows, strict=True):
+        one[: len(row)] = row
+    return found
 
 
 def batch_size(config: GenerationConfig) -> int:
