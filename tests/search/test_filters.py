@@ -16,8 +16,8 @@ from show_attend_tell.model.attention import MeanAttention
 from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
 from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.search.filters import Added, Filter, apply, word_filters
-from show_attend_tell.search.hypotheses import Hypothesis, rank
+from show_attend_tell.search.filters import Filter, apply, word_filters
+from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.sampling import sample
 from show_attend_tell.search.session import Numbers
 
@@ -61,7 +61,6 @@ def test_a_wide_beam_orders_every_caption_by_the_sum_and_keeps_log_p(how: str, g
         for ended in (True, False):
             scores = [score for score, h in zip(by_hand, one, strict=True) if h.ended == ended and h.words]
             assert scores == sorted(scores, reverse=True)
-        assert [h.words for h in rank(other, gamma)] == [h.words for h in other]
     assert [h.words for h in found[0]] != [h.words for h in plain[0]] and found[2] == plain[2]
 
 
@@ -103,28 +102,24 @@ def test_filters_add_up() -> None:
     np.testing.assert_array_equal(total, [[[0, -1, 0, 0, 3]] * 2])
     assert added.to(np.array([[0, 1, 0]]), np.array([[1, 4, 2]])).tolist() == [[-1, 3, 0]]
     nothing = apply([], history, np.array([0]))
-    assert isinstance(nothing, Added) and nothing.ids.shape == (1, 2, 0)
+    assert nothing.ids.shape == nothing.weights.shape == (1, 2, 0)
 
 
-@pytest.mark.parametrize("reference", [False, True], ids=["ONNX Runtime", "PyTorch"])
-def test_the_documentation_s_filter_and_attention_mode(reference: bool) -> None:
+def test_the_documentation_s_filter_and_attention_mode() -> None:
     """As the page has them: a second use of a word costs something, and α² is another mean."""
     decoder, features, config = talkative(), small_annotations(B, locations=LOCATIONS), GenerationConfig(max_length=8)
     with torch.no_grad():
         decoder.output_bias[5] += 4  # it would be said again and again
-    backend = TorchBackend(decoder, reference=reference)
+    backend = TorchBackend(decoder)
     given: dict[str, Any] = {"backend": backend, "features": features, "config": config, "ids": [5], "seeds": [0] * B}
     plain = beam_search(backend.session(features, config, seeds=[0] * B), config, word_filters(config))
-    constraint, mode = (code for code in blocks(PAGE, "python") if "word_filters" in code)
-    exec(constraint, given)
+    (code,) = (block for block in blocks(PAGE, "python") if "word_filters" in block)
+    exec(code, given)
     found: list[list[Hypothesis]] = given["found"]
     assert all(h.filter_score == -2 * max(0, h.words.count(5) - 1) for each in found for h in each)
     assert sum(h.words.count(5) for each in found for h in each) < sum(h.words.count(5) for each in plain for h in each)
-    exec(mode, given)
-    for photo, best in enumerate(each[0] for each in given["found"]):
+    for photo, best in enumerate(each[0] for each in found):
         words = torch.tensor([[*best.words, *[Vocabulary.END] * best.ended]])
         with torch.no_grad():
             told = teacher_forcing(decoder, features[[photo]], words, mode=given["by_square"])
-        log_p = float(word_log_probabilities(told.logits, words).sum())
-        assert best.log_probability == pytest.approx(log_p, abs=1e-4)
-        assert best.log_probability != pytest.approx(plain[photo][0].log_probability, abs=1e-4)
+        assert best.log_probability == pytest.approx(float(word_log_probabilities(told.logits, words).sum()), abs=1e-4)

@@ -1,6 +1,6 @@
 """Captions drawn at random from the decoder's distribution.
 
-B photos · P captions of one photo · K vocabulary · L places · T words, end token excluded.
+B photos · P captions of one photo · K vocabulary · L locations · T words, end token excluded.
 """
 
 from collections.abc import Sequence

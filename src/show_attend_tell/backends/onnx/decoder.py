@@ -189,9 +189,9 @@ class OnnxDecoder:
     @property
     def _from_context(self) -> NDArray[np.float32]:
         """The weights of ẑ in the gates and in the deep output (S, D); 0 where it does not feed the latter."""
-        gates, nothing = self.weights["gates_from_context.weight"], np.zeros((self.shared - self.gates, 1), np.float32)
-        deep = self.weights.get("output_context.weight", np.repeat(nothing, gates.shape[1], axis=1))
-        return np.concatenate([gates, deep])
+        nothing = np.zeros((self.config.embedding_size, self.config.annotation_size), np.float32)
+        deep = self.weights.get("output_context.weight", nothing)
+        return np.concatenate([self.weights["gates_from_context.weight"], deep])
 
     def _entering(self, graph: Graph, hidden_gates: str, context: str) -> str:
         """What h adds to the gates (·, 4n), and ẑ to the gates and to the deep output (·, S), together (·, S)."""

@@ -1,6 +1,6 @@
 """The encoders without PyTorch: those that are known as data, run by ONNX Runtime in float32.
 
-B batch · L = rows · columns places · D annotation size.
+B batch · L = rows · columns locations · D annotation size.
 """
 
 from collections.abc import Mapping, Sequence

@@ -4,7 +4,7 @@ A graph is made when a model is loaded: from its configuration, and with its wei
 weights is on disk. A file of ONNX is a message in the encoding of Protocol Buffers; the few messages that our graphs
 need are written here in a page, because the package `onnx` would add to the installation and to each start.
 
-B batch · L places: sizes that are not known when a graph is made have names.
+B batch · L locations: sizes that are not known when a graph is made have names.
 """
 
 import os
