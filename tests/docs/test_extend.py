@@ -74,6 +74,7 @@ def test_an_encoder_of_layers_as_data_is_built_by_both_back_ends(
     line = refused("train", data, "--encoder", "tiny", "--output", model, *SHORT)
     assert "there is no encoder 'tiny'" in line
     sat("train", data, "--encoder", "tiny", "--plugin", file, "--output", model, *SHORT)
+    assert "encoder tiny" in sat("encode", data, "--plugin", file, "--encoder", "tiny").stdout
     found = []
     for backend in ("torch", "onnx"):
         captioner = Captioner.from_pretrained(model, backend=backend, device="cpu")

@@ -7,7 +7,7 @@ when it is first needed.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -39,6 +39,7 @@ class PhotoBatch:
     column: str = "bytes"  # of a batch, with the photos: the bytes of their files, or any `Photo`
     device: str = "auto"
     encoder_weights: str | None = None
+    plugins: tuple[str, ...] = field(default_factory=lambda: tuple(registry.plugins))  # which each worker imports
 
     def __getstate__(self) -> dict[str, Any]:
         loaded = {name for name, value in vars(type(self)).items() if isinstance(value, cached_property)}
@@ -48,6 +49,11 @@ class PhotoBatch:
     def model(self) -> Any:
         """The model, loaded. Raises `SatError` where it cannot be, or cannot do what is asked for."""
         raise NotImplementedError
+
+    def import_plugins(self) -> None:
+        """Import the plugins, in a worker, before the model is loaded."""
+        for plugin in self.plugins:
+            registry.import_plugin(plugin)
 
     def settings(self) -> dict[str, Any]:
         """What a row depends on besides its photo, as plain values."""
@@ -106,14 +112,12 @@ class CaptionBatch(PhotoBatch):
     ) -> None:
         super().__init__(name, column=column, device=device, encoder_weights=encoder_weights)
         self.overrides = overrides
-        self.plugins = tuple(registry.plugins)  # the decoders that each worker has to know
 
     @cached_property
     def model(self) -> "Captioner":
         from show_attend_tell.captioner import Captioner
 
-        for plugin in self.plugins:
-            registry.import_plugin(plugin)
+        self.import_plugins()
         captioner = Captioner.from_pretrained(self.name, device=self.device, encoder_weights=self.encoder_weights)
         captioner.resolve_config(**self.overrides)
         return captioner
@@ -162,6 +166,7 @@ class EncodeBatch(PhotoBatch):
         from show_attend_tell.devices import pick_device
         from show_attend_tell.vision.encoder import load_encoder
 
+        self.import_plugins()
         return load_encoder(self.name, weights=self.encoder_weights, resize=self.resize).to(pick_device(self.device))
 
     @cached_property

@@ -300,6 +300,7 @@ cache_option = click.option(
 )
 PAPERS_ENCODER = "vgg19"
 encoder_options = options(
+    plugin_option,
     click.option(
         "--encoder",
         help="Encoder: vgg19, efficientnet-lite2-1280, a vision model of Hugging Face transformers, or small (for "

@@ -18,7 +18,6 @@ from show_attend_tell.cli.command import (
     encoder_options,
     fail,
     note_shadowed,
-    plugin_option,
     was_given,
 )
 from show_attend_tell.cli.options import options_from
@@ -107,7 +106,6 @@ Examples:
     into="run",
 )
 @click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")
-@plugin_option
 def train(
     data: tuple[Path, ...],
     weights: tuple[float, ...],
