@@ -12,7 +12,7 @@ import torch
 from builders import captioner_of, shape_folder, small_checkpoint, small_encoder
 from commands import refused, sat
 from decoders import SIZES, B, C, small_annotations, small_captions
-from documents import ROOT, blocks
+from documents import plugin
 from safetensors.numpy import save_file
 
 from show_attend_tell import Captioner
@@ -30,19 +30,9 @@ from show_attend_tell.model.registry import build, import_plugin, read_config
 from show_attend_tell.vision.registry import ENCODERS
 
 K, D = SIZES["vocabulary_size"], SIZES["annotation_size"]
-PAGES = ROOT / "docs" / "how-to" / "extend.md", ROOT / "CONTRIBUTING.md"
 SIZE = ("hidden_size", "attention_size", "embedding_size")
 SMALL = ("minimum_count=1", "visual_ngrams=false", "max_length=5", *(f"decoder.{size}=9" for size in SIZE))
 SHORT = ("--epochs", "1", "--init-from", "none", *(word for each in SMALL for word in ("--set", each)))
-
-
-def plugin(file: Path, what: str, **renamed: str) -> Path:
-    """The documents' code that has these words in a file, with other names, since a process registers each once."""
-    (code,) = (block for page in PAGES for block in blocks(page.read_text(encoding="utf-8"), "python") if what in block)
-    for before, after in renamed.items():
-        code = code.replace(f'"{before}"', f'"{after}"')
-    file.write_text(code, encoding="utf-8")
-    return file
 
 
 def test_a_transformer_is_trained_on_all_steps_at_once(tmp_path: Path) -> None:
@@ -88,6 +78,9 @@ def test_a_reranker_chooses_the_caption_of_a_model_that_names_it(tmp_path: Path)
     encoder = small_encoder()
     before = small_checkpoint(encoder)
     dataclasses.replace(before, reranker=StoredReranker("long", {})).save(tmp_path / "model")
+    for kind in ("../long", ""):
+        with pytest.raises(SatError, match="give it a name of letters and digits"):
+            dataclasses.replace(before, reranker=StoredReranker(kind, {})).save(tmp_path / "other")
     model = Checkpoint.load(tmp_path / "model")
     assert model.reranker == ("long", {}) and "- Reranker: long." in model.card("m")
     with pytest.raises(SatError, match=r"no reranker of the kind 'long' is registered: .* by --plugin"):

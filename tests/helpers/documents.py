@@ -22,6 +22,21 @@ def blocks(document: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", document, flags=re.DOTALL)
 
 
+def plugin(file: Path, what: str, **renamed: str) -> Path:
+    """The code of the documents on extending that has these words, in a file.
+
+    With other names, since a process registers each once.
+    """
+    pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs/how-to/extend.md", ROOT / "CONTRIBUTING.md")]
+    (code,) = (block for page in pages for block in blocks(page, "python") if what in block)
+    for before, after in renamed.items():
+        assert f'"{before}"' in code
+        code = code.replace(f'"{before}"', f'"{after}"')
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(code, encoding="utf-8")
+    return file
+
+
 def run(command: list[str], folder: Path) -> str:
     """Run a program in a folder, as one that finds neither Java nor a GPU, and return what it printed; it must succeed.
 

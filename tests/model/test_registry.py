@@ -9,7 +9,7 @@ import pytest
 import torch
 from builders import shape_folder, shape_photo, small_checkpoint, small_encoder
 from commands import refused, sat
-from documents import ROOT, blocks
+from documents import plugin
 
 from show_attend_tell import Captioner, SatError, register_decoder
 from show_attend_tell.batch.work import CaptionBatch
@@ -18,30 +18,21 @@ from show_attend_tell.model.interface import Decoder
 from show_attend_tell.model.registry import ENTRY_POINTS, build, config_class, import_plugin, read_config
 from show_attend_tell.settings import settings
 
-PAGE = (ROOT / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
-
-
-def plugin(file: Path, kind: str) -> Path:
-    """The documentation's decoder in a file, under another kind, since a process registers each kind once."""
-    (code,) = (block for block in blocks(PAGE, "python") if "register_decoder(" in block)
-    assert 'kind = "transformer"' in code
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(code.replace('kind = "transformer"', f'kind = "{kind}"'), encoding="utf-8")
-    return file
+DECODER = "register_decoder("
 
 
 @pytest.mark.usefixtures("small")
 def test_a_decoder_of_a_file_is_trained_saved_loaded_and_evaluated(tmp_path: Path) -> None:
     """By the commands. Training reads annotations in half precision, and the decoder gets them in its weights' type."""
     data = shape_folder(tmp_path / "shapes")
-    model, file = tmp_path / "model", plugin(tmp_path / "code" / "gru_in_a_file.py", "gru-file")
+    model, file = tmp_path / "model", plugin(tmp_path / "code" / "in_a_file.py", DECODER, transformer="in-a-file")
     small = ("--set", "minimum_count=1", "--set", "batch_size=4", "--epochs", "2")
-    train = ("train", data, "--decoder", "gru-file", "--output", model, *small)
+    train = ("train", data, "--decoder", "in-a-file", "--output", model, *small)
     line = refused(*train)
-    assert "no decoder of the kind 'gru-file' is registered" in line and "--plugin MODULE" in line
+    assert "no decoder of the kind 'in-a-file' is registered" in line and "--plugin MODULE" in line
     assert "Done." in sat(*train, "--plugin", file).stdout
     config = json.loads((model / "config.json").read_text(encoding="utf-8"))
-    assert config["decoder"]["kind"] == "gru-file" and config["training"]["settings"]["decoder.kind"] == "gru-file"
+    assert config["decoder"]["kind"] == "in-a-file" and config["training"]["settings"]["decoder.kind"] == "in-a-file"
 
     said = sat("evaluate", "--plugin", file, "--model", model, "--data", data, "--split", "val").stdout
     assert said.startswith("model on shapes val: 3 captions")
@@ -64,13 +55,13 @@ def test_a_model_of_an_unregistered_kind_is_refused(tmp_path: Path) -> None:
 def test_an_installed_package_names_its_module_by_an_entry_point(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plugin(tmp_path / "gru_installed.py", "gru-installed")
-    entries = tmp_path / "gru_installed-1.0.dist-info"
+    plugin(tmp_path / "installed_decoder.py", DECODER, transformer="installed")
+    entries = tmp_path / "installed_decoder-1.0.dist-info"
     entries.mkdir()
-    (entries / "METADATA").write_text("Metadata-Version: 2.1\nName: gru-installed\nVersion: 1.0\n")
-    (entries / "entry_points.txt").write_text(f"[{ENTRY_POINTS}]\ngru-installed = gru_installed\n")
+    (entries / "METADATA").write_text("Metadata-Version: 2.1\nName: installed\nVersion: 1.0\n")
+    (entries / "entry_points.txt").write_text(f"[{ENTRY_POINTS}]\ninstalled = installed_decoder\n")
     monkeypatch.syspath_prepend(tmp_path)
-    config = read_config({"kind": "gru-installed", "vocabulary_size": 23, "annotation_size": 11})
+    config = read_config({"kind": "installed", "vocabulary_size": 23, "annotation_size": 11})
     decoder = build(config)
     state = decoder.start(torch.zeros(2, 5, 11), paths=3)
     assert type(decoder).__name__ == "TransformerDecoder" and state.memory[0].shape[:2] == (2, 3)

@@ -12,6 +12,7 @@ from safetensors.numpy import load_file
 from show_attend_tell.checkpoint import hub
 from show_attend_tell.checkpoint.packing import Arrays, arrays_digest, unpack, weights_digest
 from show_attend_tell.errors import SatError
+from show_attend_tell.messages import shorten
 from show_attend_tell.model.config import misfit
 
 NGRAMS = "ngrams.safetensors"
@@ -52,6 +53,13 @@ def check_fit(file: Path, weights: Arrays, shapes: Mapping[str, tuple[int, ...]]
     """Raise `SatError` unless the weights of a file have the shapes of the configuration, where these are known."""
     if shapes is not None and (difference := misfit(weights, shapes)):
         raise SatError(f"{file} does not fit its config.json: {difference}")
+
+
+def reranker_file(kind: str) -> str:
+    """The name of the file of a reranker's arrays; raises `SatError` for a kind that is not one word."""
+    if not kind.isidentifier():
+        raise SatError(f"the kind of a reranker is {shorten(kind)}: give it a name of letters and digits")
+    return NGRAMS if kind == "ngrams" else f"reranker-{kind}.safetensors"
 
 
 def shared_arrays(folder: Path, name: str, digest: str, *, unpacked: bool = False) -> dict[str, NDArray[Any]]:

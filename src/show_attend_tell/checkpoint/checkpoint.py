@@ -37,6 +37,7 @@ from show_attend_tell.checkpoint.arrays import (
     check_fit,
     not_finite,
     read_arrays,
+    reranker_file,
     shared_arrays,
 )
 from show_attend_tell.checkpoint.config import read_configuration
@@ -98,7 +99,7 @@ class Checkpoint(Description):
             "model.safetensors": weights,
         }
         if self.reranker is not None:
-            arrays[f"{self.reranker.kind}.safetensors"] = self.reranker.arrays
+            arrays[reranker_file(self.reranker.kind)] = self.reranker.arrays
         files: dict[Path, Callable[[Path], object]] = {
             folder / name: partial(
                 save_file, {key: np.require(each, requirements="C") for key, each in values.items()}, metadata=FORM
@@ -159,7 +160,7 @@ class Checkpoint(Description):
             tuned_encoder=shared_arrays(folder, TUNED, tuned_digest, unpacked=True) if tuned_digest else None,
             reranker=next(
                 (
-                    StoredReranker(kind, shared_arrays(folder, f"{kind}.safetensors", digest))
+                    StoredReranker(kind, shared_arrays(folder, reranker_file(kind), digest))
                     for kind, digest in rerankers.items()
                 ),
                 None,

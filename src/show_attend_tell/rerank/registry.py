@@ -9,7 +9,7 @@ RERANKERS: dict[str, type[Reranker]] = {"ngrams": VisualNgrams}
 
 
 def register_reranker(kind: str, reranker: type[Reranker]) -> None:
-    """Register a kind of reranker; a model stores its arrays in KIND.safetensors (`Checkpoint.reranker`)."""
+    """Register a kind of reranker; a model stores its arrays in a file with this name (`Checkpoint.reranker`)."""
     RERANKERS[kind] = reranker
 
 
