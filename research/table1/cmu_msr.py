@@ -12,13 +12,13 @@ Left out: classes of rare words, and n-gram features in the last layer. The laye
 systems here, instead of 100.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from show_attend_tell.model.attention import AttentionMode
-from show_attend_tell.model.interface import MEAN_ATTENTION, State, Step
+from show_attend_tell.model.interface import MEAN_ATTENTION, DecoderOutput, State, Step
 from show_attend_tell.model.precision import promote
 from show_attend_tell.settings import Amount, Count, settings
 from table1.baseline import Baseline, BaselineConfig, zeros
@@ -61,15 +61,18 @@ class CmuMsr(Baseline):
         self.initialize()
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
-        """The source is ā without dropout, and its shares of s and of the logits; s and u are zero."""
+        """The source has ā's shares of s and of the logits; s and u are zero."""
         photo = self.mean_annotation(annotations)  # (B, 1, D)
-        mean = nn.functional.layer_norm(promote(annotations).mean(1, keepdim=True), photo.shape[-1:])
-        source = (mean, self.language_from_photo(photo), self.output_from_photo(photo))
+        source = (self.language_from_photo(photo), self.output_from_photo(photo))
         memory = Memory(zeros(photo, paths, self.config.hidden_size), zeros(photo, paths, self.config.visual_size))
         return State(source, memory)
 
+    def mean(self, annotations: Tensor) -> Tensor:
+        """ā (B, 1, D), without dropout."""
+        return nn.functional.layer_norm(promote(annotations).mean(1, keepdim=True), annotations.shape[-1:])
+
     def step(self, embedded: Tensor, state: State, mode: AttentionMode = MEAN_ATTENTION) -> Step:
-        _, language, logits = state.source
+        language, logits = state.source
         before: Memory = state.memory
         now = Memory(
             torch.sigmoid(
@@ -84,8 +87,9 @@ class CmuMsr(Baseline):
         logits: Tensor = self.output(self.dropout(torch.cat(memory, dim=-1))) + from_photo
         return logits
 
-    def penalty(self, output: tuple[Memory, Tensor], source: tuple[Tensor, ...], captions: Tensor) -> Tensor:
-        """Σ_t ‖ṽ_t − ā‖² / D of each path (B, P), weighted."""
-        memory, _ = output
-        wrong = (promote(self.photo_from_visual(memory.visual)) - source[0][:, None]).square().mean(-1)  # (B, P, C)
-        return self.config.reconstruction * wrong.sum(-1)
+    def teacher_forcing(self, annotations: Tensor, captions: Tensor, **how: Any) -> DecoderOutput:
+        """With Σ_t ‖ṽ_t − ā‖² / D of each path (B, P), weighted, as the penalty."""
+        found = super().teacher_forcing(annotations, captions, **how)
+        mean = self.mean(annotations.to(self.language_from_photo.weight.dtype))
+        wrong = (promote(self.photo_from_visual(found.output[0].visual)) - mean[:, None]).square().mean(-1)  # (B, P, C)
+        return found._replace(penalty=self.config.reconstruction * wrong.sum(-1))

@@ -67,16 +67,6 @@ def by_pycocoevalcap(module: str, scorer: str) -> Callable[[Texts], Array]:
     return counts
 
 
-def meteor(texts: Texts) -> Array:
-    """`Java.meteor`."""
-    return texts.java.meteor(texts.captions, texts.references)
-
-
-def spice(texts: Texts) -> Array:
-    """`Java.spice`."""
-    return texts.java.spice(texts.captions, texts.references)
-
-
 def _bleu(n: int, *, brevity: bool) -> Metric:
     def corpus(sums: Array, photos: Array) -> Array:
         plain = precisions(sums)
@@ -92,14 +82,14 @@ METRICS = {
     **{f"bleu_{n}_no_brevity": _bleu(n, brevity=False) for n in range(1, 5)},
     "meteor": Metric(
         "METEOR",
-        meteor,
+        lambda texts: texts.java.meteor(texts.captions, texts.references),
         corpus=lambda sums, photos: 100 * meteor_of(sums),
         each=lambda counts: 100 * meteor_of(counts),
         needs="English",
     ),
     "rouge_l": Metric("ROUGE-L", by_pycocoevalcap("rouge.rouge", "Rouge")),
     "cider": Metric("CIDEr", by_pycocoevalcap("cider.cider", "Cider")),
-    "spice": Metric("SPICE", spice, needs="English"),
+    "spice": Metric("SPICE", lambda texts: texts.java.spice(texts.captions, texts.references), needs="English"),
     "bleu_4_smoothed": Metric("BLEU-4, smoothed", bleu, corpus=None, each=smoothed_bleu),
 }
 

@@ -65,7 +65,8 @@ class DecoderOutput(NamedTuple):
     alpha: Tensor | None  # (B, P, C, L)
     beta: Tensor | None  # (B, P, C)
     locations: Tensor | None  # (B, P, C)
-    penalty: Tensor | None = None  # (B, P)
+    penalty: Tensor | None = None  # (B, P), what training adds to a caption's loss besides the words' own
+    output: Parts = None  # `Step.output` of all steps, each tensor (B, P, C, ·)
 
 
 class Decoder(nn.Module):
@@ -156,15 +157,8 @@ class Decoder(nn.Module):
             return None if parts[0] is None else over_time(*parts)
 
         output = map_parts(over_time, *(step.output for step in taken))
-        penalty = self.penalty(output, state.source, captions)
-        return DecoderOutput(self.read_out(output), gather("alpha"), gather("beta"), gather("locations"), penalty)
-
-    def penalty(self, output: Parts, source: Parts, captions: Tensor) -> Tensor | None:
-        """What training adds to a caption's loss (B, P), besides the words' own; None for nothing, as most have it.
-
-        Gets ``Step.output`` of all steps, each tensor (B, P, C, ·), the state's ``source`` and the captions (B, C).
-        """
-        return None
+        logits = self.read_out(output)
+        return DecoderOutput(logits, gather("alpha"), gather("beta"), gather("locations"), output=output)
 
 
 def check_annotations(annotations: Tensor, size: int) -> None:

@@ -47,10 +47,10 @@ class Encoder(nn.Module):
         """The SHA-256 of the weights in use, which a checkpoint or feature cache compares with its own.
 
         It covers the body's parameters and buffers in the order of their names: each one's name, type, shape
-        and bytes (`weights_digest`). Floating weights count as float32, 8-bit ones as what they unpack to;
+        and bytes (`packing.weights_digest`). Floating weights count as float32, 8-bit ones as what they unpack to;
         the precision of computation has no part in it. Computed anew at each reading (0.1 s for VGG-19).
         """
-        return weights_digest(self.body.state_dict())
+        return packing.weights_digest({name: packing.as_array(each) for name, each in self.body.state_dict().items()})
 
     @property
     def precision(self) -> Precision:
@@ -158,8 +158,3 @@ def load_encoder(
     if name == "small":
         return Encoder(small(resize))
     return Encoder(transformers_model(name, resize))
-
-
-def weights_digest(state: Mapping[str, Tensor]) -> str:
-    """The SHA-256 of named tensors, see `packing.weights_digest`."""
-    return packing.weights_digest({name: packing.as_array(tensor) for name, tensor in state.items()})
