@@ -155,18 +155,18 @@ class Output:
         parts = chain.from_iterable(self._rows(f"{self.folder}/{name}") for name in self._files())
         return Sources(chain(self._rows(self.file) if self.file is not None else (), parts))
 
-    def _rows(self, path: str) -> list[tuple[str, bool]]:
+    def _rows(self, path: str) -> Iterator[tuple[str, bool]]:
         """The sources of a file's rows, and whether they have errors. A part that was not finished is removed."""
         try:
-            rows = self._read(path, self.form if path == self.file else self.part_form, ["source", "error"])
-            return [(row["source"], bool(row["error"])) for row in rows]
+            found = self._read(path, self.form if path == self.file else self.part_form, ["source", "error"])
+            rows = ((row["source"], bool(row["error"])) for row in found)
+            yield from rows if path == self.file else list(rows)  # of a part that breaks off, none
         except (KeyError, TypeError, AttributeError):
             raise SatError(f"{path} has rows that no run wrote: name another output") from None
         except (ValueError, csv.Error):  # pyarrow's error for a file without its end is one
             if path == self.file:
                 raise SatError(f"{path} is damaged: mend it, or name another output") from None
             self.system.rm_file(path)
-            return []
 
     def _read(self, path: str, form: str, names: list[str] | None = None) -> Iterator[Row]:
         """The rows of a file, none of one that is not there."""
