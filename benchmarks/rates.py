@@ -44,10 +44,11 @@ def measure_rates(precision: str, seconds: float) -> Rates:
         out.reciprocal_()
 
     sigmas = (lambda: torch.sigmoid(values, out=out), lambda: torch.tanh(values, out=out), by_exponentials)
+    float32 = 2 * 2048**3 / fastest(lambda: square @ square, seconds)
     return Rates(
         precision=precision,
-        products=2 * 2048**3 / fastest(lambda: narrow @ narrow, seconds),
-        float32=2 * 2048**3 / fastest(lambda: square @ square, seconds),
+        products=float32 if precision == "float32" else 2 * 2048**3 / fastest(lambda: narrow @ narrow, seconds),
+        float32=float32,
         sigma=max(values.numel() / fastest(each, seconds / 3) for each in sigmas),
         copy=2 * big.numel() * 4 / fastest(lambda: target.copy_(big), seconds),
     )

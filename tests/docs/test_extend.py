@@ -14,9 +14,9 @@ from commands import refused, sat
 from decoders import SIZES, B, C, small_annotations, small_captions
 from documents import plugin
 from safetensors.numpy import save_file
+from show_attend_tell.analysis.report import report
 
 from show_attend_tell import Captioner
-from show_attend_tell.analysis.report import report
 from show_attend_tell.checkpoint.card import figures
 from show_attend_tell.checkpoint.checkpoint import Checkpoint, StoredReranker
 from show_attend_tell.cli import main
