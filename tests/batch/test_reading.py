@@ -22,7 +22,8 @@ def read(*sources: object, **how: Any) -> dict[str, bytes | str]:
     """The photos of sources, by the ends of their names, or why there are none."""
     items = [item for piece in find_pieces([str(each) for each in sources], **how) for item in photos_of(piece)]
     found = {
-        source.rpartition("/")[2]: content if isinstance(content, bytes) else str(content) for source, content in items
+        item.source.rpartition("/")[2]: item.content if isinstance(item.content, bytes) else str(item.content)
+        for item in items
     }
     assert len(found) == len(items)
     return found
@@ -42,7 +43,8 @@ def parquet_of(file: Path, columns: dict[str, list[Any]], **options: Any) -> Pat
 def test_a_folder_gives_its_photos_in_order(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "photos", 100)
     folder_of(folder / "more", 2, start=200)
-    (folder / ".hidden.png").write_bytes(photo(1))
+    for hidden in (".hidden.png", "._000.png"):
+        (folder / hidden).write_bytes(photo(1))
     (folder / "notes.txt").write_text("no photo")
     (folder / "a link").symlink_to(folder)
     tar_of(folder / "zoo.tar", {"a.png": photo(1)})
@@ -52,7 +54,17 @@ def test_a_folder_gives_its_photos_in_order(tmp_path: Path) -> None:
     assert (skipped.files, skipped.folders) == (2, 1)
     deeper = find_pieces([str(folder)], recursive=True)
     assert deeper[:2] == pieces[:2] and sum(len(piece.files) for piece in deeper) == 103  # the link is not followed
-    assert list(read(folder / "more" / "*.png")) == ["200.png", "201.png"]
+    (folder / "more" / "._200.png").write_bytes(b"of macOS")
+    for pattern in ("*.png", "*", "._*", ".*", "2*.png"):
+        if pattern.startswith("."):
+            with pytest.raises(SatError, match="no photo"):
+                read(folder / "more" / pattern)
+        else:
+            assert list(read(folder / "more" / pattern)) == ["200.png", "201.png"]
+    assert list(read(folder / "more" / "._200.png")) == ["._200.png"]  # it is named
+    members = ("200.png", "._200.png", ".cache/1.png", "__MACOSX/._200.png", "./201.png", "a.txt")
+    found = read(tar_of(tmp_path / "x.tar", dict.fromkeys(members, photo(3))))
+    assert list(found) == ["x.tar#200.png", "201.png"]
 
 
 def test_a_photo_that_two_sources_have_is_read_once(tmp_path: Path) -> None:

@@ -284,6 +284,15 @@ TABLES = {
         "image_name| comment_number| comment\na.jpg| 0| Ein Bär, groß\nb.jpg| 0| Öl\nb.jpg| 1| é\nc.jpg| 0| x\n",
         "utf-8",
     ),
+    "Kaggle's Flickr30k, one row damaged": (
+        "results.csv",
+        "image_name| comment_number| comment\na.jpg| 0| Ein Bär, groß\nb.jpg| 0| Öl\nb.jpg| 1| é\nc.jpg| 0| x\n"
+        + "c.jpg| 1| .\n" * 7
+        + "b.jpg| 2   Of a row without its second bar\n",
+        "utf-8",
+    ),
+    "no first line": ("captions.csv", 'a.jpg,"Ein Bär, groß"\nb.jpg,Öl\nb.jpg,é\nc.jpg,x\n', "utf-8"),
+    "a token file": ("captions.txt", "a.jpg#0\tEin Bär, groß\nb.jpg#0\tÖl\nb.jpg#1\té\nc.jpg#0\tx\n", "utf-8"),
     "JSON lines": (
         "captions.jsonl",
         '{"photo": "a.jpg", "caption": "Ein B\\u00e4r, groß"}\n\n'
@@ -303,7 +312,7 @@ def test_tables(folder: Path, kind: str) -> None:
         "b.jpg": ("Öl", "é"),
         "c.jpg": ("x",),
     }
-    assert dataset.report.empty_captions == 0 and dataset.report.sources == [file]
+    assert dataset.report.empty_captions == (7 if "damaged" in kind else 0) and dataset.report.sources == [file]
     notes = {
         "semicolon": "captions.csv is not UTF-8, so it is read as Windows-1252. "
         "Words with other letters: Bär, groß, Öl and 1 more",
@@ -312,7 +321,43 @@ def test_tables(folder: Path, kind: str) -> None:
         "read as the caption (line 2: 'Ein Bär, groß')",
         "Kaggle's Flickr30k": "not used: the columns comment_number of results.csv",
     }
-    assert dataset.report.notes == ([notes[kind]] if kind in notes else [])
+    left_out = "left out: 1 row of results.csv without the cells image_name, comment_number, comment (a caption with a "
+    expected = [notes[kind]] if kind in notes else []
+    if "damaged" in kind:
+        expected = [notes["Kaggle's Flickr30k"], f"{left_out}| in quotes): line 13"]
+    assert dataset.report.notes == expected
+
+
+PASSED_OVER = {  # what other tools leave beside valid data
+    **{f"{name}.json": '{"splits": {"train": 3}}' for name in ("dataset_infos", "dataset-metadata", "dataset_dict")},
+    **{"captions_meta.JSON": "[1]", "results.csv": "epoch,loss\n1,2\n", "captions.txt": "Written by hand.\n"},
+}
+
+
+@pytest.mark.parametrize(
+    "file", ["captions.csv", "metadata.csv", "captions_x.json", "dataset_x.json", "Dataset_k.JSON"]
+)
+def test_files_without_captions_are_passed_over(folder: Path, file: str) -> None:
+    for name, content in PASSED_OVER.items():
+        (folder / name).write_text(content, encoding="utf-8")
+    names = ["images/a.jpg", "images/b.jpg", "images/c.jpg"]
+    listed = {
+        "images": [{"id": number, "file_name": name} for number, name in enumerate(names)],
+        "annotations": [{"image_id": number, "caption": "A dog"} for number in range(3)],
+    }
+    texts = {
+        "csv": "file_name,text\n" + "".join(f"{name},A dog\n" for name in names),
+        "json": json.dumps(listed),
+        "JSON": json.dumps({"images": [image(name, "train", "A dog") for name in names]}),
+    }
+    (folder / file).write_text(texts[file.partition(".")[2]], encoding="utf-8")
+    dataset = read_dataset(folder)
+    assert len(dataset.examples) == 3 and dataset.report.sources == [file]
+    assert "passed over, since no captions are in it: dataset-metadata.json" in dataset.report.notes[0]
+    (folder / file).write_text("nothing", encoding="utf-8")
+    if file.endswith(".csv"):
+        with pytest.raises(SatError, match=r"captions\.txt: the first line must be.*results\.csv: the first line"):
+            read_dataset(folder)
 
 
 def raw_captions(folder: Path, *captions: object) -> tuple[list[str], list[str]]:

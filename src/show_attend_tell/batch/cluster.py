@@ -16,7 +16,7 @@ from fsspec.implementations.local import LocalFileSystem
 from show_attend_tell.batch.config import BatchConfig
 from show_attend_tell.batch.local import made_locally
 from show_attend_tell.batch.output import Output, Sources
-from show_attend_tell.batch.reading import Item, batches_left
+from show_attend_tell.batch.reading import KEY, Item, batches_left
 from show_attend_tell.batch.sources import Piece
 from show_attend_tell.batch.work import PhotoBatch, Row, as_table
 from show_attend_tell.errors import SatError
@@ -92,7 +92,7 @@ class _Worker:
     """What Ray Data starts for each worker: it has a process of its own, which a photo may kill."""
 
     def __init__(self, work: PhotoBatch, counter: Any) -> None:
-        self.columns, self.counter = {"source": "string", **work.columns}, counter
+        self.columns, self.counter = {**KEY, **work.columns}, counter
         self.batches = deque[list[Item]]()
         self.made = made_locally(work, iter(self.batches.popleft, None), 1)
 

@@ -59,7 +59,7 @@ def made_locally(work: PhotoBatch, batches: Iterable[list[Item]], workers: int) 
                     deaths.update(item.source for item in batch)
                     if len(batch) == 1 and deaths[batch[0].source] == DEATHS:
                         error = SatError(f"its worker was killed {DEATHS} times: it may be too much for the memory")
-                        yield [{"source": batch[0].source, **work.row(error)}]
+                        yield [{**batch[0].key, **work.row(error)}]
                     else:
                         again.extend([item] for item in batch)
                     continue
@@ -88,6 +88,6 @@ def _worker(connection: Connection, work: PhotoBatch, workers: int) -> None:
             while True:
                 batch: list[Item] = connection.recv()
                 rows = work.rows([item.content for item in batch])
-                connection.send([{"source": item.source, **row} for item, row in zip(batch, rows, strict=True)])
+                connection.send([{**item.key, **row} for item, row in zip(batch, rows, strict=True)])
         except Exception as error:
             connection.send(error)

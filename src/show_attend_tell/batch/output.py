@@ -8,8 +8,9 @@
         RUN-….parquet         rows; RUN is a run's own name
 
 A part is there as a whole, or its writer was killed: then it has no valid end, and the next run removes it. So the
-photos that a run still has to do are those whose sources neither the file nor a part holds. At the end of a run the
-parts become the file, which stays as it was until then.
+photos that a run still has to do are those whose sources neither the file nor a part holds, those of rows with errors,
+and those whose file has another size or time than it had. At the end of a run the parts become the file, which stays as
+it was until then. In a folder of parts, rows that are to be made again are taken out first.
 """
 
 import csv
@@ -26,7 +27,8 @@ from typing import IO, Any
 import numpy as np
 from fsspec.implementations.local import LocalFileSystem
 
-from show_attend_tell.batch.sources import file_system, pyarrow_parquet
+from show_attend_tell.batch.reading import KEY, shown
+from show_attend_tell.batch.sources import Piece, file_system, pyarrow_parquet
 from show_attend_tell.batch.tables import FORMS, read_rows, write_rows
 from show_attend_tell.batch.work import Row
 from show_attend_tell.errors import InvalidValue, SatError
@@ -38,11 +40,11 @@ MANIFEST = "_manifest.json"
 class Sources:
     """The sources of rows, in 16 bytes each, and how many of the rows have an error."""
 
-    def __init__(self, rows: Iterable[tuple[str, bool]]) -> None:
+    def __init__(self, rows: Iterable[Row]) -> None:
         hashes, self.errors = bytearray(), 0
-        for source, has_error in rows:
-            hashes += _hash(source)
-            self.errors += has_error
+        for row in rows:
+            hashes += _hash(row["source"])
+            self.errors += bool(row["error"])
         self.hashes = np.sort(np.frombuffer(bytes(hashes), "S16"))
 
     def __len__(self) -> int:
@@ -58,6 +60,13 @@ def _hash(source: str) -> bytes:
     return hashlib.blake2b(source.encode(), digest_size=16).digest()
 
 
+def _own(row: Row) -> Row:
+    """What a row says of itself: its source, its error and the version of its photo's file."""
+    if not isinstance(row["source"], str):
+        raise TypeError("no source")
+    return {"source": row["source"], "error": row["error"], "file_version": row.get("file_version")}
+
+
 class Output:
     """A table of rows, on this machine or behind an address; with ``folder`` it is one of parts.
 
@@ -66,7 +75,7 @@ class Output:
     """
 
     def __init__(self, address: str, columns: Mapping[str, str], *, folder: bool) -> None:
-        self.address, self.columns = address.rstrip("/"), {"source": "string", **columns}
+        self.address, self.columns = address.rstrip("/"), {**KEY, **columns}
         self.form = self.address.rpartition(".")[2].lower()
         forms = FORMS if not folder and "binary" not in columns.values() else ("jsonl", "parquet")
         if self.form not in forms:
@@ -80,13 +89,15 @@ class Output:
         self.run = uuid.uuid4().hex[:12]
         self.written = 0  # files, by `write`
         self.earlier: set[str] = set()  # the files of earlier runs
+        self.again = 0  # rows that are to be made again
 
     @contextmanager
-    def opened(self, manifest: Mapping[str, Any]) -> Iterator[Sources]:
+    def opened(self, manifest: Mapping[str, Any], pieces: Sequence[Piece]) -> Iterator[Sources]:
         """The sources that it holds already; other processes of this machine are kept out meanwhile.
 
-        Raises `SatError` for an output of another manifest, for a folder of other files, and where another process
-        writes.
+        Those of rows with errors, and of files in ``pieces`` that have changed since, are not among them: they are to
+        be done again. Raises `SatError` for an output of another manifest, for a folder of other files, and where
+        another process writes.
         """
         if self.file is None and self.system.isfile(self.folder):
             raise SatError("a file: name another output, which becomes a folder of files", subject=self.address)
@@ -101,8 +112,10 @@ class Output:
                 for left in Path(self.folder).glob(".*.part"):  # by a process that was killed
                     left.unlink()
             self._check(json.loads(json.dumps(manifest)))
+            self._note_versions(pieces)
+            self._take_out()
             self.earlier = self._files()
-            yield self._sources()
+            yield self._done()
 
     def _check(self, manifest: dict[str, Any]) -> None:
         file = f"{self.folder}/{MANIFEST}"
@@ -126,24 +139,26 @@ class Output:
         content = json.dumps(manifest, indent=1, ensure_ascii=False).encode()
         self._put(file, lambda stream: stream.write(content))
 
-    def finish(self) -> Sources:
-        """Make the file of its parts, at the end of a run. Returns the sources of all rows.
+    def finish(self, *, ended: bool = True) -> Sources:
+        """Make the file of its parts. Returns the sources of all rows; of a run that has not ``ended``, of those done.
 
         What a worker of an earlier run has finished meanwhile, which was killed without it, is removed: its photos were
-        done again. A row of the file is replaced by one of the same source.
+        done again. A row of the file is replaced by one of the same source. One that was to be made again and was not
+        stays until a run has ended: then its photo is gone.
         """
         for name in self._files() - self.earlier:
             if not name.startswith(self.run):
                 self.system.rm_file(f"{self.folder}/{name}")
-        if self.file is not None and (parts := sorted(self._files())):
-            paths = [f"{self.folder}/{name}" for name in parts]
-            new = Sources(chain.from_iterable(map(self._rows, paths)))
-            kept = (row for row in self._read(self.file, self.form) if row["source"] not in new)
+        if self.file is not None and ((paths := self._parts()) or (ended and self.again)):
+            new = Sources(self._rows(*paths))
+            found = (row for row in self._read(self.file, self.form) if row["source"] not in new)
+            kept = (row for row in found if not ended or self._stands(row))
             made = chain.from_iterable(self._read(path, self.part_form) for path in paths)
             self._put(self.file, lambda stream: write_rows(stream, chain(kept, made), self.columns, self.form))
             for path in paths:
                 self.system.rm_file(path)
-        return self._sources()
+        rows = self._rows(*self._parts(), *([self.file] if self.file is not None else []))
+        return Sources(rows if ended else filter(self._stands, rows))
 
     def _files(self) -> set[str]:
         """The names of the files with parts of the rows."""
@@ -151,22 +166,63 @@ class Output:
         names = (str(path).rpartition("/")[2] for path in self.system.ls(self.folder, detail=False))
         return {name for name in names if name.endswith(f".{self.part_form}") and name[0] not in "._"}
 
-    def _sources(self) -> Sources:
-        parts = chain.from_iterable(self._rows(f"{self.folder}/{name}") for name in self._files())
-        return Sources(chain(self._rows(self.file) if self.file is not None else (), parts))
+    def _parts(self) -> list[str]:
+        return [f"{self.folder}/{name}" for name in sorted(self._files())]
 
-    def _rows(self, path: str) -> Iterator[tuple[str, bool]]:
-        """The sources of a file's rows, and whether they have errors. A part that was not finished is removed."""
-        try:
-            found = self._read(path, self.form if path == self.file else self.part_form, ["source", "error"])
-            rows = ((row["source"], bool(row["error"])) for row in found)
-            yield from rows if path == self.file else list(rows)  # of a part that breaks off, none
-        except (KeyError, TypeError, AttributeError):
-            raise SatError(f"{path} has rows that no run wrote: name another output") from None
-        except (ValueError, csv.Error):  # pyarrow's error for a file without its end is one
-            if path == self.file:
-                raise SatError(f"{path} is damaged: mend it, or name another output") from None
-            self.system.rm_file(path)
+    def _note_versions(self, pieces: Sequence[Piece]) -> None:
+        """Keep the files of photos, and these with their versions, for `_stands`."""
+        photos = [piece for piece in pieces if piece.versions]
+        self.listed = Sources({"source": shown(file), "error": None} for piece in photos for file in piece.files)
+        self.unchanged = Sources(
+            {"source": f"{shown(file)}\0{version}", "error": None}
+            for piece in photos
+            for file, version in zip(piece.files, piece.versions, strict=True)
+        )
+
+    def _stands(self, row: Row) -> bool:
+        """Whether a row is not to be made again: it has no error, and its photo's file is as it was."""
+        source, version = row["source"], row.get("file_version")
+        same = not version or f"{source}\0{version}" in self.unchanged or source not in self.listed
+        return same and not row["error"]
+
+    def _take_out(self) -> None:
+        """Remove the rows that are to be made again from the parts that hold them."""
+        for path in self._parts():
+            stand = list(map(self._stands, self._rows(path)))
+            self.again += stand.count(False)
+            if any(stand) and not all(stand):
+                self._write(path, list(filter(self._stands, self._read(path, self.part_form))))
+            elif stand and not all(stand):
+                self.system.rm_file(path)
+
+    def _done(self) -> Sources:
+        """The sources of rows that are not to be made again; the others of the file are counted."""
+        parts = self._parts()
+        in_parts = Sources(self._rows(*parts))
+
+        def of_file() -> Iterator[Row]:
+            for row in self._rows(self.file) if self.file is not None else ():
+                if self._stands(row):
+                    yield row
+                elif row["source"] not in in_parts:
+                    self.again += 1
+
+        return Sources(chain(self._rows(*parts), of_file()))
+
+    def _rows(self, *paths: str) -> Iterator[Row]:
+        """What the rows of files say of themselves. A part that was not finished is removed."""
+        for path in paths:
+            try:
+                found = self._read(path, self.form if path == self.file else self.part_form, [*KEY, "error"])
+                yield from (
+                    map(_own, found) if path == self.file else list(map(_own, found))
+                )  # none of one that breaks off
+            except (KeyError, TypeError, AttributeError):
+                raise SatError(f"{path} has rows that no run wrote: name another output") from None
+            except (ValueError, csv.Error):  # pyarrow's error for a file without its end is one
+                if path == self.file:
+                    raise SatError(f"{path} is damaged: mend it, or name another output") from None
+                self.system.rm_file(path)
 
     def _read(self, path: str, form: str, names: list[str] | None = None) -> Iterator[Row]:
         """The rows of a file, none of one that is not there."""
@@ -176,9 +232,11 @@ class Output:
 
     def write(self, rows: Sequence[Row]) -> None:
         """Write rows as a part. Raises `SatError` when it cannot be written."""
-        path = f"{self.folder}/{self.run}-{self.written:06}.{self.part_form}"
-        self._put(path, lambda stream: write_rows(stream, rows, self.columns, self.part_form))
+        self._write(f"{self.folder}/{self.run}-{self.written:06}.{self.part_form}", rows)
         self.written += 1
+
+    def _write(self, path: str, rows: Sequence[Row]) -> None:
+        self._put(path, lambda stream: write_rows(stream, rows, self.columns, self.part_form))
 
     def _put(self, path: str, write: Callable[[IO[bytes]], object]) -> None:
         def opened(scratch: Path) -> None:

@@ -4,25 +4,35 @@ What a file says is not trusted. A member of a tar file is never written to a di
 headers that tell of it. A path in a Parquet column may not leave the folder of its file.
 """
 
+import base64
+import binascii
+import bz2
 import gzip
+import lzma
 import tarfile
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from show_attend_tell.batch.sources import Piece, opened, pyarrow_parquet
-from show_attend_tell.data.photos import SUFFIXES
+from show_attend_tell.data.photos import SUFFIXES, counts_as_photo
 from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.messages import shorten, unreadable
 from show_attend_tell.vision.reading import read_ahead
 
 MEGABYTE = 2**20
 MOST_HEADER = MEGABYTE  # bytes of a header in a tar file
+SHORTEST_BASE64 = 100  # characters, of which no path is that has none but the letters of Base64
 ROWS = 16  # of a Parquet file that are read at once
 AHEAD = 8  # files of photos that are read at once
+UNPACK: dict[str, Callable[[Any], Any]] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}  # by the ends of names
 BATCH = 32  # photos that a worker gets at once
+
+
+KEY = {"source": "string", "file_version": "string"}  # the first columns of each row, with Arrow's names of their types
 
 
 class Item(NamedTuple):
@@ -30,6 +40,12 @@ class Item(NamedTuple):
 
     source: str  # the photo's file; with #MEMBER for one of a tar file, and #ROW for one of a Parquet file
     content: bytes | SatError
+    file_version: str | None = None  # of a file of its own, by which a changed one is told, see `sources.version_of`
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """The columns `KEY` of its row."""
+        return {"source": self.source, "file_version": self.file_version}
 
 
 def photos_of(piece: Piece, *, most: int = 256 * MEGABYTE) -> Iterator[Item]:
@@ -40,7 +56,7 @@ def photos_of(piece: Piece, *, most: int = 256 * MEGABYTE) -> Iterator[Item]:
     """
     if piece.kind == "photos":
         contents = read_ahead(lambda file: _file(file, most), piece.files, ahead=AHEAD)
-        yield from map(Item, map(shown, piece.files), contents)
+        yield from map(Item, map(shown, piece.files), contents, piece.versions or [None] * len(piece.files))
         return
     (file,), number = piece.files, 0
     try:
@@ -64,7 +80,9 @@ def batches_left(pieces: Iterable[Piece], done: Container[str]) -> Iterator[list
 
 def _left(piece: Piece, done: Container[str]) -> Iterator[Item]:
     if piece.kind == "photos":
-        piece = piece._replace(files=tuple(file for file in piece.files if shown(file) not in done))
+        versions = piece.versions or ("",) * len(piece.files)
+        left = [each for each in zip(piece.files, versions, strict=True) if shown(each[0]) not in done]
+        piece = piece._replace(files=tuple(file for file, _ in left), versions=tuple(version for _, version in left))
     if not piece.rows or any(f"{shown(piece.files[0])}#{row}" not in done for row in range(piece.rows)):
         yield from (item for item in photos_of(piece) if item.source not in done)
 
@@ -146,12 +164,12 @@ def _of_tar(file: str, most: int) -> Iterator[Item]:
     """
     seen = Counter[int]()
     with opened(file) as stream:
-        plain: Any = gzip.GzipFile(fileobj=stream) if file.lower().endswith("gz") else stream
-        ending: Any = _Ending(plain)
+        unpacked = next((unpack for end, unpack in UNPACK.items() if file.lower().endswith(end)), None)
+        ending: Any = _Ending(unpacked(stream) if unpacked else stream)
         with tarfile.open(fileobj=ending, mode="r|", tarinfo=_Member) as tar:
             for member in tar:
                 tar.members = []  # type: ignore[attr-defined]  # which would grow with the file
-                if not member.name.lower().endswith(SUFFIXES):
+                if not counts_as_photo(member.name):
                     continue
                 name = f"{shown(file)}#{member.name.encode('utf-8', 'replace').decode()}"
                 seen[hash(name)] += 1
@@ -190,13 +208,26 @@ def _of_parquet(file: str, column: str | None, most: int) -> Iterator[Item]:
 
 
 def _of_value(value: object, folder: str, most: int) -> bytes | SatError:
-    """The photo of a row: bytes, a path below the folder of the file, or a struct of these as Hugging Face has it."""
+    """The photo of a row: bytes, Base64 of them, a path below the folder of the file, or a struct as Hugging Face has
+    it."""
     if isinstance(value, dict):
         value = value.get("bytes") or value.get("path")
     if isinstance(value, bytes):
         return _bounded(value, most)
     if not isinstance(value, str) or not value:
         return PhotoError(f"{'nothing' if value is None else shorten(value)} where a photo should be")
+    if (content := from_base64(value)) is not None:
+        return _bounded(content, most)
     if _leaves(value):
         return PhotoError(f"its path {shorten(value)} leaves the folder of the Parquet file")
     return _file(f"{folder}/{value}", most)
+
+
+def from_base64(text: str) -> bytes | None:
+    """The bytes that a text spells in Base64, also as a data URI; None for another text, such as a path."""
+    uri, _, data = text.rpartition(";base64,")
+    if not uri and (len(text) < SHORTEST_BASE64 or text.lower().endswith(SUFFIXES)):
+        return None
+    with suppress(binascii.Error, ValueError):
+        return base64.b64decode("".join(data.split()).translate({ord("-"): "+", ord("_"): "/"}), validate=True)
+    return None

@@ -39,7 +39,7 @@ def run(
     log: Callable[[str], object],
     show: bool = True,
 ) -> Result:
-    """Make a row of each photo that the output does not hold yet.
+    """Make a row of each photo that the output does not hold yet, or holds with an error or of an older file.
 
     ``sources`` are as in `find_pieces`; ``show`` shows the progress. Raises `SatError` for an output of other sources,
     model or settings, for one that another process writes, and for sources that cannot be read.
@@ -62,10 +62,12 @@ def run(
         "model_or_settings": work.settings(),
         "file_sizes": {piece.files[0]: piece.size for piece in pieces if piece.kind != "photos"},
     }
-    with target.opened(manifest) as done:
+    with target.opened(manifest, pieces) as done:
         total = max(expected(pieces), len(done))
         if len(done):
             log(f"{output} has {plural(len(done), 'photo')} already")
+        if target.again:
+            log(f"{plural(target.again, 'photo')} that had errors, or whose file has changed, are tried again")
         try:
             with Progress(total=total, initial=len(done), desc="photos", unit="photo", disable=not show) as bar:
                 if ray:
@@ -73,7 +75,7 @@ def run(
                 else:
                     _write_locally(work, batches_left(pieces, done), target, config, bar)
         except KeyboardInterrupt:
-            log(f"{len(target.finish()):,} of {plural(total, 'photo')} done; the same command goes on")
+            log(f"{len(target.finish(ended=False)):,} of {plural(total, 'photo')} done; the same command goes on")
             raise
         after = target.finish()
     return Result(len(after), after.errors, len(after) - len(done))

@@ -6,21 +6,23 @@ Parquet and tar files too. Only the names of photos and the footers of Parquet f
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
 from fsspec.core import url_to_fs
 
-from show_attend_tell.data.photos import SUFFIXES, Found
+from show_attend_tell.data.photos import Found, counts_as_photo
 from show_attend_tell.errors import InvalidValue, MissingFile, MissingPackage, SatError
 from show_attend_tell.messages import install_command, shorten, unreadable
 
-TAR = (".tar", ".tar.gz", ".tgz")
+TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
+OTHER_ARCHIVES = (".zip", ".7z", ".rar", ".tar.zst", ".tar.lz4", ".gz", ".bz2", ".xz", ".zst")
 PARQUET = (".parquet", ".pq")
 COLUMNS = (  # usual names of columns with photos or, after these, with their paths
-    *("image", "bytes", "photo", "jpg", "jpeg", "png", "webp", "image_bytes", "content"),
+    *("image", "bytes", "photo", "jpg", "jpeg", "png", "webp", "image_bytes", "content", "image_base64", "base64"),
     *("path", "file_name", "filename", "file", "image_path"),
 )
 TOGETHER = 64  # files of photos that are one piece
@@ -31,6 +33,7 @@ class Piece(NamedTuple):
 
     kind: Literal["photos", "tar", "parquet"]
     files: tuple[str, ...]  # addresses
+    versions: tuple[str, ...] = ()  # of photos: the sizes and times of their files
     size: int = 0  # bytes of a tar or Parquet file
     column: str | None = None  # of a Parquet file, with the photos
     rows: int = 0  # of a Parquet file; 0 of one that cannot be read
@@ -50,17 +53,20 @@ def find_pieces(
     for source in sources:
         system, path = file_system(source)
         try:
-            files = [system.unstrip_protocol(file) for file in _files(system, path, recursive, skipped or Found())]
-            if not files:
+            found = {
+                system.unstrip_protocol(entry["name"]): version_of(entry)
+                for entry in _entries(system, path, recursive, skipped or Found())
+            }
+            if not found:
                 hint = "" if recursive else " (--recursive reads subfolders)"
                 raise MissingFile(f"no photo, Parquet or tar file here{hint}", subject=source)
-            pieces += _pieces(system, [file for file in files if file not in taken], column)
+            pieces += _pieces(system, {file: found[file] for file in found if file not in taken}, column)
         except SatError:
             raise
         except Exception as error:  # file systems behind an address have errors of their own
             reason, remedy = unreadable(error)
             raise SatError(reason, subject=source, remedy=remedy) from None
-        taken.update(files)
+        taken.update(found)
     if column is not None and not any(piece.kind == "parquet" for piece in pieces):
         raise InvalidValue(
             "no source is a Parquet file or has one", subject=f"--column {column}", remedy="leave it out"
@@ -68,39 +74,58 @@ def find_pieces(
     return pieces
 
 
-def _files(system: Any, path: str, recursive: bool, skipped: Found) -> Iterator[str]:
+def _entries(system: Any, path: str, recursive: bool, skipped: Found) -> Iterator[dict[str, Any]]:
     """The files of a source: the file itself, those that match it as a pattern, or those in it as a folder.
 
-    In folders, names that begin with a dot are left out, and links to folders are not followed.
+    In folders and by patterns, files are found by their suffix, none that is hidden (`counts_as_photo`), and links to
+    folders are not followed.
     """
-    if not system.isdir(path):
-        yield from [path] if system.exists(path) else filter(system.isfile, sorted(system.glob(path)))
+    if not system.isdir(path) and system.exists(path):
+        known: dict[str, Any] = {}
+        with suppress(Exception):  # of a system that tells nothing about a file
+            known = system.info(path)
+        yield {**known, "name": path}
         return
-    for entry in sorted(system.ls(path, detail=True), key=itemgetter("name")):
+    entries = system.ls(path, detail=True) if system.isdir(path) else system.glob(path, detail=True).values()
+    for entry in sorted(entries, key=itemgetter("name")):
         name = entry["name"].rpartition("/")[2]
         if not name or name.startswith("."):
             continue
-        if entry["type"] != "directory" and name.lower().endswith((*SUFFIXES, *TAR, *PARQUET)):
-            yield entry["name"]
+        if entry["type"] != "directory" and (counts_as_photo(name) or name.lower().endswith((*TAR, *PARQUET))):
+            yield entry
         elif entry["type"] != "directory":
             skipped.files += 1
         elif recursive:
-            yield from _files(system, entry["name"], recursive, skipped)
+            yield from _entries(system, entry["name"], recursive, skipped)
         else:
             skipped.folders += 1
 
 
-def _pieces(system: Any, files: Sequence[str], column: str | None) -> Iterator[Piece]:
+def version_of(entry: Mapping[str, Any]) -> str:
+    """The size of a file and when it was written, as far as its file system tells; empty where it tells neither."""
+    written = next((entry[key] for key in ("mtime", "LastModified", "last_modified", "ETag") if entry.get(key)), None)
+    return " ".join(str(each) for each in (entry.get("size"), written) if each is not None)
+
+
+def _pieces(system: Any, files: Mapping[str, str], column: str | None) -> Iterator[Piece]:
+    """The pieces of files, of which the versions are given."""
     photos = []
     for file in files:
         if file.lower().endswith(TAR):
-            yield Piece("tar", (file,), system.size(file))
+            yield Piece("tar", (file,), size=system.size(file))
         elif file.lower().endswith(PARQUET):
-            yield _of_parquet(Piece("parquet", (file,), system.size(file), column))
+            yield _of_parquet(Piece("parquet", (file,), size=system.size(file), column=column))
+        elif file.lower().endswith(OTHER_ARCHIVES):
+            raise InvalidValue(
+                f"of archives, tar files are read ({' '.join(TAR)})",
+                subject=file,
+                remedy="unpack it, and give its folder",
+            )
         else:
             photos.append(file)
     for start in range(0, len(photos), TOGETHER):
-        yield Piece("photos", tuple(photos[start : start + TOGETHER]))
+        together = tuple(photos[start : start + TOGETHER])
+        yield Piece("photos", together, tuple(files[file] for file in together))
 
 
 def _of_parquet(piece: Piece) -> Piece:

@@ -221,6 +221,16 @@ def _is_heic(source: Path | io.BytesIO) -> bool:
     return head[4:8] == b"ftyp" and head[8:12] in HEIC_BRANDS
 
 
+def counts_as_photo(name: str) -> bool:
+    """Whether a file counts as a photo where it is found in a folder, by a pattern or in an archive.
+
+    It does by its suffix, unless its name or a folder in it begins with a dot, as those of hidden files do and those
+    that macOS writes beside photos (``._mug.jpg``). What is named, by a path or in a table, counts whatever its name.
+    """
+    hidden = any(part.startswith(".") and part.strip(".") for part in name.replace("\\", "/").split("/"))
+    return not hidden and name.lower().endswith(SUFFIXES)
+
+
 @dataclass
 class Found:
     """The photos that arguments of a command stand for, and how much was left out."""
@@ -250,7 +260,7 @@ class Found:
                 self.add(_inside(entry), recursive)
             elif entry.is_dir():
                 self.folders += 1
-            elif entry.suffix.lower() in SUFFIXES and entry.is_file():
+            elif counts_as_photo(entry.name) and entry.is_file():
                 self.photos.append(entry)
             else:
                 self.files += 1

@@ -1,9 +1,9 @@
 """Files of captions and of references of any system, to be scored, and our own evaluations, to be compared.
 
 Captions (`read_captions`) and references (`read_references`) have any of the forms of `data.caption_rows`, which the
-content of a file tells, not its name. Photos are told by their names or numbers, not by their order; only sentences, one
-a line, are in the order of the references. There may be several files of references: each adds to the photos' own, and
-each file of sentences holds one reference of each photo. An empty line is not a reference.
+content of a file tells, not its name. Photos are told by their names or numbers, not by their order; only sentences,
+one a line, are in the order of the references. There may be several files of references: each adds to the photos' own,
+and each file of sentences holds one reference of each photo. An empty line is not a reference.
 
 A photo that is listed several times has the references of all its entries. Where a photo is named by a number, this is
 COCO's `id`, in Karpathy's file `cocoid` or, without that, `imgid`. Sentences are named by their number, from 1. A path

@@ -1,7 +1,7 @@
 """Photos, their captions and their splits, read from a folder in the form in which people have them.
 
-`read_dataset(folder)` takes the first of these that the folder holds. Names say where to look, in large or small letters,
-and the content decides: a file of such a name with other content is passed over.
+`read_dataset(folder)` takes the first of these that the folder holds. Names say where to look, in
+large or small letters, and the content decides: a file of such a name with other content is passed over.
 
 1. Karpathy's split file: ``dataset_flickr8k.json`` or any other ``dataset*.json`` of that form (`karpathy`).
 2. The authors' own Flickr files: ``Flickr8k.token.txt`` or ``results_20130124.token`` with their lists (`flickr`).
@@ -42,6 +42,7 @@ from show_attend_tell.data.datasets.karpathy import read_karpathy
 from show_attend_tell.data.datasets.listing import assemble, merged
 from show_attend_tell.data.datasets.tables import read_imagefolder, read_table
 from show_attend_tell.errors import SatError
+from show_attend_tell.messages import first_three
 
 READERS = [read_karpathy, read_flickr, read_coco, read_table, read_imagefolder]  # of a folder: a listing, or None
 PHOTO_FOLDERS = ("images", "flickr30k_images", "flicker8k_dataset")  # in large or small letters, as the data sets come
@@ -75,16 +76,18 @@ def read_dataset(folder: str | os.PathLike[str], *, restval: bool = False) -> Da
     folder = Path(folder)
     if not folder.is_dir():
         raise SatError(f"{folder} is not a folder; give the folder that holds the captions and images/")
-    passed_over: list[str] = []
+    passed_over: dict[str, str] = {}  # files without captions, by name, and why they have none
     listing = next((found for read in READERS if (found := read(folder, passed_over))), None)
     if listing is None:
+        reasons = "".join(f"; {why}" for why in passed_over.values())
         raise NoCaptions(
-            f"{folder} holds no captions that can be read{''.join(f'; {why}' for why in passed_over)}; looked for dataset*.json (Karpathy's split file), "
+            f"{folder} holds no captions that can be read{reasons}; looked for dataset*.json (Karpathy's split file), "
             "Flickr8k.token.txt or results_20130124.token (there and in text/), captions_*.json (COCO's form, there "
             "and in annotations/), captions.csv, captions.tsv, captions.jsonl or captions.txt, metadata.csv or "
             "metadata.jsonl (there and in train/, val/ and test/), and results.csv"
         )
-    listing.notes += [f"passed over: {why}" for why in passed_over]
+    if passed_over:
+        listing.notes.append(f"passed over, since no captions are in it: {first_three(passed_over)}")
     if listing.custom:
         listing.photos = merged(listing.photos)
         listing.notes += clean(listing.photos)

@@ -19,16 +19,13 @@ from show_attend_tell.messages import first_three
 PAPERS_FILES = re.compile(r"captions_(train|val)20(14|17)\.json")
 
 
-def read_coco(folder: Path, passed_over: list[str]) -> Listing | None:
+def read_coco(folder: Path, passed_over: dict[str, str]) -> Listing | None:
     """What COCO's caption files in a folder list; None where there are none. Others ``passed_over`` is told."""
     for root in (folder, folder / "annotations"):
         contents = json_files(root, "captions_", "dataset")
         files = [file for file in contents if is_coco(contents[file])]
-        passed_over += [
-            f"{file.name} has no lists 'images' and 'annotations'"
-            for file in contents
-            if file not in files and not file.name.lower().startswith("dataset")
-        ]
+        for name in (file.name for file in contents if file not in files):
+            passed_over.setdefault(name, f"{name} has no lists 'images' and 'annotations'")
         if files:
             break
     else:

@@ -21,7 +21,7 @@ FILES = (
 LISTS = {"train": "trainImages", "val": "devImages", "test": "testImages"}
 
 
-def read_flickr(folder: Path, passed_over: list[str]) -> Listing | None:
+def read_flickr(folder: Path, passed_over: dict[str, str]) -> Listing | None:
     """What the Flickr files in a folder list; None where there are none."""
     for name, token_file, prefix in FILES:
         for root in (folder, folder / "text"):

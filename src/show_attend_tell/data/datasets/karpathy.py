@@ -9,6 +9,7 @@ of that form: ``{"dataset": NAME, "images": [{"filename", "split", "filepath" (C
 from pathlib import Path
 from typing import Any
 
+from show_attend_tell.data.datasets.coco import is_coco
 from show_attend_tell.data.datasets.dataset import PAPERS
 from show_attend_tell.data.datasets.listing import Listed, Listing, json_files
 from show_attend_tell.errors import SatError
@@ -16,14 +17,15 @@ from show_attend_tell.files import list_of_objects, number_of, read_object, text
 from show_attend_tell.messages import first_three, shown
 
 
-def read_karpathy(folder: Path, passed_over: list[str]) -> Listing | None:
+def read_karpathy(folder: Path, passed_over: dict[str, str]) -> Listing | None:
     """What Karpathy's split file in a folder lists; None where there is none.
 
     A ``dataset*.json`` without a list ``images`` is another tool's, which ``passed_over`` is told.
     """
     contents = json_files(folder, "dataset")
     files = [file for file, content in contents.items() if is_karpathy(content)]
-    passed_over += [f"{file.name} has no list 'images'" for file in contents if "images" not in contents[file]]
+    others = [file.name for file in contents if file not in files and not is_coco(contents[file])]
+    passed_over |= {name: f"{name} has no list 'images'" for name in others}
     if len(files) > 1:
         raise SatError(f"{folder} holds {first_three([file.name for file in files])}; keep the one that is meant")
     if not files:

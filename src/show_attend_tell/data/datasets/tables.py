@@ -18,7 +18,7 @@ from show_attend_tell.messages import first_three, shorten
 SUFFIXES = (".csv", ".tsv", ".jsonl")
 
 
-def read_table(folder: Path, passed_over: list[str]) -> Listing | None:
+def read_table(folder: Path, passed_over: dict[str, str]) -> Listing | None:
     """What ``captions.csv``, ``.tsv``, ``.jsonl`` or ``.txt`` in a folder lists, or else ``results.csv``, as Kaggle has
     Flickr30k; None where there is none. What was no such table is told in ``passed_over``."""
     for stem, suffixes in (("captions", SUFFIXES), ("captions", (".txt",)), ("results", (".csv",))):
@@ -27,7 +27,7 @@ def read_table(folder: Path, passed_over: list[str]) -> Listing | None:
     return None
 
 
-def read_imagefolder(folder: Path, passed_over: list[str]) -> Listing | None:
+def read_imagefolder(folder: Path, passed_over: dict[str, str]) -> Listing | None:
     """What the ``metadata`` files of an imagefolder list; None where there are none. See `read_table`."""
     for root in (folder, folder / "data"):
         for files in ([the_one(root, "metadata")], _file_of_each_split(root)):
@@ -72,7 +72,7 @@ def _is_table(file: Path) -> bool:
 
 
 def _listing(
-    folder: Path, root: Path, files: list[Path], passed_over: list[str], *, imagefolder: bool = False
+    folder: Path, root: Path, files: list[Path], passed_over: dict[str, str], *, imagefolder: bool = False
 ) -> Listing | None:
     """What tables list; None where one is no table of captions, which ``passed_over`` is told.
 
@@ -81,7 +81,7 @@ def _listing(
     try:
         return _of_tables(folder, root, files, imagefolder=imagefolder)
     except UnknownForm as error:
-        passed_over.append(error.reason)
+        passed_over[files[0].name] = error.reason
         return None
 
 
