@@ -350,7 +350,7 @@ class Captioner:
         attention, locations = as_array(best.alpha), as_array(best.locations)
         trusted = 0.5 if size is not None and min(size) < FEWEST else 1.0  # of too few pixels, each word is to be checked
         return Caption(
-            words=vocabulary.decode(best.words),
+            words=vocabulary.written(best.words),
             log_probability=best.log_probability,
             word_log_probabilities=np.array(best.word_log_probabilities, dtype=np.float64),
             attention=None if attention is None else attention.reshape(-1, rows, columns),
@@ -360,7 +360,10 @@ class Captioner:
             rerank_score=best.rerank_score,
             word_confidence=None if best.word_confidence is None else trusted * np.array(best.word_confidence, float),
             complete=best.ended,
-            alternatives=[(vocabulary.text(each.words), each.log_probability) for each in hypotheses[1:]],
+            alternatives=[
+                (vocabulary.tokenizer.text(vocabulary.written(each.words)), each.log_probability)
+                for each in hypotheses[1:]
+            ],
             settings=self._settings(config) | ({} if best.evidence is None else {"evidence": EVIDENCE}),
             source=source,
             size=size,

@@ -55,6 +55,8 @@ def evaluate(
             size = open_photo(example.photo).size if attention else None
             file = str(example.photo.resolve())
             caption = captioner.assemble(hypotheses, config, size=size, source=file).to_dict()
+            words = captioner.checkpoint.vocabulary.decode(hypotheses[0].words)  # in lower case, as they are compared
+            caption |= {"caption": dataset.tokenizer.text(words), "words": words}
             kept = caption if attention else {name: caption[name] for name in CAPTION_FIELDS}
             entries.append({"photo": example.name, "file": file, **kept})
     settings = {

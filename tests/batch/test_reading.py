@@ -1,5 +1,6 @@
 """Photos in folders, tar files and Parquet files: what is read, and what a damaged or hostile file can do."""
 
+import base64
 import gzip
 import io
 import tarfile
@@ -12,7 +13,7 @@ import fsspec
 import pytest
 from shades import folder_of, photo, tar_of
 
-from show_attend_tell.batch.reading import batches_left, expected, photos_of
+from show_attend_tell.batch.reading import batches_left, expected, from_base64, photos_of
 from show_attend_tell.batch.sources import Piece, find_pieces
 from show_attend_tell.data.photos import Found
 from show_attend_tell.errors import SatError
@@ -147,6 +148,28 @@ def test_photos_come_from_anything_that_fsspec_opens(tmp_path: Path) -> None:
     assert read("memory://bucket", recursive=True) == {"a.png": photo(7), "1.png": photo(1), "2.png": photo(2)}
 
 
+@pytest.mark.parametrize("packing", ["", "gz", "bz2", "xz"])
+def test_tar_files_are_read_however_they_are_packed(packing: str, tmp_path: Path) -> None:
+    tar = tar_of(tmp_path / f"x.tar.{packing}".rstrip("."), {"a.png": photo(3)}, f"w:{packing}")
+    assert list(read(tar).values()) == [photo(3)]
+
+
+def test_other_archives_are_refused_with_those_that_are_read(tmp_path: Path) -> None:
+    for name in ("x.zip", "x.ZIP", "x.tar.zst", "x.7z"):
+        (tmp_path / name).write_bytes(b"PK")
+        with pytest.raises(SatError, match=rf"{name}: of archives, tar files are read \(\.tar .*: unpack it"):
+            find_pieces([str(tmp_path / name)])
+
+
+def test_base64_is_told_from_a_path() -> None:
+    content, plain = photo(5) * 2, base64.b64encode(photo(5) * 2).decode()
+    lines = "\n".join(plain[at : at + 76] for at in range(0, len(plain), 76))
+    for text in (plain, lines, f"data:image/png;base64,{plain}", plain.replace("+", "-").replace("/", "_")):
+        assert from_base64(text) == content
+    for path in ("photos/000.png", "photos/000", "", "a" * 99, f"{'a' * 100}.jpg", f"{'a' * 100}.x"):
+        assert from_base64(path) is None
+
+
 def test_photos_that_are_done_are_not_given_again(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "photos", 3)
     tar = tar_of(tmp_path / "x.tar", {f"{n}.png": photo(n) for n in range(3)})
@@ -242,9 +265,11 @@ def test_parquet_files_give_bytes_paths_and_what_hugging_face_writes(tmp_path: P
     names = ["photos/000.png", "../secret.png", "/etc/passwd", "photos/002.png", "file:///etc/passwd", None]
     paths = parquet_of(tmp_path / "paths.parquet", {"id": [1, 2, 3, 4, 5, 6], "path": names})
     many = parquet_of(tmp_path / "bytes.pq", {"image": [photo(n) for n in range(20)]}, row_group_size=6)
+    coded = parquet_of(tmp_path / "coded.parquet", {"image": [base64.b64encode(photo(3)).decode()]})
     structs = [{"bytes": photo(5), "path": "x.png"}, {"bytes": None, "path": "photos/001.png"}]
     hub = parquet_of(tmp_path / "hub.parquet", {"text": ["a", "b"], "image": structs})
-    found = read(paths, many, hub)
+    found = read(paths, many, hub, coded)
+    assert found["coded.parquet#0"] == photo(3)
     assert [found[f"paths.parquet#{row}"] for row in (0, 3)] == [photo(0), photo(2)]
     assert all("leaves the folder" in str(found[f"paths.parquet#{row}"]) for row in (1, 2, 4))
     assert found["paths.parquet#5"] == "nothing where a photo should be"

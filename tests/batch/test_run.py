@@ -97,6 +97,34 @@ def test_a_command_that_is_killed_goes_on(engine: str, form: str, tmp_path: Path
 
 
 @ENGINES
+def test_a_photo_is_made_again_where_its_file_has_changed_or_had_an_error(
+    engine: str, form: str, tmp_path: Path
+) -> None:
+    folder, output = folder_of(tmp_path / "photos", 6), tmp_path / f"out.{form}"
+    (folder / "001.png").write_bytes(photo(1)[:20])
+    assert go([folder], output, rows=2, engine=engine) == (6, 1, 6)
+    (folder / "001.png").write_bytes(photo(1))  # the whole copy
+    (folder / "002.png").write_bytes(photo(102))  # another photo under the same name, of the same size
+    (folder / "003.png").write_bytes(photo(3) + b"more")
+    stat = (folder / "003.png").stat()
+    os.utime(folder / "003.png", ns=(stat.st_atime_ns, stat.st_mtime_ns - 10**9))
+    (folder / "005.png").unlink()  # what is gone keeps its row
+    assert go([folder], output, engine=engine) == (6, 0, 3)
+    assert len(rows_of(output)) == 6 and shades(output) == [0, 1, 3, 4, 5, 102]
+    assert go([folder], output, engine=engine) == (6, 0, 0)
+
+
+def test_an_output_of_before_versions_goes_on(tmp_path: Path) -> None:
+    folder, output = folder_of(tmp_path / "photos", 3), tmp_path / "out.jsonl"
+    go([folder], output)
+    (file,) = output.glob("*.jsonl")
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert all(row.pop("file_version") for row in rows)
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert go([folder], output) == (3, 0, 0)
+
+
+@ENGINES
 def test_ctrl_c_keeps_what_was_made(engine: str, form: str, tmp_path: Path) -> None:
     folder, output = folder_of(tmp_path / "photos", 200), tmp_path / f"out.{form}"
     stopped = start([folder], output, engine, slow=0.05)

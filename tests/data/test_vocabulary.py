@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from show_attend_tell.data.tokenizers import tokenize
+from show_attend_tell.data.tokenizers import ENGLISH, KARPATHY, UNICODE, Spaced, tokenize
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 
@@ -80,6 +80,43 @@ def test_save_and_load(tmp_path: Path) -> None:
     assert Vocabulary.from_json(vocabulary.to_json()) == vocabulary
 
 
+@pytest.mark.parametrize(
+    ("tokenizer", "texts", "said", "written"),
+    [
+        (
+            UNICODE,
+            ["Das Gemälde zeigt Öl.", "Ein Gemälde, das alt ist"],
+            "das gemälde zeigt das öl",
+            "Das Gemälde zeigt das Öl",
+        ),
+        (UNICODE, ["der Hund", "der Hund", "der HUND", "Hund der"], "hund der hund", "Hund der Hund"),
+        (UNICODE, ["un chien à l'Ermitage"] * 2, "l'ermitage un chien", "l'Ermitage un chien"),
+        (UNICODE, ["L'herbe est verte"], "l'herbe est", "L'herbe est"),
+        (ENGLISH, ["A dog in Paris.", "A cat, a T-shirt on TV"], "a cat in paris on tv", "A cat in Paris on TV"),
+        (ENGLISH, ["a dog", "A dog", "a Dog"], "a dog", "a dog"),  # a word as often in lower case stays so
+        (ENGLISH, ["a dog", "3 dogs", "A dog", "A cat"], "3 dogs", "3 dogs"),
+        (KARPATHY, ["A dog in Paris."], "a dog in paris", "a dog in paris"),  # the paper's tokens are in lower case
+        (UNICODE, ["im İstanbul Park"], "im i̇stanbul park", "im İstanbul Park"),
+    ],
+)
+def test_words_are_written_as_the_training_captions_mostly_write_them(
+    tokenizer: Spaced, texts: list[str], said: str, written: str, tmp_path: Path
+) -> None:
+    captions = [tokenizer.words(text) for text in texts]
+    vocabulary = Vocabulary.build(captions, tokenizer=tokenizer, texts=texts)
+    ids = vocabulary.encode(said.split())
+    assert vocabulary.written(ids) == written.split()
+    assert vocabulary.text(ids) == said and vocabulary.decode(ids) == said.split()  # what scores compare
+    assert Vocabulary.build(captions, tokenizer=tokenizer).written(ids) == said.split()
+    vocabulary.save(tmp_path / "vocabulary.json")
+    assert Vocabulary.load(tmp_path / "vocabulary.json") == vocabulary
+    content = vocabulary.to_json()
+    plain = {"tokenizer": tokenizer.name, "words": list(vocabulary.words)}  # a file of before, which all of it is in
+    assert content == list(vocabulary.words) or content.items() >= plain.items()
+    assert vocabulary.extended([["more"]]).written(ids) == written.split()
+    assert vocabulary.extended([], texts=[text.lower() for text in texts]).written(ids) == said.split()
+
+
 def unigram(*words: str, **more: object) -> str:
     return json.dumps({"tokenizer": "unigram", "words": ["<end>", "<unk>", *words], **more})
 
@@ -97,6 +134,9 @@ def unigram(*words: str, **more: object) -> str:
             unigram("a" * 65, scores=[-1.0]),
         ),
         *(unigram("a", scores=[float("-inf")]), unigram("a", scores=[10**400])),
+        '{"tokenizer": "unicode", "words": ["<end>", "<unk>", "a"], "forms": ["A"]}',
+        '{"tokenizer": "unicode", "words": ["<end>", "<unk>", "a"], "forms": {"a": "B"}}',
+        '{"tokenizer": "unicode", "words": ["<end>", "<unk>", "a"], "forms": {"a": 3}}',
         unigram("a", scores=[-1.0]).replace('"unigram"', '["unigram"]'),
     ],
 )

@@ -35,8 +35,12 @@ class Spaced:
 
     name: str  # in the files of models and evaluations
     tokens: Tokens  # what scores compare
-    words: Callable[[str], list[str]] = field(repr=False)  # of a text, in lower case and without punctuation
+    written: Callable[[str], list[str]] = field(repr=False)  # the words of a text as they are written in it
     between = " "  # what stands between two words of a text
+
+    def words(self, text: str) -> list[str]:
+        """The words of a text, in lower case and without punctuation."""
+        return self.written(text.lower())
 
     def text(self, words: Iterable[str]) -> str:
         """The text of words."""
@@ -65,10 +69,14 @@ def tokenize(text: str) -> list[str]:
     >>> tokenize("A dark-haired man's dog jumps .")
     ['a', 'dark', 'haired', 'mans', 'dog', 'jumps']
     """
-    return text.lower().translate(_PUNCTUATION).split()
+    return KARPATHY.words(text)
 
 
-KARPATHY = Spaced("karpathy", "split", tokenize)
+def _without_marks(text: str) -> list[str]:
+    return text.translate(_PUNCTUATION).split()
+
+
+KARPATHY = Spaced("karpathy", "split", _without_marks)
 
 # What vanishes as above. But a point or comma between digits stays, and so does one that begins a number, or a minus.
 _MARK = re.compile(r"""[;!?'"‘’“”…]|[.,](?!\d)|(?<!\d),|(?<=[^\W\d_])\.|(?<=\.)\.""")
@@ -81,10 +89,14 @@ def tokenize_english(text: str) -> list[str]:
     >>> tokenize_english("A 3.5-mm plug for $1.09, at -5 °C.")
     ['a', '3.5', 'mm', 'plug', 'for', '$1.09', 'at', '-5', '°c']
     """
-    return _MARK.sub("", _DASH.sub(" ", text.lower())).split()
+    return ENGLISH.words(text)
 
 
-ENGLISH = Spaced("english", "english", tokenize_english)
+def _with_numbers(text: str) -> list[str]:
+    return _MARK.sub("", _DASH.sub(" ", text)).split()
+
+
+ENGLISH = Spaced("english", "english", _with_numbers)
 
 
 # Other scripts with spaces
@@ -101,13 +113,17 @@ def unicode_words(text: str) -> list[str]:
     >>> unicode_words("„Der Hund, auf l'herbe!“ — 2,5 m؟")
     ['der', 'hund', 'auf', "l'herbe", '2,5', 'm']
     """
+    return UNICODE.words(text)
+
+
+def _unicode_words(text: str) -> list[str]:
     plain = _plain(text)
     return [plain[start:end] for start, end in _spans(plain)]
 
 
 def _plain(text: str) -> str:
-    """A text in lower case, with composed letters and one kind of apostrophe, without invisible characters."""
-    plain = unicodedata.normalize("NFC", text.lower()).replace("’", "'").replace("ʼ", "'")
+    """A text with composed letters and one kind of apostrophe, without invisible characters."""
+    plain = unicodedata.normalize("NFC", text).replace("’", "'").replace("ʼ", "'")
     return "".join(character for character in plain if unicodedata.category(character) != "Cf" or character in _JOINERS)
 
 
@@ -131,7 +147,7 @@ def _kind(character: str) -> str:
     return {"L": "l", "M": "l", "N": "d", "S": "s"}.get(category[0], " ")
 
 
-UNICODE = Spaced("unicode", "unicode", unicode_words)
+UNICODE = Spaced("unicode", "unicode", _unicode_words)
 
 
 # Scripts without spaces
@@ -223,7 +239,7 @@ def chunks(text: str) -> list[str]:
 
     A part that white space parts from the one before it begins with a space.
     """
-    plain = _plain(unicodedata.normalize("NFKC", text))
+    plain = _plain(unicodedata.normalize("NFKC", text).lower())
     found: list[str] = []
     before = 0
     for start, end in _spans(plain):

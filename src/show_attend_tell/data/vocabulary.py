@@ -7,12 +7,12 @@ embedding.
 
 import json
 import os
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from show_attend_tell.data.tokenizers import KARPATHY, Tokenizer, Unigram, named
+from show_attend_tell.data.tokenizers import KARPATHY, Spaced, Tokenizer, Unigram, named
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write
 
@@ -30,9 +30,20 @@ class Vocabulary:
     END = 0
     UNKNOWN = 1
 
-    def __init__(self, words: Iterable[str], tokenizer: Tokenizer = KARPATHY) -> None:
-        """Make the vocabulary of `words` of a tokenizer, in the order of their ids, which start at 2."""
-        self.tokenizer = tokenizer
+    def __init__(
+        self,
+        words: Iterable[str],
+        tokenizer: Tokenizer = KARPATHY,
+        *,
+        forms: Mapping[str, str] | None = None,
+        capital: bool = False,
+    ) -> None:
+        """Make the vocabulary of `words` of a tokenizer, in the order of their ids, which start at 2.
+
+        ``forms`` are how captions write some of the words, such as "Hund" for "hund", and ``capital`` says whether they
+        begin with a capital letter (`written`).
+        """
+        self.tokenizer, self.forms, self.capital = tokenizer, dict(forms or {}), capital
         self._words = (END_TEXT, UNKNOWN_TEXT, *words)
         # The two special words are left out: a caption that spells "<end>" must not end there.
         self._ids = {word: i for i, word in enumerate(self._words) if i > Vocabulary.UNKNOWN}
@@ -49,12 +60,14 @@ class Vocabulary:
         size: int = 10_000,
         tokenizer: Tokenizer = KARPATHY,
         text_corpus: Iterable[Sequence[str]] = (),
+        texts: Iterable[str] = (),
     ) -> "Vocabulary":
         """Collect the most frequent words of the training captions, ties in alphabetical order.
 
         `captions` are lists of words, of the training split only (the caller sees to that). Words that occur fewer than
         `minimum_count` times are left out, and so is what does not fit into `size` ids (the two special ones counted).
         What they occur in `text_corpus`, captions without photos, counts too, but each must be in a training caption.
+        `texts` are the training captions as they were written, whose spelling `written` gives.
         The vocabulary of a `Unigram` has all of its pieces instead. Raises SatError for a `size` below 3, a
         `minimum_count` below 1, or when no word is left.
         """
@@ -69,7 +82,7 @@ class Vocabulary:
                 f"no word occurs {minimum_count} times or more in the training captions; "
                 "lower minimum_count or give more captions"
             )
-        return cls(frequent[: size - 2], tokenizer)
+        return cls(frequent[: size - 2], tokenizer)._spelt(texts)
 
     def extended(
         self,
@@ -79,17 +92,41 @@ class Vocabulary:
         size: int = 10_000,
         tokenizer: Tokenizer | None = None,
         text_corpus: Iterable[Sequence[str]] = (),
+        texts: Iterable[str] = (),
     ) -> "Vocabulary":
         """This vocabulary, and behind its words the frequent words of training captions that it lacks.
 
         The new words are chosen and ordered as `build` does it, as far as there is room in `size` ids. `tokenizer` has
-        cut the captions, None for this vocabulary's own. A `Unigram` learns no more pieces. Raises SatError for a
-        `minimum_count` below 1.
+        cut the captions, None for this vocabulary's own; `texts` say how words are spelt. A `Unigram` learns no more
+        pieces. Raises SatError for a `minimum_count` below 1.
         """
         if isinstance(self.tokenizer, Unigram):
             return self
         new = [word for word in _frequent(captions, minimum_count, text_corpus) if word not in self]
-        return Vocabulary((*self._words[2:], *new[: max(0, size - len(self))]), tokenizer or self.tokenizer)
+        words = (*self._words[2:], *new[: max(0, size - len(self))])
+        return Vocabulary(words, tokenizer or self.tokenizer, forms=self.forms, capital=self.capital)._spelt(texts)
+
+    def _spelt(self, texts: Iterable[str]) -> "Vocabulary":
+        """This vocabulary, with the forms that texts mostly write behind their first word.
+
+        Karpathy's tokens are those of the paper's data sets, in lower case, and so is what a model says in them.
+        """
+        if not isinstance(self.tokenizer, Spaced) or self.tokenizer == KARPATHY:
+            return self
+        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        begin = Counter[bool]()  # whether texts begin with a capital letter
+        for text in texts:
+            words, written = self.tokenizer.words(text), self.tokenizer.written(text)
+            if not words or words != [word.lower() for word in written]:  # some letters change their number
+                continue
+            if written[0][0].isalpha():
+                begin[written[0][0].isupper()] += 1
+            for word, form in zip(words[1:], written[1:], strict=True):
+                counts[word][form] += 1
+        often = {word: max(forms, key=lambda form: (forms[form], form == word)) for word, forms in counts.items()}
+        kept = {word: form for word, form in (self.forms | often).items() if form != word and word in self}
+        capital = begin[True] > begin[False] if begin else self.capital
+        return Vocabulary(self._words[2:], self.tokenizer, forms=kept, capital=capital)
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
         """Turn T words into C = T + 1 ids: unknown words become UNKNOWN, and END is appended."""
@@ -109,8 +146,15 @@ class Vocabulary:
             words.append(self._words[i])
         return words
 
+    def written(self, ids: Iterable[int]) -> list[str]:
+        """The words of ids as the training captions mostly write them, up to the first END if there is one."""
+        words = [self.forms.get(word, word) for word in self.decode(ids)]
+        if self.capital and words and words[0].islower():
+            words[0] = words[0][0].upper() + words[0][1:]
+        return words
+
     def text(self, ids: Iterable[int]) -> str:
-        """The text of ids, up to the first END if there is one."""
+        """The text of ids in lower case, as scores compare it, up to the first END if there is one."""
         return self.tokenizer.text(self.decode(ids))
 
     def __len__(self) -> int:
@@ -120,7 +164,9 @@ class Vocabulary:
         return word in self._ids
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and self._words == other._words and self.tokenizer == other.tokenizer
+        return isinstance(other, Vocabulary) and all(
+            getattr(self, name) == getattr(other, name) for name in ("_words", "tokenizer", "forms", "capital")
+        )
 
     def __repr__(self) -> str:
         return f"Vocabulary({len(self)} words)"
@@ -134,28 +180,34 @@ class Vocabulary:
         """What `from_json` takes: all K words in the order of their ids, and any tokenizer but Karpathy's.
 
         It is a list of words, or an object with ``tokenizer``, ``words`` and, for a `Unigram`, the words' ``scores``.
+        ``forms`` and ``capital`` are in it where words are written otherwise.
         """
         words = list(self._words)
         if self.tokenizer == KARPATHY:
             return words
-        scores = {}
+        more: dict[str, Any] = {"forms": self.forms} if self.forms else {}
+        more |= {"capital": True} if self.capital else {}
         if isinstance(self.tokenizer, Unigram):
-            scores = {"scores": [self.tokenizer.scores[piece] for piece in words[2:]]}
-        return {"tokenizer": self.tokenizer.name, "words": words, **scores}
+            more = {"scores": [self.tokenizer.scores[piece] for piece in words[2:]]}
+        return {"tokenizer": self.tokenizer.name, "words": words, **more}
 
     @classmethod
     def from_json(cls, content: object) -> "Vocabulary":
         """Make the vocabulary that `to_json` described; raises SatError when it does not describe one."""
         tokenizer: object = KARPATHY.name
-        words, scores = content, None
+        words, scores, forms, capital = content, None, None, None
         if isinstance(content, dict):
-            tokenizer, words, scores = map(content.get, ("tokenizer", "words", "scores"))
+            names = ("tokenizer", "words", "scores", "forms", "capital")
+            tokenizer, words, scores, forms, capital = map(content.get, names)
         if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
             raise SatError("a vocabulary is a list of words, and this is not one")
         if words[:2] != [END_TEXT, UNKNOWN_TEXT]:
             raise SatError(f"a vocabulary starts with {END_TEXT!r}, {UNKNOWN_TEXT!r}; this one with {words[:2]!r}")
         if scores is None:
-            return cls(words[2:], named(tokenizer))
+            forms = {} if forms is None else forms
+            if not isinstance(forms, dict) or any(not isinstance(f, str) or f.lower() != w for w, f in forms.items()):
+                raise SatError("'forms' must give words as they are written, in other capitals")
+            return cls(words[2:], named(tokenizer), forms=forms, capital=capital is True)
         if not isinstance(scores, list) or len(scores) != len(words) - 2 or {*map(type, scores)} - {int, float}:
             raise SatError("'scores' must be a list of one number for each word")
         return cls(words[2:], named(tokenizer, dict(zip(words[2:], map(float, scores), strict=True))))

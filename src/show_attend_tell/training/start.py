@@ -133,7 +133,7 @@ def learnt_vocabulary(
     """The vocabulary of a training, with the data's tokenizer; of a model to start from, with the words it lacks."""
     captions = [words for example in data.split("train") for words in example.captions]
     limits: dict[str, Any] = {"minimum_count": config.minimum_count, "size": config.vocabulary_size}
-    limits |= {"tokenizer": data.tokenizer, "text_corpus": corpus}
+    limits |= {"tokenizer": data.tokenizer, "text_corpus": corpus, "texts": data.texts("train")}
     if start is None:
         return Vocabulary.build(captions, **limits)
     learns = config.new_words and isinstance(start.config, DecoderConfig)

@@ -21,6 +21,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write
 from show_attend_tell.training.config import TrainingConfig, flat
@@ -82,8 +83,9 @@ def identity(config: TrainingConfig, data: TrainingData) -> dict[str, Any]:
 
     Nothing in it depends on the device or on the precision that the device computes in.
     """
+    vocabulary = Vocabulary(data.vocabulary.words[2:], data.vocabulary.tokenizer)  # however words are spelt
     captions = json.dumps(
-        [data.vocabulary.to_json(), list(data.captions), list(data.validation), *data.weights, *data.text_corpus]
+        [vocabulary.to_json(), list(data.captions), list(data.validation), *data.weights, *data.text_corpus]
     )
     found = {
         **config.to_dict(),
