@@ -109,7 +109,8 @@ def test_words_are_written_as_the_training_captions_mostly_write_them(
     assert vocabulary.text(ids) == said and vocabulary.decode(ids) == said.split()  # what scores compare
     assert Vocabulary.build(captions, tokenizer=tokenizer).written(ids) == said.split()
     vocabulary.save(tmp_path / "vocabulary.json")
-    assert Vocabulary.load(tmp_path / "vocabulary.json") == vocabulary
+    loaded = Vocabulary.load(tmp_path / "vocabulary.json")
+    assert loaded == vocabulary and loaded.written(ids) == written.split()
     content = vocabulary.to_json()
     plain = {"tokenizer": tokenizer.name, "words": list(vocabulary.words)}  # a file of before, which all of it is in
     assert content == list(vocabulary.words) or content.items() >= plain.items()

@@ -164,9 +164,7 @@ class Vocabulary:
         return word in self._ids
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and all(
-            getattr(self, name) == getattr(other, name) for name in ("_words", "tokenizer", "forms", "capital")
-        )
+        return isinstance(other, Vocabulary) and self._words == other._words and self.tokenizer == other.tokenizer
 
     def __repr__(self) -> str:
         return f"Vocabulary({len(self)} words)"

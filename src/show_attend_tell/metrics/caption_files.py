@@ -85,7 +85,7 @@ def read_references(
     if not is_karpathy(content) and not is_coco(content):
         name = file.stem
         found = [_rows(each, notes) for each in files]
-        splits = {SPLIT_NAMES.get(row.split.lower(), row.split) for rows in found for row in rows if row.split}
+        splits = {row.split for rows in found for row in rows if row.split}
         if splits and split not in splits:
             raise SatError(f"{file} has no split {split!r}; it has {', '.join(sorted(splits))}")
         known = split if splits else None
@@ -96,11 +96,9 @@ def read_references(
                     "photos, in the same order or all with the photos' names"
                 )
             for number, row in enumerate(rows, start=1):
-                here = spoken.setdefault(row.photo or str(number), [])
-                if row.split is None or SPLIT_NAMES.get(row.split.lower(), row.split) == split:
-                    here += [(tuple(tokenize(text)), text) for text in row.captions if text.strip()]
-                elif not here:
-                    del spoken[row.photo]
+                texts = [(tuple(tokenize(text)), text) for text in row.captions if text.strip()]
+                if row.split in (None, split) and (texts or not row.photo):
+                    spoken.setdefault(row.photo or str(number), []).extend(texts)
     else:
         if len(files) > 1:
             raise SatError(f"{files[1]} comes after {file}: give one such JSON file, or several files of another form")
@@ -273,8 +271,9 @@ def _json(file: Path) -> Any:
 
 
 def _rows(file: Path, notes: list[str]) -> list[Row]:
-    """The rows of a file; raises `SatError` where there are none."""
-    rows = list(caption_rows(file, notes, sentences=True))
+    """The rows of a file, with the usual names of splits; raises `SatError` where there are none."""
+    found = caption_rows(file, notes, sentences=True)
+    rows = [row._replace(split=row.split and SPLIT_NAMES.get(row.split.lower(), row.split)) for row in found]
     if not any(text.strip() for row in rows for text in row.captions):
         raise SatError(f"{file} is empty or holds no captions")
     return rows
