@@ -651,7 +651,10 @@ REFUSED: list[tuple[dict[str, str | bytes], str]] = [
     (coco([A], None), r"captions_val2014\.json has no lists 'images' and 'annotations'"),
     (coco([A, A | {"file_name": "b.jpg"}], []), r"images\[1\]: 'a\.jpg' and 'b\.jpg' have the same id, 7,"),
     # damaged lines
-    ({"Flickr8k.token.txt": "a.jpg#0\tA dog\na.jpg A\n"}, r"Flickr8k\.token\.txt: line 2 must be .* and is 'a\.jpg A'"),
+    (
+        {"Flickr8k.token.txt": "a.jpg#0\tA dog\na.jpg A\n"},
+        r"Flickr8k\.token\.txt: line 2 begins with no photo and a tab, .* and is 'a\.jpg A'",
+    ),
     (table(header=""), "the first line must be photo,caption"),
     (table(header="name;caption"), "the first line must be photo,caption"),
     (table(header="photo,caption,Image"), "the first line names a column twice"),

@@ -18,9 +18,8 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -248,26 +247,37 @@ _NO_SENTENCE = re.compile(rf"\s*([{{\[]|\d+\s*[,;|]|\d{{4,}}\s|\S+({_SUFFIX})\b)
 
 
 def _listed(file: Path, text: str) -> list[Row] | None:
-    """The rows of lines that all begin with a photo; None where another line is among them."""
+    """The rows of lines that all begin with a photo; None where most do not, or where the first one does not.
+
+    Raises `UnknownForm` for another line among such lines.
+    """
     for delimiter in (*DELIMITERS, " "):
-        few = list(islice(_cells(io.StringIO(text), delimiter), LOOKED_AT))
-        if not few or not all(_begins_with_photo(cells, delimiter) for _, cells in few):
+        few = list(_cells(text.split("\n", LOOKED_AT)[:LOOKED_AT], delimiter))
+        if not few or 2 * sum(_begins_with_photo(cells, delimiter) for _, cells in few) < len(few):
             continue
-        every = list(_cells(io.StringIO(text), delimiter))
-        if all(_begins_with_photo(cells, delimiter) for _, cells in every):
-            numbered = all(len(cells) > 2 and cells[1].strip().isdigit() for _, cells in every)
-            return [
-                Row(
-                    f"{file}: line {line}",
-                    re.sub(r"#\d+$", "", cells[0]),
-                    [("" if delimiter == " " else delimiter).join(cells[1 + numbered :]).strip()],
-                )
-                for line, cells in every
-            ]
+        every = list(_cells(text.split("\n"), delimiter))
+        other = next((found for found in every if not _begins_with_photo(found[1], delimiter)), None)
+        if other == every[0]:
+            return None
+        if other is not None:
+            between = "a space" if delimiter == " " else f"a {DELIMITERS[delimiter]}"
+            raise UnknownForm(
+                f"{file}: line {other[0]} begins with no photo and {between}, as the others do, and is "
+                f"{shorten(delimiter.join(other[1]), 60)}. These forms are read: {FORMS}"
+            )
+        numbered = all(len(cells) > 2 and cells[1].strip().isdigit() for _, cells in every)
+        return [
+            Row(
+                f"{file}: line {line}",
+                re.sub(r"#\d+$", "", cells[0]),
+                [("" if delimiter == " " else delimiter).join(cells[1 + numbered :]).strip()],
+            )
+            for line, cells in every
+        ]
     return None
 
 
-def _cells(lines: io.StringIO, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def _cells(lines: Sequence[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """The cells of each line that is not empty, with its number. Quotes count where they are whole."""
     for number, line in enumerate(lines, start=1):
         cells = line.split(None if delimiter == " " else delimiter, 1 if delimiter == " " else -1)

@@ -83,16 +83,12 @@ _MARK = re.compile(r"""[;!?'"‘’“”…]|[.,](?!\d)|(?<!\d),|(?<=[^\W\d_])\
 _DASH = re.compile(r"[–—]|(?<=[^\s(])-|-(?!\.?\d)")
 
 
-def tokenize_english(text: str) -> list[str]:
-    """Cut an English text as `tokenize` does, but keep numbers as they are written.
-
-    >>> tokenize_english("A 3.5-mm plug for $1.09, at -5 °C.")
-    ['a', '3.5', 'mm', 'plug', 'for', '$1.09', 'at', '-5', '°c']
-    """
-    return ENGLISH.words(text)
-
-
 def _with_numbers(text: str) -> list[str]:
+    """The words of an English text, without punctuation; numbers keep theirs.
+
+    >>> _with_numbers("A 3.5-mm plug for $1.09, at -5 °C.")
+    ['A', '3.5', 'mm', 'plug', 'for', '$1.09', 'at', '-5', '°C']
+    """
     return _MARK.sub("", _DASH.sub(" ", text)).split()
 
 
@@ -107,16 +103,12 @@ _JOINERS = "\u200c\u200d"  # without width: they say how the letters beside them
 _WORD = re.compile(r"[ld](?:[ldj]|'(?=l)|(?<=d)\.(?=d))*|s+")
 
 
-def unicode_words(text: str) -> list[str]:
-    """Cut a text into lower-case words by the categories of its characters in Unicode.
+def _by_unicode(text: str) -> list[str]:
+    """The words of a text by the categories of its characters in Unicode.
 
-    >>> unicode_words("„Der Hund, auf l'herbe!“ — 2,5 m؟")
-    ['der', 'hund', 'auf', "l'herbe", '2,5', 'm']
+    >>> _by_unicode("„Der Hund, auf l'herbe!“ — 2,5 m؟")
+    ['Der', 'Hund', 'auf', "l'herbe", '2,5', 'm']
     """
-    return UNICODE.words(text)
-
-
-def _unicode_words(text: str) -> list[str]:
     plain = _plain(text)
     return [plain[start:end] for start, end in _spans(plain)]
 
@@ -147,7 +139,7 @@ def _kind(character: str) -> str:
     return {"L": "l", "M": "l", "N": "d", "S": "s"}.get(category[0], " ")
 
 
-UNICODE = Spaced("unicode", "unicode", _unicode_words)
+UNICODE = Spaced("unicode", "unicode", _by_unicode)
 
 
 # Scripts without spaces
@@ -333,8 +325,8 @@ def in_form(text: str, tokens: Tokens) -> str:
         return text.strip()
     if tokens == "characters":
         return "".join(chunks(text)).strip()
-    cut = {"split": tokenize, "english": tokenize_english, "unicode": unicode_words}[tokens]
-    return " ".join(cut(text))
+    spaced = next(each for each in (KARPATHY, ENGLISH, UNICODE) if each.tokens == tokens)
+    return " ".join(spaced.words(text))
 
 
 def compared(text: str, tokens: Tokens) -> list[str]:

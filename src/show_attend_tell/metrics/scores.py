@@ -4,11 +4,11 @@ To score is to compute metrics of captions against references. There are six con
 
 - `"split"`, the headline: captions and references are the split file's own tokens (lower-case, no punctuation)
   joined by spaces, and are given to the scorers as they are;
-- `"english"`: the same, but numbers keep their points (`tokenizers.tokenize_english`), for English custom data;
+- `"english"`: the same, but numbers keep their points (`tokenizers.ENGLISH`), for English custom data;
 - `"raw"`: the references are raw text, with capitals and punctuation, and both are cut at spaces alone. The paper's own
   figures may be of this kind;
 - `"ptb"`: both are raw text, which the Penn Treebank tokenizer cuts, as in coco-caption;
-- `"unicode"`: words by the rules of Unicode, for languages other than English (`tokenizers.unicode_words`);
+- `"unicode"`: words by the rules of Unicode, for languages other than English (`tokenizers.UNICODE`);
 - `"characters"`: the characters, for scripts without spaces between words (`tokenizers.characters`).
 
 METEOR and SPICE know English only, so the last two do without them.

@@ -8,11 +8,12 @@ named ``Flickr_30k.…``. A caption line is ``PHOTO#NUMBER<tab>CAPTION``. "dev" 
 from collections import Counter
 from pathlib import Path
 
+from show_attend_tell.data.caption_rows import caption_rows
 from show_attend_tell.data.datasets.listing import Listed, Listing
 from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_lines
-from show_attend_tell.messages import first_three, shown
+from show_attend_tell.messages import first_three
 
 FILES = (
     ("flickr8k", "Flickr8k.token.txt", "Flickr_8k"),
@@ -32,12 +33,8 @@ def read_flickr(folder: Path, passed_over: dict[str, str]) -> Listing | None:
 
 def _read_files(name: str, file: Path, prefix: str) -> Listing:
     captions: dict[str, list[tuple[tuple[str, ...], str]]] = {}
-    for number, line in enumerate(read_lines(file), start=1):
-        key, tab, raw = line.partition("\t")
-        photo, hash_sign, _ = key.rpartition("#")
-        if not (tab and hash_sign and photo):
-            raise SatError(f"{file}: line {number} must be PHOTO#NUMBER<tab>CAPTION, and is {shown(line)}")
-        captions.setdefault(photo, []).append((tuple(tokenize(raw)), raw.strip()))
+    for row in caption_rows(file, []):
+        captions.setdefault(row.photo, []).extend((tuple(tokenize(raw)), raw) for raw in row.captions)
     lists = {split: file.with_name(f"{prefix}.{list_name}.txt") for split, list_name in LISTS.items()}
     if not any(path.is_file() for path in lists.values()):
         raise SatError(
