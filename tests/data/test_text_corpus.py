@@ -46,7 +46,7 @@ def test_captions_in_every_form_are_read_without_their_photos(tmp_path: Path, co
     [
         ("a.txt", b"\n \n", "holds no captions"),
         ("a.txt", "a \xff dog, ".encode() * 3 + b"\xff", "UTF-8"),
-        ("a.txt", b"a.jpg: a dog\nb.jpg: a cat\n", "neither a caption a line"),
+        ("a.txt", b"a.jpg: a dog\nb.jpg: a cat\n", "first line must be a caption, photo,caption"),
         ("a.txt", b"a dog\n" + b"x" * (LONGEST + 1), "line 2"),
         ("a.txt.gz", b"a dog", "cannot be read"),
         ("a.txt.gz", gzip.compress(CAPTIONS.encode(), mtime=0)[:-9], "cannot be read"),

@@ -198,7 +198,8 @@ def test_references_of_several_files_and_of_a_split_are_told_by_name(tmp_path: P
 def test_what_is_no_sentence_is_not_read_as_one(content: str, tmp_path: Path) -> None:
     file = write(tmp_path / "told.txt", content)
     with pytest.raises(
-        SatError, match=r"(neither a caption a line|line 3 begins with no photo and a) .*PHOTO,CAPTION, Flickr's token"
+        SatError,
+        match=r"(first line must be a caption|line 3 begins with no photo and a).*PHOTO,CAPTION; Flickr's token",
     ):
         read_references([file])
 

@@ -38,9 +38,10 @@ COMMENT = re.compile(r"comments?")  # a caption where no other column is
 SPLIT = ("split",)
 DELIMITERS = {"\t": "tab", ";": "semicolon", ",": "comma", "|": "|"}
 FORMS = (
-    "a table whose first line names its columns (photo,caption), lines PHOTO<tab>CAPTION or PHOTO,CAPTION, Flickr's "
-    'token file, JSON lines or a JSON list of objects like {"image_id": …, "caption": …}, and the JSON files of COCO, '
-    "Karpathy and sat evaluate"
+    f"a table whose first line names a column for the photo ({', '.join((*PHOTO, *IDS))}) and one for the caption (or "
+    "text, description, comment), cells separated by commas, semicolons, tabs or |; lines PHOTO<tab>CAPTION or "
+    "PHOTO,CAPTION; Flickr's token file; JSON lines or a JSON list of objects like "
+    '{"photo": …, "caption": …}; and the JSON files of COCO, Karpathy and sat evaluate'
 )
 DAMAGED = 0.1  # of a table's rows that may lack cells; these are left out
 LOOKED_AT = 100  # lines by which a form is told before all of them are read
@@ -72,20 +73,14 @@ def caption_rows(file: Path, notes: list[str], *, sentences: bool = False, data:
         yield from _cell_rows(file, text, notes, *found)
     elif (listed := _listed(file, text)) is not None:
         yield from listed
-    elif sentences:
+    else:
         lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")  # not splitlines(): rarer signs end no line
-        if 2 * sum(map(bool, map(_NO_SENTENCE.match, lines[:LOOKED_AT]))) > len(lines[:LOOKED_AT]):
+        if not sentences or 2 * sum(map(bool, map(_NO_SENTENCE.match, few := lines[:LOOKED_AT]))) > len(few):
             raise UnknownForm(
-                f"{file} is neither a caption a line ({shorten(lines[0], 60)}) nor any other form that is read: {FORMS}"
+                f"{file}: the first line must be {'a caption, ' if sentences else ''}photo,caption or "
+                f"photo,caption,split, and is {shorten(lines[0], 60)}. These forms are read: {FORMS}"
             )
         yield from (Row(f"{file}: line {number}", "", [line]) for number, line in enumerate(lines, start=1))
-    else:
-        raise UnknownForm(
-            f"{file}: the first line must be photo,caption or photo,caption,split, and is "
-            f"{shorten(text.partition(chr(10))[0].strip())}; the photo's column may also be called "
-            f"{', '.join(PHOTO[1:])}, the caption's text, description or comment, and cells may be separated by "
-            "commas, semicolons, tabs or |"
-        )
 
 
 # Text
