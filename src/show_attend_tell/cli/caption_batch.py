@@ -56,7 +56,8 @@ def caption_batch(
 
     A source is a photo, a folder, a glob, a tar or Parquet file, or an address of one. Each photo is a row: its source,
     caption, log_probability, complete, confidence and the words to_check, or the error of one that cannot be captioned.
-    Ctrl-C ends the command, and the same command goes on. The table then has what was made so far.
+    Ctrl-C ends the command; the table then has what was made so far. The same command goes on. It does photos again
+    that had an error or have changed.
     """
     from show_attend_tell.batch.work import CaptionBatch
 
