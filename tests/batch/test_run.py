@@ -14,7 +14,10 @@ import pytest
 from shades import Shade, folder_of, photo, rows_of, start, tar_of
 
 from show_attend_tell.batch.config import BatchConfig
+from show_attend_tell.batch.output import Output
+from show_attend_tell.batch.reading import batches_left, photos_of
 from show_attend_tell.batch.run import Result, run
+from show_attend_tell.batch.sources import find_pieces
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import file_lock
 
@@ -216,6 +219,47 @@ def test_a_file_holds_what_all_runs_made(form: str, tmp_path: Path) -> None:
     assert sorted(float(row["shade"]) for row in rows if row["shade"] is not None) == [0, 1, 2, 4, 100, 101, 102, 103]
     assert [row.get("mine") for row in rows] == (["Grün"] * 4 if form == "csv" else [None] * 4) + [None] * 5
     assert [file.name for file in parts.iterdir()] == ["_manifest.json"]
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "jsonl", pytest.param("parquet", marks=pytest.mark.proof)])
+def test_a_file_stays_as_it_was_until_rows_are_made_again(form: str, tmp_path: Path) -> None:
+    folder, output, parts = folder_of(tmp_path / "photos", 6), tmp_path / f"out.{form}", tmp_path / f".out.{form}.parts"
+
+    def make(first: int = 99, *, ended: bool = True) -> tuple[int, int, int]:
+        """Make the first rows that are left: how many rows are done before, are to be made again, and are done then."""
+        pieces, target = find_pieces([str(folder)]), Output(str(output), Shade.columns, folder=False)
+        was = output.read_bytes() if output.exists() else None
+        with target.opened({"file_sizes": {}}, pieces) as done:
+            items = [item for batch in batches_left(pieces, done) for item in batch][:first]
+            made = Shade().rows([item.content for item in items])
+            target.write([{**item.key, **row} for item, row in zip(items, made, strict=True)])
+            assert was == (output.read_bytes() if output.exists() else None)
+            return len(done), target.again, len(target.finish(ended=ended))
+
+    def found() -> dict[str, float | None]:
+        rows = rows_of(output)
+        assert len(rows) == len({row["source"] for row in rows})
+        return {Path(row["source"]).stem: None if row["error"] else float(row["shade"]) for row in rows}
+
+    for broken in ("001.png", "004.png"):
+        (folder / broken).write_bytes(b"broken")
+    assert make() == (0, 0, 6)
+    before = {"000": 0, "001": None, "002": 2, "003": 3, "004": None, "005": 5}
+    assert found() == before
+    (folder / "001.png").write_bytes(photo(101))
+    (folder / "002.png").write_bytes(photo(102))
+    (folder / "003.png").write_bytes(photo(103) + b"more")
+    (folder / "004.png").unlink()
+    (folder / "005.png").unlink()
+    assert make(1, ended=False) == (2, 4, 3)  # as Ctrl-C ends it: nothing is lost
+    assert found() == before | {"001": 101}
+    (row,) = [row for row in rows_of(output) if row["source"].endswith("002.png")]
+    (item,) = photos_of(find_pieces([str(folder / "002.png")])[0])
+    killed = Output(str(output), Shade.columns, folder=False)
+    killed.write([{**row, **item.key, "shade": 102.0}])  # by a run that was killed then
+    assert make() == (4, 2, 5)  # the photo of an error is gone, and so is its row
+    assert found() == {"000": 0, "001": 101, "002": 102, "003": 103, "005": 5}
+    assert make() == (5, 0, 5) and [file.name for file in parts.iterdir()] == ["_manifest.json"]
 
 
 class Broken(Shade):

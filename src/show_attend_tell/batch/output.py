@@ -188,24 +188,25 @@ class Output:
     def _take_out(self) -> None:
         """Remove the rows that are to be made again from the parts that hold them."""
         for path in self._parts():
-            stand = list(map(self._stands, self._rows(path)))
+            stand = [self._stands(row) for row in self._rows(path)]
             self.again += stand.count(False)
-            if any(stand) and not all(stand):
+            if True in stand and False in stand:
                 self._write(path, list(filter(self._stands, self._read(path, self.part_form))))
-            elif stand and not all(stand):
+            elif stand and True not in stand:
                 self.system.rm_file(path)
 
     def _done(self) -> Sources:
-        """The sources of rows that are not to be made again; the others of the file are counted."""
+        """The sources of rows that are not to be made again, after `_take_out`; others of the file are counted."""
         parts = self._parts()
-        in_parts = Sources(self._rows(*parts))
+        made = Sources(self._rows(*parts))
 
         def of_file() -> Iterator[Row]:
             for row in self._rows(self.file) if self.file is not None else ():
-                if self._stands(row):
-                    yield row
-                elif row["source"] not in in_parts:
-                    self.again += 1
+                if row["source"] not in made:  # a row of a part is newer
+                    if self._stands(row):
+                        yield row
+                    else:
+                        self.again += 1
 
         return Sources(chain(self._rows(*parts), of_file()))
 
@@ -214,9 +215,8 @@ class Output:
         for path in paths:
             try:
                 found = self._read(path, self.form if path == self.file else self.part_form, [*KEY, "error"])
-                yield from (
-                    map(_own, found) if path == self.file else list(map(_own, found))
-                )  # none of one that breaks off
+                rows = map(_own, found)
+                yield from rows if path == self.file else list(rows)  # of a part that breaks off, none
             except (KeyError, TypeError, AttributeError):
                 raise SatError(f"{path} has rows that no run wrote: name another output") from None
             except (ValueError, csv.Error):  # pyarrow's error for a file without its end is one
