@@ -141,7 +141,7 @@ def test_a_command_is_a_function_in_a_section() -> None:
 
 
 def test_a_format_of_captions_is_a_reader(tmp_path: Path) -> None:
-    def read_pairs(folder: Path) -> Listing | None:
+    def read_pairs(folder: Path, passed_over: dict[str, str]) -> Listing | None:
         file = folder / "pairs.txt"
         if not file.is_file():
             return None

@@ -44,7 +44,8 @@ from show_attend_tell.data.datasets.tables import read_imagefolder, read_table
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import first_three
 
-READERS = [read_karpathy, read_flickr, read_coco, read_table, read_imagefolder]  # of a folder: a listing, or None
+# Each gives the listing of a folder, or None. It notes files without captions: by name, and why they have none.
+READERS = [read_karpathy, read_flickr, read_coco, read_table, read_imagefolder]
 PHOTO_FOLDERS = ("images", "flickr30k_images", "flicker8k_dataset")  # in large or small letters, as the data sets come
 
 __all__ = [
@@ -76,7 +77,7 @@ def read_dataset(folder: str | os.PathLike[str], *, restval: bool = False) -> Da
     folder = Path(folder)
     if not folder.is_dir():
         raise SatError(f"{folder} is not a folder; give the folder that holds the captions and images/")
-    passed_over: dict[str, str] = {}  # files without captions, by name, and why they have none
+    passed_over: dict[str, str] = {}
     listing = next((found for read in READERS if (found := read(folder, passed_over))), None)
     if listing is None:
         reasons = "".join(f"; {why}" for why in passed_over.values())
