@@ -348,7 +348,8 @@ class Captioner:
         best, vocabulary = hypotheses[0], self.checkpoint.vocabulary
         rows, columns = self.checkpoint.encoder.grid
         attention, locations = as_array(best.alpha), as_array(best.locations)
-        trusted = 0.5 if size is not None and min(size) < FEWEST else 1.0  # of too few pixels, each word is to be checked
+        too_small = size is not None and min(size) < FEWEST
+        trusted = 0.5 if too_small else 1.0  # of too few pixels, each word is to be checked
         return Caption(
             words=vocabulary.written(best.words),
             log_probability=best.log_probability,

@@ -115,9 +115,9 @@ def caption(
 ) -> None:
     """Caption photos: files, folders, globs or addresses.
 
-    An address, such as a URL, is read where fsspec can. The photo - is standard input; sat caption-batch is for millions of photos. With --compare, models of soft attention
-    ignore attention_mode and keep the mean. Ctrl-C ends the command, and the files then hold the captions made so
-    far.
+    An address, such as a URL, is read where fsspec can. The photo - is standard input; sat caption-batch is for
+    millions of photos. With --compare, models of soft attention ignore attention_mode and keep the mean. Ctrl-C ends
+    the command, and the files then hold the captions made so far.
     """
     from show_attend_tell.captioner import FEW, Captioner, progress_bar
     from show_attend_tell.data.photos import find_photos, is_address
