@@ -14,7 +14,6 @@ from commands import refused, sat
 from decoders import SIZES, B, C, small_annotations, small_captions
 from documents import plugin
 from safetensors.numpy import save_file
-from show_attend_tell.analysis.report import report
 
 from show_attend_tell import Captioner
 from show_attend_tell.checkpoint.card import figures
@@ -27,6 +26,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.table import METRICS
 from show_attend_tell.model.interface import Decoder
 from show_attend_tell.model.registry import build, import_plugin, read_config
+from show_attend_tell.report import report
 from show_attend_tell.vision.registry import ENCODERS
 
 K, D = SIZES["vocabulary_size"], SIZES["annotation_size"]
