@@ -53,9 +53,9 @@ def options(command: click.Command) -> int:
 def main() -> None:
     """Print what is counted with its limit."""
     counted = {
-        "lines of src": (lines("src"), 23_838),
-        "lines of tests": (lines("tests"), 22_455),
-        "lines of Python but benchmarks": (lines(*FOLDERS), 50_100),
+        "lines of src": (lines("src"), 21_189),
+        "lines of tests": (lines("tests"), 21_934),
+        "lines of Python but benchmarks": (lines(*FOLDERS), 49_944),
         "lines of web/src": (lines("web/src", suffix=".ts"), 1_809),
         "lines of README": (len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()), 130),
         "lines of docs": (documentation(*(ROOT / "docs").rglob("*.md")), 1_900),

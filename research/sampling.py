@@ -21,7 +21,7 @@ from show_attend_tell.data.photos import open_photo
 from show_attend_tell.generation import photo_seed
 from show_attend_tell.metrics.cider import CiderD
 
-TEMPERATURES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4)
+TEMPERATURES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 TOP_PS = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 
 

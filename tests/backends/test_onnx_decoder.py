@@ -70,7 +70,7 @@ def test_samples_are_those_of_the_reference(mode: AttentionModeName, options: di
     decoder, annotations = talkative(), small_annotations(batch=len(SEEDS), locations=LOCATIONS)
     usual = attention_mode_by_name(mode, seeds=SEEDS, paths=5, steps=STEPS)
     expected = sample(decoder, annotations, seeds=SEEDS, captions=5, max_length=STEPS, mode=usual, **options)
-    config = settings({"do_sample": True, "num_captions": 5, "attention_mode": mode, **options})
+    config = settings({"do_sample": True, "temperature": 1.0, "num_captions": 5, "attention_mode": mode, **options})
     alike(sampling.sample(session_of(decoder, annotations, config), config, SEEDS, word_filters(config)), expected)
     assert len({tuple(h.words) for hypotheses in expected for h in hypotheses}) > len(SEEDS)
 

@@ -61,7 +61,8 @@ def sample(
     **options: Any,
 ) -> list[list[Hypothesis]]:
     """The reference: captions drawn by PyTorch's session."""
-    config = GenerationConfig(**{"do_sample": True, "num_captions": captions, "allow_repetitions": True, **options})
+    own = {"do_sample": True, "temperature": 1.0, "allow_repetitions": True}  # the decoder's own probabilities
+    config = GenerationConfig(**{**own, "num_captions": captions, **options})
     session = TorchSession(decoder, annotations, paths=captions, mode=mode)
     return sampling.sample(session, config, seeds, word_filters(config))
 

@@ -3,7 +3,7 @@
 from shipped import Training
 
 from show_attend_tell.training.config import TrainingConfig, changed
-from show_attend_tell.training.presets import read_preset
+from show_attend_tell.training.presets import preset
 
 
 def config_of(training: Training) -> TrainingConfig:
@@ -12,4 +12,4 @@ def config_of(training: Training) -> TrainingConfig:
     changes = [value for option, value in options if option == "--set"]
     changes += [f"epochs={value}" for option, value in options if option == "--epochs"]
     named = dict(options)
-    return changed(read_preset(named.get("--preset", "flickr8k"), named["--attention"]), changes)
+    return changed(preset(named.get("--preset", "flickr8k"), named["--attention"]), changes)

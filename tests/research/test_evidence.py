@@ -48,7 +48,7 @@ from show_attend_tell.vision.encoder import load_encoder
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data") / "scenes"
-    write_scenes(folder, 30, seed=5, show=False)
+    write_scenes(folder, 20, seed=5, show=False)
     return folder
 
 
@@ -167,7 +167,7 @@ def test_a_model_is_measured_by_its_attention_mode(folder: Path, captioner: Capt
     config = replace(checkpoint.config, attention="hard")  # type: ignore[call-arg]
     other = captioner_of(replace(checkpoint, config=config, generation=generation), captioner.backend.encoder)
     found = point_in_scenes(other, folder, show=False)
-    assert (found["attention_mode"], found["photos"], found["split"]) == ("argmax", 3, "test")
+    assert (found["attention_mode"], found["photos"], found["split"]) == ("argmax", 2, "test")
     scenes = [scene for number, scene in enumerate(read_scenes(folder).values()) if number % 10 == 9]
     objects = sum(len(scene.objects) for scene in scenes)
     area = np.mean([(t.box[2] - t.box[0]) ** 2 / 64**2 for scene in scenes for t in scene.objects])

@@ -295,7 +295,7 @@ NARROWINGS = [
 @pytest.mark.parametrize("options", NARROWINGS, ids=str)
 def test_words_are_drawn_by_the_narrowed_probabilities(options: dict[str, float]) -> None:
     by_hand = narrowed_by_hand(**options)  # type: ignore[arg-type]
-    config = GenerationConfig(do_sample=True, **options)  # type: ignore[arg-type]
+    config = GenerationConfig(do_sample=True, **{"temperature": 1.0, **options})  # type: ignore[arg-type]
     log_p = NEXT.log().numpy()
     log_p[UNKNOWN] = -math.inf
     weights = torch.from_numpy(narrowed(log_p, config))

@@ -168,7 +168,7 @@ class TorchBackend:
         if not self.attends:
             return None
         decoder = self.optimized(features.shape[1])
-        if decoder is not None:
+        if decoder is not None and captions[0].trace.along("hidden") is not None:  # of its own session
             return evidence_closed_form(decoder, decoder.array(features), captions)
         return evidence_by_autograd(self.decoder, features, captions, config.attention_mode)
 

@@ -48,7 +48,7 @@ Examples:
   sat caption photos/ --output - | cut -f2           the captions alone
   sat caption dog.jpg --min-confidence 0.6           a caption whose nouns are probably right
   sat caption dog.jpg --num-captions 3               three captions that differ in content
-  sat caption dog.jpg --generation do_sample=true --generation temperature=0.5    random words
+  sat caption dog.jpg --num-captions 5 --generation do_sample=true    five captions drawn at random
 """
 SECTIONS = {
     "Photos": "recursive",

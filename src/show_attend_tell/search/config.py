@@ -24,6 +24,8 @@ STORED = (
 )
 SEARCHED = ("beam_size", "length_penalty", "rerank_weight", "min_confidence")  # what only a beam search has
 
+DRAWN = ("temperature", "top_k", "top_p")  # what only drawn words have
+
 
 @settings
 class GenerationConfig:
@@ -31,7 +33,8 @@ class GenerationConfig:
 
     Beam search returns its captions by the score log p / C^γ + ω r. C is the number of words with the end token, γ the
     ``length_penalty``, ω the ``rerank_weight`` and r the rerank score. The names are those of `transformers` where they
-    mean the same. Raises `InvalidValue` for a value out of range.
+    mean the same. Temperature 0.3 has the best CIDEr on val with 90 % distinct captions of a photo
+    (`research/sampling.py`); 1 draws from the model's own distribution. Raises `InvalidValue` for a value out of range.
     """
 
     beam_size: BeamSize = 5  # captions that the search keeps at each step; 1 is greedy search
@@ -44,7 +47,7 @@ class GenerationConfig:
     allow_repetitions: bool = False  # whether a caption may have a word twice in a row, or three words in a row twice
     num_captions: Count | None = None  # captions: diverse ones of the beam, or drawn ones; None: the best, or one drawn
     do_sample: bool = False  # draw the words at random
-    temperature: Rate = 1.0  # temperature of drawn words; below 1, probable words become more probable
+    temperature: Rate = 0.3  # temperature of drawn words; below 1, probable words become more probable
     top_k: CountOrNone = 0  # draw among that many most probable words; 0: among all
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0  # draw among the most probable words with that total probability
     seed: CountOrNone = 0  # random seed of drawn words and sampled locations
@@ -52,7 +55,7 @@ class GenerationConfig:
     def __post_init__(self) -> None:
         if self.do_sample and self.min_confidence:
             raise InvalidValue("min_confidence is for captions that are searched", remedy="leave it or do_sample out")
-        if not self.do_sample and (self.temperature, self.top_k, self.top_p) != (1.0, 0, 1.0):
+        if not self.do_sample and any(getattr(self, name) != getattr(type(self), name) for name in DRAWN):
             raise InvalidValue("temperature, top_k and top_p are for words drawn at random", remedy="set do_sample too")
         if not self.do_sample and (self.num_captions or 1) > self.beam_size:
             raise InvalidValue(

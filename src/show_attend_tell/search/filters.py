@@ -16,6 +16,7 @@ from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.session import Numbers, Scores, gather
 
 NEVER = float("-inf")
+UNKNOWN, END = np.array([Vocabulary.UNKNOWN]), np.array([Vocabulary.END])
 
 
 class Filter(Protocol):
@@ -24,8 +25,9 @@ class Filter(Protocol):
     def __call__(self, history: Numbers, photos: Numbers) -> tuple[Any, Any] | None:
         """The ids of words, and what is added to their log p as the next word of a path, in nats; None for nothing.
 
-        Gets the words of each path (B′, P′, t), and which of the search's photos these are (B′,). Both results are
-        broadcast to (B′, P′, N). −∞ forbids a word, and 0 says nothing. A word may be named twice: its weights add up.
+        Gets the words of each path (B′, P′, t), and which of the search's photos these are (B′,). Both results may be
+        (B′, P′, N), (B′, 1, N), (N,) …; a number stands for N equal weights. −∞ forbids a word, and 0 says nothing. A
+        word may be named twice: its weights add up.
         """
         ...
 
@@ -38,9 +40,10 @@ class Added(NamedTuple):
 
     def to(self, paths: Numbers, words: Numbers) -> Scores:
         """What finite weights add to words that continue paths, (B′, P) each."""
-        weights = gather(self.weights, paths)
-        named = (gather(self.ids, paths) == words[..., None]) & (weights > NEVER)
-        found: Scores = np.where(named, weights, 0.0).sum(-1)
+        finite = np.where(self.weights > NEVER, self.weights, 0.0)
+        if not finite.any():
+            return np.zeros(words.shape)
+        found: Scores = np.where(gather(self.ids, paths) == words[..., None], gather(finite, paths), 0.0).sum(-1)
         return found
 
     def onto(self, log_probabilities: Scores) -> Scores:
@@ -53,10 +56,12 @@ class Added(NamedTuple):
 def apply(filters: Sequence[Filter], history: Numbers, photos: Numbers) -> Added:
     """What the filters add, for the words of each path (B′, P′, t) of these photos (B′,)."""
     found = [each for one in filters if (each := one(history, photos)) is not None]
-    parts = [np.broadcast_arrays(*each, np.empty((*history.shape[:2], 1)))[:2] for each in found]
-    if not parts:
-        return Added(np.empty((*history.shape[:2], 0), np.int64), np.empty((*history.shape[:2], 0)))
-    return Added(*(np.concatenate(part, axis=-1) for part in zip(*parts, strict=True)))
+    ends = np.cumsum([0, *(np.shape(ids)[-1] for ids, _ in found)])
+    shape = (*history.shape[:2], ends[-1])
+    added = Added(np.empty(shape, np.int64), np.empty(shape, np.float32))
+    for (ids, weights), start, end in zip(found, ends, ends[1:], strict=False):
+        added.ids[..., start:end], added.weights[..., start:end] = ids, weights
+    return added
 
 
 def word_filters(config: GenerationConfig) -> list[Filter]:
@@ -71,12 +76,12 @@ def word_filters(config: GenerationConfig) -> list[Filter]:
 
 def no_unknown(history: Numbers, photos: Numbers) -> tuple[Any, Any]:
     """The unknown word is never said."""
-    return [Vocabulary.UNKNOWN], NEVER
+    return UNKNOWN, NEVER
 
 
 def no_empty(history: Numbers, photos: Numbers) -> tuple[Any, Any] | None:
     """The end token is not the first word."""
-    return None if history.shape[-1] else ([Vocabulary.END], NEVER)
+    return None if history.shape[-1] else (END, NEVER)
 
 
 def no_repetitions(history: Numbers, photos: Numbers) -> tuple[Any, Any] | None:

@@ -65,8 +65,8 @@ class OnnxDecoder:
 
     def of_words(self, words: Numbers) -> NDArray[np.float32]:
         """Each word's share of the gates and of the deep output, biases included: (..., S) for words (...)."""
-        new = np.unique(words[~self._known[words]])
-        if len(new):
+        if not self._known[words].all():
+            new = np.unique(words[~self._known[words]])
             (self._by_word[new],) = self.run(self.words, words=new)
             self._known[new] = True
         return self._by_word[words]
@@ -417,7 +417,7 @@ class OnnxSession:
             deep=self.deep,
             before=before.astype(np.float32),
             ids=ids,
-            weights=weights.astype(np.float32),
+            weights=weights.astype(np.float32, copy=False),
             count=np.array([min(count, before.shape[1] * self.vocabulary_size)]),
         )
         return Continuations(scores, chosen // self.vocabulary_size, chosen % self.vocabulary_size)
