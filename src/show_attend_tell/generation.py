@@ -77,10 +77,10 @@ def search_candidates(
 
     The arguments are those of `generate`. As many photos are searched together as the back end does fastest.
     """
-    size, filters, found = backend.batch_size(config), word_filters(config), []
+    size, found = backend.batch_size(config), []
     for start in range(0, len(features), size):
         part = slice(start, start + size)
-        session = backend.session(features[part], config, seeds=seeds[part])
+        session, filters = backend.session(features[part], config, seeds=seeds[part]), word_filters(config)
         if config.do_sample:
             apart = [seed + 1 for seed in seeds[part]]  # from the locations' seeds
             found += sample(session, config, apart, filters)
