@@ -48,7 +48,7 @@ class TrainingConfig:
     text_weight: Amount = 1.0  # of captions without photos, where there are some, in the loss
     crops: CountOrNone = 0  # also show that many random crops of each photo, each as often as the photo itself
     renderings: CountOrNone = 0  # also show that many copies of each photo, of other sizes, colors and JPEG qualities
-    visual_ngrams: bool = False  # fit a reranker after the training, see `rerank.visual_ngrams`
+    visual_ngrams: bool = False  # fit a reranker after the training, see `rerank.ngrams`
 
     epochs: Count = 50  # at most: patience may end it earlier
     batch_size: Count = 64

@@ -178,7 +178,7 @@ def transformers_model(name: str, resize: Resize) -> Backbone:
     elif "/" not in name:  # a misspelt name, which the hub takes half a minute to refuse
         raise SatError(
             f"there is no encoder {name!r}: choose {', '.join(ENCODERS)}, small, a model of the Hugging Face hub "
-            "(OWNER/NAME), or a local folder"
+            "(OWNER/NAME), a local folder, or one that a --plugin registers"
         )
     try:
         transformers: Any = importlib.import_module("transformers")
