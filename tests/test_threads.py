@@ -54,7 +54,6 @@ COMMAND = "from show_attend_tell.cli import main; main(prog_name='sat')"
         "train data/ --attention soft --output model",
         "encode data/",
         "serve --port 0",
-        "analyze ablation --data data/",
     ],
 )
 def test_the_commands_let_threads_sleep_and_say_how_many(command: str) -> None:

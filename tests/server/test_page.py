@@ -248,7 +248,7 @@ def test_the_manual_can_be_tried_out_and_asks_no_other_host(
     page.get_by_role("link", name="API").click()
     operation = page.locator(".opblock", has_text="/v1/captions")
     operation.locator(".opblock-summary-control").click()
-    expect(page.locator(".servers option")).to_have_text([server.url])
+    expect(page.locator(".servers option")).to_have_text(["."])  # below whatever path a proxy gives it
     expect(page.locator(".info")).to_contain_text(f"{server.url}/v1/captions")
     operation.get_by_role("button", name="Try it out").click()
     operation.locator("input[type=file]").set_input_files(photos[0])
