@@ -27,8 +27,10 @@ from show_attend_tell.files import as_path
 from show_attend_tell.generation import GenerationConfig, photo_seed
 from show_attend_tell.messages import shorten
 from show_attend_tell.progress import Progress
+from show_attend_tell.rerank.class_words import class_words_of
 from show_attend_tell.rerank.confidence import Confidence
 from show_attend_tell.rerank.registry import load_reranker
+from show_attend_tell.search.filters import SecondUse
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.vision import registry
 
@@ -66,8 +68,10 @@ class Captioner:
             self.reranker = load_reranker(checkpoint)
             given = checkpoint.confidence
             self.confidence = None if given is None else Confidence(given, self.reranker)
+            self.class_words = class_words_of(checkpoint)
         except SatError as error:
             raise SatError(f"{name} is damaged: {error}: copy the model again") from error
+        self.second_use = SecondUse(checkpoint.vocabulary)
         self._load: Callable[[], Captioner] = partial(_loaded, checkpoint, name, backend.name, backend.device)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -247,6 +251,8 @@ class Captioner:
             )
         if config.rerank_weight and self.reranker is None:
             raise InvalidValue(f"rerank_weight is {config.rerank_weight:g}, and {self.name} has no reranker: give 0")
+        if config.class_weight and self.class_words is None:
+            raise InvalidValue(f"class_weight is {config.class_weight:g}, and {self.name} has no class words: give 0")
         if config.min_confidence and self.confidence is None:
             raise InvalidValue(
                 f"min_confidence is {config.min_confidence:g}, and {self.name} cannot tell how far its words can be "
@@ -281,6 +287,8 @@ class Captioner:
             seeds=seeds,
             reranker=self.reranker,
             confidence=self.confidence,
+            class_words=self.class_words,
+            second_use=self.second_use,
             evidence=evidence,
         )
 
@@ -351,7 +359,7 @@ class Captioner:
         too_small = size is not None and min(size) < FEWEST
         trusted = 0.5 if too_small else 1.0  # of too few pixels, each word is to be checked
         return Caption(
-            words=vocabulary.written(best.words),
+            words=best.said(vocabulary),
             log_probability=best.log_probability,
             word_log_probabilities=np.array(best.word_log_probabilities, dtype=np.float64),
             attention=None if attention is None else attention.reshape(-1, rows, columns),
@@ -363,6 +371,7 @@ class Captioner:
             complete=best.ended,
             alternatives=[
                 (vocabulary.tokenizer.text(vocabulary.written(each.words)), each.log_probability)
+                for each in hypotheses[1:](vocabulary.tokenizer.text(each.said(vocabulary)), each.log_probability)
                 for each in hypotheses[1:]
             ],
             settings=self._settings(config) | ({} if best.evidence is None else {"evidence": EVIDENCE}),

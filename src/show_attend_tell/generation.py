@@ -11,10 +11,11 @@ from typing import Any
 from show_attend_tell.backends.base import Backend
 from show_attend_tell.errors import InvalidValue
 from show_attend_tell.rerank import Reranker
+from show_attend_tell.rerank.class_words import ClassWords
 from show_attend_tell.rerank.confidence import Confidence
 from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.search.filters import word_filters
+from show_attend_tell.search.filters import SecondUse, word_filters
 from show_attend_tell.search.hypotheses import Hypothesis, diverse, force, rank
 from show_attend_tell.search.sampling import sample
 
@@ -29,6 +30,8 @@ def generate(
     seeds: Sequence[int],
     reranker: Reranker | None = None,
     confidence: Confidence | None = None,
+    class_words: ClassWords | None = None,
+    second_use: SecondUse | None = None,
     evidence: bool = False,
 ) -> list[list[Hypothesis]]:
     """The captions of photos, best first for each, of features (B, L, D).
@@ -38,7 +41,9 @@ def generate(
     words, and ``min_confidence`` may choose it. With ``evidence``, the first has it. Raises `SatError` for features of
     another shape and for a damaged decoder.
     """
-    found = search_candidates(backend, features, config, seeds=seeds, reranker=reranker)
+    found = search_candidates(
+        backend, features, config, seeds=seeds, reranker=reranker, class_words=class_words, second_use=second_use
+    )
     if not config.do_sample:
         found = [rank(each, config.length_penalty, config.rerank_weight) for each in found]
         if confidence is not None:
@@ -72,6 +77,8 @@ def search_candidates(
     *,
     seeds: Sequence[int],
     reranker: Reranker | None = None,
+    class_words: ClassWords | None = None,
+    second_use: SecondUse | None = None,
 ) -> list[list[Hypothesis]]:
     """What the search finds for each photo, with rerank scores where there is a reranker; `rank` orders it.
 
@@ -84,8 +91,14 @@ def search_candidates(
         if config.do_sample:
             apart = [seed + 1 for seed in seeds[part]]  # from the locations' seeds
             found += sample(session, config, apart, filters)
-        else:
+            continue
+        if second_use is not None and config.repetition_cost:
+            filters.append(second_use.filter(config.repetition_cost))
+        if class_words is None or not config.class_weight:
             found += beam_search(session, config, filters)
+            continue
+        raised = class_words.filter(features[part], config.class_weight)
+        found += raised.named(beam_search(session, config, [*filters, raised]))
     return found if reranker is None or config.do_sample else rescored(backend, features, found, config, reranker)
 
 

@@ -16,7 +16,7 @@ from show_attend_tell.model.attention import MeanAttention
 from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
 from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.search.filters import Filter, apply, word_filters
+from show_attend_tell.search.filters import Filter, SecondUse, apply, word_filters
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.sampling import sample
 from show_attend_tell.search.session import Numbers
@@ -123,3 +123,19 @@ def test_the_documentation_s_filter_and_attention_mode() -> None:
         with torch.no_grad():
             told = teacher_forcing(decoder, features[[photo]], words, mode=given["by_square"])
         assert best.log_probability == pytest.approx(float(word_log_probabilities(told.logits, words).sum()), abs=1e-4)
+
+
+def test_a_second_use_of_a_noun_or_color_costs() -> None:
+    vocabulary = Vocabulary(["a", "dog", "dogs", "red", "runs"])
+    filter = SecondUse(vocabulary).filter(2.0)
+    for said, costs in (
+        ("a dog runs", {"dog": -2.0, "dogs": -2.0}),
+        ("a red", {"red": -2.0}),
+        ("dog dogs", {"dog": -4.0, "dogs": -4.0}),
+    ):
+        history = np.array([[[vocabulary.words.index(word) for word in said.split()]]])
+        found = apply([filter], history, np.array([0]))
+        total = np.zeros(len(vocabulary))
+        np.add.at(total, found.ids[0, 0], found.weights[0, 0])
+        assert {vocabulary.words[word]: cost for word, cost in enumerate(total) if cost} == costs
+    assert apply([filter], np.empty((1, 1, 0), dtype=np.int64), np.array([0])).ids.shape == (1, 1, 0)

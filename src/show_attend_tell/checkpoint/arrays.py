@@ -18,6 +18,7 @@ from show_attend_tell.model.config import misfit
 NGRAMS = "ngrams.safetensors"
 TUNED = "encoder.safetensors"
 CONFIDENCE = "confidence.safetensors"
+CLASS_WORDS = "class_words.safetensors"
 
 
 def read_arrays(file: Path, *, unpacked: bool = False, remedy: str = "copy the model again") -> dict[str, NDArray[Any]]:

@@ -9,6 +9,7 @@
 | encoder.safetensors | weights of the encoder that were fine-tuned: blocks of it in 8 bits, or all of it |
 | ngrams.safetensors | the reranker's visual n-grams, in 4 and 8 bits a weight; another reranker has another name |
 | confidence.safetensors | how far each noun can be trusted; only when val had photos enough, and English captions |
+| class_words.safetensors | how far the words of classes are raised; only where the encoder has a classifier |
 
 Models may share their visual n-grams and their encoder's tuned weights: config.json names these by their SHA-256, and
 they may lie in a folder of their own beside the models, NAME-ngrams or NAME-encoder. The everyday models share both
@@ -31,6 +32,7 @@ from safetensors.numpy import save_file
 
 from show_attend_tell.checkpoint import card
 from show_attend_tell.checkpoint.arrays import (
+    CLASS_WORDS,
     CONFIDENCE,
     NGRAMS,
     TUNED,
@@ -68,6 +70,7 @@ class Checkpoint(Description):
     tuned_encoder: dict[str, NDArray[Any]] | None = None  # weights of the encoder that were tuned with the decoder
     reranker: StoredReranker | None = None
     confidence: dict[str, NDArray[Any]] | None = None  # how far nouns can be trusted, see `rerank.confidence.fit`
+    class_words: dict[str, NDArray[Any]] | None = None  # of the encoder's classes, see `rerank.class_words.fit`
 
     def save(self, folder: str | os.PathLike[str], *, bits: Bits = 32) -> None:
         """Write the folder; make it if it is not there.
@@ -96,6 +99,7 @@ class Checkpoint(Description):
             TUNED: None if self.tuned_encoder is None else smallest(self.tuned_encoder),
             NGRAMS: None,
             CONFIDENCE: self.confidence,
+            CLASS_WORDS: self.class_words,
             "model.safetensors": weights,
         }
         if self.reranker is not None:
@@ -166,6 +170,7 @@ class Checkpoint(Description):
                 None,
             ),
             confidence=read_arrays(folder / CONFIDENCE) if (folder / CONFIDENCE).exists() else None,
+            class_words=read_arrays(folder / CLASS_WORDS) if (folder / CLASS_WORDS).exists() else None,
         )
 
 
@@ -195,6 +200,6 @@ def check_vacant(folder: Path) -> None:
     """Raise `SatError` when saving would overwrite a file of a folder that holds neither a model nor a training."""
     if (folder / "config.json").exists() or (folder / "training" / "state.safetensors").exists():
         return
-    for name in ("README.md", "vocabulary.json", "model.safetensors", TUNED, NGRAMS, CONFIDENCE):
+    for name in ("README.md", "vocabulary.json", "model.safetensors", TUNED, NGRAMS, CONFIDENCE, CLASS_WORDS):
         if (folder / name).exists():
             raise SatError(f"{folder} is not a model, and its {name} would be overwritten: name another folder")

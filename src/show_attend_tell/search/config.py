@@ -20,10 +20,12 @@ from show_attend_tell.settings import (
 
 STORED = (
     *("beam_size", "attention_mode", "length_penalty", "rerank_weight", "rare_word_exponent"),
-    *("max_length", "allow_repetitions"),
+    *("max_length", "allow_repetitions", "repetition_cost", "class_weight"),
 )
-SEARCHED = ("beam_size", "length_penalty", "rerank_weight", "min_confidence")  # what only a beam search has
-
+SEARCHED = (  # what only a beam search has
+    *("beam_size", "length_penalty", "rerank_weight", "min_confidence"),
+    *("repetition_cost", "class_weight"),
+)
 DRAWN = ("temperature", "top_k", "top_p")  # what only drawn words have
 
 
@@ -31,10 +33,11 @@ DRAWN = ("temperature", "top_k", "top_p")  # what only drawn words have
 class GenerationConfig:
     """How captions are made: by beam search, or drawn at random with ``do_sample``.
 
-    Beam search returns its captions by the score log p / C^γ + ω r. C is the number of words with the end token, γ the
-    ``length_penalty``, ω the ``rerank_weight`` and r the rerank score. The names are those of `transformers` where they
-    mean the same. Temperature 0.3 has the best CIDEr on val with 90 % distinct captions of a photo
-    (`research/sampling.py`); 1 draws from the model's own distribution. Raises `InvalidValue` for a value out of range.
+    Beam search returns its captions by the score (log p + s) / C^γ + ω r. s is what filters add to words (see
+    ``repetition_cost`` and ``class_weight``), C the number of words with the end token, γ the ``length_penalty``, ω the
+    ``rerank_weight`` and r the rerank score. The names are those of `transformers` where they mean the same.
+    Temperature 0.3 has the best CIDEr on val with 90 % distinct captions of a photo (`research/sampling.py`); 1 draws
+    from the model's own distribution. Raises `InvalidValue` for a value out of range.
     """
 
     beam_size: BeamSize = 5  # captions that the search keeps at each step; 1 is greedy search
@@ -45,6 +48,8 @@ class GenerationConfig:
     min_confidence: Annotated[float, Field(ge=0, le=1)] = 0.0  # least confidence of the caption's nouns; 0: any
     max_length: Words = 40  # words of a caption at most, end token included
     allow_repetitions: bool = False  # whether a caption may have a word twice in a row, or three words in a row twice
+    repetition_cost: Amount = 0.0  # nats that a second use of the same noun or color costs
+    class_weight: Amount = 0.0  # weight of the words of the classes that the encoder's classifier sees; 0: none
     num_captions: Count | None = None  # captions: diverse ones of the beam, or drawn ones; None: the best, or one drawn
     do_sample: bool = False  # draw the words at random
     temperature: Rate = 0.3  # temperature of drawn words; below 1, probable words become more probable

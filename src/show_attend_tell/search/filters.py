@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from show_attend_tell.data.parts_of_speech import part_of_speech, singular
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.session import Numbers, Scores, gather
@@ -94,3 +95,27 @@ def no_repetitions(history: Numbers, photos: Numbers) -> tuple[Any, Any] | None:
     last = history[..., -1:]
     before = (history[..., :-2] == history[..., -2:-1]) & (history[..., 1:-1] == last)  # where the last two words are
     return np.concatenate([last, np.where(before, history[..., 2:], last)], axis=-1), NEVER
+
+
+class SecondUse:
+    """What a second use of the same noun or color costs a path: "a desk with a laptop and a desk"."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        """Find the nouns and colors of a vocabulary (`data.parts_of_speech`); a noun is the same in its plural."""
+        groups: dict[str, list[int]] = {}
+        for number, word in enumerate(vocabulary.words):
+            if noun_or_color := word if part_of_speech(word) == "color" else singular(word):
+                groups.setdefault(noun_or_color, []).append(number)
+        most = max(map(len, groups.values()), default=1)
+        self.forms = np.full((len(vocabulary), most), -1)  # of each word that is a noun or color (K, ·); −1 for none
+        for same in groups.values():
+            self.forms[same, : len(same)] = same
+
+    def filter(self, cost: float) -> Filter:
+        """The filter by which each further use of a word costs so many nats."""
+
+        def used_before(history: Numbers, photos: Numbers) -> tuple[Any, Any] | None:
+            forms = self.forms[history].reshape(*history.shape[:2], -1)
+            return (np.maximum(forms, 0), np.where(forms < 0, 0.0, -cost)) if forms.size else None
+
+        return used_before

@@ -3,6 +3,7 @@
 B photos · B′ those of a step · P paths, the beam · Q ≤ P histories · L locations · T words, end token excluded.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import pstdev
@@ -16,6 +17,8 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.search.filters import NEVER
 from show_attend_tell.search.session import DecoderSession, Numbers, Scores, SessionStep
 
+# How words begin that are spelt with a consonant's sound, though with a vowel, as "uniform" is.
+LIKE_CONSONANTS = ("eu", "one", "ufo", "uni", "us", "ut")
 DIVERSITY = 6.0  # what a caption's overlap with another costs, in standard deviations of the captions' scores
 
 
@@ -45,6 +48,15 @@ class Hypothesis:
     rerank_score: float | None = None  # None until a reranker gives it
     evidence: Any = None  # ∂ log p(y_t) / ∂ e_ti (T, L), an array, in nats; None unless asked for
     word_confidence: Any = None  # of each word, 0 to 1 or NaN (T,); None until `rerank.confidence` gives it
+    names: Mapping[int, str] | None = None  # names of classes by the places of their stand-ins; None without classes
+
+    def said(self, vocabulary: Vocabulary) -> list[str]:
+        """The words as a caption shows them: with names of classes, and with the article that fits the next word."""
+        words = vocabulary.written(self.words)
+        if self.names is None:
+            return words
+        words = [self.names.get(place, word) for place, word in enumerate(words)]
+        return [article(word, after) for word, after in zip(words, [*words[1:], ""], strict=True)]
 
     @property
     def alpha(self) -> Any:
@@ -65,6 +77,13 @@ class Hypothesis:
     def word_log_probabilities(self) -> list[float]:
         """log p(y_t | the words before) of each word (T,), in nats."""
         return self.trace.word_log_probabilities()
+
+
+def article(word: str, after: str) -> str:
+    """A word, which is "an" instead of "a" where the word after it begins with the sound of a vowel, and vice versa."""
+    if word not in ("a", "an") or not after:
+        return word
+    return "an" if after[0] in "aeiou" and not after.startswith(LIKE_CONSONANTS) else "a"
 
 
 class Trace(NamedTuple):

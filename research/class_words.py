@@ -1,0 +1,104 @@
+"""Give a model class words, and the generation settings with them that val chooses: a new folder of the model.
+
+    python research/class_words.py everyday-soft runs/everyday-soft flickr8k/ coco/
+
+Class words (`rerank.class_words`) are fitted to the training photos of the data. The beam size, length penalty, rerank
+weight and the cost of a repetition are chosen by the mean CIDEr of the vals, with class words and without them; so class
+words are kept only if val does not lose by them. The confidence is fitted anew, since it depends on the beam.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from stages import reporting
+
+from show_attend_tell.captioner import Captioner
+from show_attend_tell.data.datasets import Dataset, read_dataset
+from show_attend_tell.data.photos import open_photo
+from show_attend_tell.errors import SatError
+from show_attend_tell.evaluation import searched
+from show_attend_tell.metrics.cider import cider
+from show_attend_tell.rerank import class_words, confidence
+from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.hypotheses import rank
+from show_attend_tell.vision.feature_cache import default_cache
+from show_attend_tell.vision.registry import ENCODERS
+
+BEAMS, GAMMAS, OMEGAS, COSTS = (5, 10, 20), (0.5, 0.75, 1.0), (4.0, 8.0, 16.0), (0.0, 2.0)
+BATCH = 8  # photos that are encoded together
+
+
+def training_photos(captioner: Captioner, dataset: Dataset, classes: class_words.Classes) -> Iterator[tuple[Any, Any]]:
+    """p of each class (V,) and the captions of each training photo."""
+    examples, square = dataset.split("train"), captioner.backend.preprocessing
+    for start in range(0, len(examples), BATCH):
+        batch = examples[start : start + BATCH]
+        pixels = np.stack([square.pixels(open_photo(each.photo)) for each in batch])
+        probabilities = classes.probabilities(captioner.backend.encode(pixels))
+        yield from zip(probabilities, (each.captions for each in batch), strict=True)
+
+
+def chosen(captioner: Captioner, datasets: Sequence[Dataset], cache: Path) -> tuple[GenerationConfig, dict[str, float]]:
+    """The settings with the best mean CIDEr of the vals, and the best of each beam size, cost and class weight."""
+    scores: dict[GenerationConfig, float] = {}
+    for beam, cost, weight in product(BEAMS, COSTS, (0.0, 1.0)):
+        config = captioner.resolve_config(beam_size=beam, repetition_cost=cost, class_weight=weight)
+        rankings = [config.merge(length_penalty=g, rerank_weight=w) for g, w in product(GAMMAS, OMEGAS)]
+        for dataset in datasets:
+            said: dict[GenerationConfig, list[list[str]]] = {each: [] for each in rankings}
+            references: list[Sequence[Sequence[str]]] = []
+            for examples, _, found in searched(captioner, dataset, "val", config, cache=cache):
+                references += [example.captions for example in examples]
+                for each in rankings:
+                    best = (rank(of, each.length_penalty, each.rerank_weight)[0] for of in found)
+                    said[each] += [" ".join(one.said(captioner.checkpoint.vocabulary)).split() for one in best]
+            for each, captions in said.items():
+                scores[each] = scores.get(each, 0.0) + cider(captions, references) / len(datasets)
+    best_of: dict[str, float] = {}
+    for each in sorted(scores, key=scores.__getitem__):
+        title = f"beam {each.beam_size}, second use −{each.repetition_cost:g}, class words {each.class_weight:g}"
+        best_of[f"{title}: γ {each.length_penalty:g}, ω {each.rerank_weight:g}"] = round(scores[each], 2)
+    return max(scores, key=scores.__getitem__), best_of
+
+
+def fitted_confidence(captioner: Captioner, datasets: Sequence[Dataset], cache: Path) -> Any:
+    """The confidence of nouns by the vals, as training fits it, with the captioner's own settings."""
+    sizes = [len(dataset.split("val")) for dataset in datasets]
+    batches = (
+        (features, found, [example.captions for example in examples], [weight] * len(examples))
+        for dataset, weight in zip(datasets, confidence.balanced(sizes), strict=True)
+        for examples, features, found in searched(captioner, dataset, "val", captioner.resolve_config(), cache=cache)
+    )
+    return confidence.fit(captioner.backend, captioner.checkpoint.vocabulary, captioner.reranker, batches)
+
+
+@reporting
+def main(given: Sequence[str] | None = None) -> None:
+    """Fit, choose, and save."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", help="model to start from")
+    parser.add_argument("output", type=Path, help="folder for the model")
+    parser.add_argument("data", nargs="+", type=Path, help="folders of its training data, with train and val")
+    parser.add_argument("--cache", type=Path, default=default_cache(), help="folder of the feature cache")
+    options = parser.parse_args(given)
+    captioner = Captioner.from_pretrained(options.model)
+    checkpoint, datasets = captioner.checkpoint, [read_dataset(folder) for folder in options.data]
+    network = ENCODERS.get(checkpoint.encoder.name)
+    classes = None if network is None else class_words.read_classes(network.weights.parent)
+    if classes is None:
+        raise SatError(f"the encoder {checkpoint.encoder.name} has no classifier here")
+    photos = (photo for dataset in datasets for photo in training_photos(captioner, dataset, classes))
+    checkpoint.class_words = class_words.fit(classes, checkpoint.vocabulary, photos)
+    captioner = Captioner(checkpoint, captioner.backend, name=captioner.name)
+    checkpoint.generation, checkpoint.training["validation_cider"] = chosen(captioner, datasets, options.cache)
+    checkpoint.confidence = fitted_confidence(captioner, datasets, options.cache)
+    checkpoint.save(options.output, bits=4)
+    print(f"{options.output} generates captions with {checkpoint.generation.summary()}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Class words: what the encoder's classifier sees raises words in the search, and gives names."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from documents import ROOT
+from numpy.typing import NDArray
+
+from show_attend_tell.captioner import Captioner
+from show_attend_tell.data.photos import open_photo
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import SatError
+from show_attend_tell.generation import explain
+from show_attend_tell.rerank import class_words
+from show_attend_tell.rerank.class_words import CLIP, COMMON, EPSILON, RARE, Classes, ClassWords, fit
+from show_attend_tell.search.hypotheses import Hypothesis, article
+
+# Two kinds of dog, an otter, whose word the vocabulary lacks, and a boat.
+CLASSES = Classes(
+    weight=np.eye(4, dtype=np.float32),
+    bias=np.zeros(4, dtype=np.float32),
+    names=["pug", "poodle", "otter", "boat"],
+    words=[
+        [("pug", 0), ("dog", 1)],
+        [("poodle", 0), ("dog", 1)],
+        [("otter", 0), ("swimmer", 1), ("animal", 3)],
+        [("boat", 0)],
+    ],
+)
+VOCABULARY = Vocabulary(["a", "an", "dog", "poodle", "animal", "boat", "red", "toy"])
+WORD = {word: number for number, word in enumerate(VOCABULARY.words)}
+P = np.array([0.1, 0.6, 0.0, 0.3])
+
+
+def made(**changed: NDArray[np.float32]) -> ClassWords:
+    """Class words with p̄ of 0.1 and the rare words' λ for poodle alone."""
+    arrays = {
+        "rates": np.array([COMMON, RARE, COMMON], dtype=np.float32),  # dog, poodle, boat
+        "usual": np.full(3, 0.1, dtype=np.float32),
+        "usual_classes": np.full(4, 0.01, dtype=np.float32),
+        "named": np.ones(4, dtype=bool),
+    }
+    return ClassWords(arrays | changed, CLASSES, VOCABULARY)
+
+
+def added(history: list[int], p: NDArray[np.float64] = P, words: ClassWords | None = None) -> dict[str, float]:
+    """What is added to each word after a history, by the probabilities of the classes."""
+    words = words or made()
+    filter = class_words.ClassFilter([words.photo(p)], 1.0)
+    ids, weights = filter(np.array([[history]], dtype=np.int64).reshape(1, 1, -1), np.array([0]))
+    return {VOCABULARY.words[i]: w for i, w in zip(ids[0, 0].tolist(), weights[0, 0].tolist(), strict=True)}
+
+
+def evidence(p: float, usual: float = 0.1) -> float:
+    return min(max(math.log((p + EPSILON) / (usual + EPSILON)), 0), CLIP)
+
+
+def test_a_class_raises_its_words_once_by_hand() -> None:
+    raised = {"dog": COMMON * evidence(0.7), "poodle": RARE * evidence(0.6), "boat": COMMON * evidence(0.3)}
+    share = class_words.AT_THE_WORD
+    assert added([WORD["a"]]) == pytest.approx(
+        {**{word: share * each for word, each in raised.items()}, "<end>": -(1 - share) * raised["poodle"]}
+    )
+    after = added([WORD["a"], WORD["poodle"]])  # the pug alone is left of the dogs: 0.1, as usual
+    assert after == pytest.approx(
+        {"dog": 0, "poodle": 0, "boat": share * raised["boat"], "<end>": -(1 - share) * raised["boat"]}
+    )
+    assert added([WORD["dog"]])["poodle"] == 0
+
+
+def test_a_sure_class_without_a_word_of_its_own_gets_its_name() -> None:
+    words, p = made(), np.array([0.0, 0.0, 0.9, 0.1])
+    assert added([], p, words)["animal"] == pytest.approx(class_words.AT_THE_WORD * evidence(0.9, 0.01))
+    filter = class_words.ClassFilter([words.photo(p)], 1.0)
+    for said, shown in (("a red animal", "a red otter"), ("a animal", "an otter"), ("a toy animal", "a toy animal")):
+        found = Hypothesis([WORD[word] for word in said.split()], 0.0, True, None)  # type: ignore[arg-type]
+        ((named,),) = filter.named([[found]])
+        assert " ".join(named.said(VOCABULARY)) == shown
+    assert "animal" not in added([], p, made(named=np.zeros(4, dtype=bool)))  # type: ignore[arg-type]
+    with pytest.raises(SatError, match="class words"):
+        made(usual=np.zeros(2, dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    ("word", "after", "expected"),
+    [
+        ("a", "otter", "an"),
+        ("an", "boat", "a"),
+        ("a", "unicycle", "a"),
+        ("a", "umbrella", "an"),
+        ("the", "otter", "the"),
+    ],
+)
+def test_the_article_fits_the_word_after_it(word: str, after: str, expected: str) -> None:
+    assert article(word, after) == expected
+
+
+def test_a_rare_word_is_raised_more_if_people_use_it() -> None:
+    photo = np.array([0.0, 1.0, 0.0, 0.0])
+    for caption, rate, named in ((["a", "poodle"], RARE, True), (["a", "dog"], COMMON, False)):
+        fitted = fit(CLASSES, VOCABULARY, [(photo, [caption])] * 3)
+        expected = COMMON + (rate - COMMON) * class_words.SELDOM / (class_words.SELDOM + 3)
+        assert fitted["rates"][1] == pytest.approx(expected)
+        assert fitted["usual"].tolist() == [1, 1, 0] and fitted["named"][1] == named
+
+
+def test_the_score_of_classes_stays_apart_from_log_p() -> None:
+    plain = Captioner.from_pretrained("everyday-soft")
+    checkpoint = plain.checkpoint
+    classes = class_words.read_classes(class_words.ENCODERS[checkpoint.encoder.name].weights.parent)
+    assert classes is not None and classes.names[504] == "coffee mug"
+    checkpoint.class_words = fit(classes, checkpoint.vocabulary, [])
+    captioner = Captioner(checkpoint, plain.backend)
+    photo = captioner.backend.preprocessing.pixels(open_photo(ROOT / "examples" / "coffee.jpg"))
+    features = captioner.backend.encode(photo[None])
+    config = captioner.resolve_config(beam_size=3, class_weight=1.0)
+    ((best, *_),) = captioner.generate(features, config, seeds=[0])
+    assert best.filter_score != 0 and "espresso" in best.said(checkpoint.vocabulary)
+    ids = [*best.words, Vocabulary.END]
+    forced = explain(captioner.backend, features, ids, config, 0)
+    assert best.log_probability == pytest.approx(forced.log_probability, abs=1e-4)
+    without = Captioner(dataclasses.replace(checkpoint, class_words=None), plain.backend)
+    with pytest.raises(SatError, match="class_weight"):
+        without.resolve_config(class_weight=1.0)
