@@ -3,8 +3,8 @@
     python web/models.py web/dist/models everyday-soft everyday-hard
 
 The folder gets `models.json`, which holds words and settings, and files named after their content. A file is a
-safetensors file, compressed by gzip: the encoder or a decoder as ONNX graphs with weights in 8 or 16 bits, or a
-reranker as it is shipped.
+safetensors file, compressed by gzip: the encoder with its classifier or a decoder as ONNX graphs with weights in 8 or
+16 bits, or a reranker as it is shipped.
 """
 
 import argparse
@@ -29,7 +29,11 @@ from show_attend_tell.backends.onnx.graph import Graph
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, find_model, model_name
 from show_attend_tell.data.tokenizers import joined
+from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
+from show_attend_tell.rerank import class_words
+from show_attend_tell.search.filters import SecondUse
+from show_attend_tell.search.hypotheses import LIKE_CONSONANTS
 from show_attend_tell.vision import registry
 
 MODELS = (DEFAULT_MODEL, "everyday-hard")  # the soft and the hard model of `make demo`
@@ -62,10 +66,24 @@ def stored(graphs: Mapping[str, Graph]) -> dict[str, NDArray[np.uint8]]:
     return {**arrays, PackedWeights.LOCATION: np.frombuffer(bytes(weights.content), np.uint8)}
 
 
-def encoder_arrays(encoder: OnnxEncoder) -> dict[str, NDArray[Any]]:
-    """The encoder, and its mean annotation (D,) of `probe`, by which the page checks what WebGPU computes."""
+def encoder_arrays(encoder: OnnxEncoder, words: class_words.ClassWords | None) -> dict[str, NDArray[Any]]:
+    """The encoder, and its mean annotation (D,) of `probe`, by which the page checks what WebGPU computes.
+
+    With class words, the encoder's classifier too.
+    """
     annotations = encoder.annotate(probe(encoder.preprocessing.size)[None])
-    return {**stored({"encoder": encoder.graph()}), "probe": annotations[0].mean(axis=0)}
+    graphs = {"encoder": encoder.graph()} | ({} if words is None else {"classes": classifier(words.classes)})
+    return {**stored(graphs), "probe": annotations[0].mean(axis=0)}
+
+
+def classifier(classes: class_words.Classes) -> Graph:
+    """The probabilities of classes (B, V), of annotations (B, L, D), as `Classes.probabilities` gives them."""
+    graph = Graph()
+    annotations = graph.input("annotations", ["B", "L", classes.weight.shape[1]])
+    means = graph("ReduceMean", annotations, axes=[1], keepdims=0)
+    scores = graph.linear(means, classes.weight, classes.bias)
+    graph.output(graph("Softmax", graph("Mul", scores, graph.constant(class_words.SHARPNESS)), axis=1), "p", 2)
+    return graph
 
 
 def probe(size: int) -> NDArray[np.float32]:
@@ -73,6 +91,32 @@ def probe(size: int) -> NDArray[np.float32]:
     channel, row, column = np.indices((3, size, size))
     pattern = (row // 16 * 5 + column // 16 * 3 + channel * 7) % 11
     return np.asarray(pattern / 4 - 1, dtype=np.float32)
+
+
+def described(words: class_words.ClassWords) -> dict[str, Any]:
+    """What `models.json` says of a model's class words: of each class, of each word by its id, and the constants."""
+    usual, usual_classes, rates = (
+        np.round(each.astype(float), 9).tolist() for each in (words.usual, words.usual_classes, words.rates)
+    )
+    constants = ("EPSILON", "CLIP", "COMMON", "SURE", "AT_THE_WORD", "PROBABLE", "NAME")
+    having = [words.ids[row].tolist() for row in words.having]
+    standing = [words.stand_ins.get(number, []) for number in range(len(having))]
+    columns = {"name": words.classes.names, "usual": usual_classes, "words": having, "stand_ins": standing}
+    return {
+        "classes": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+        "words": {
+            word: {"usual": p, "rare": rate} for word, p, rate in zip(words.ids.tolist(), usual, rates, strict=True)
+        },
+        "not_after": sorted(words.nouns_and_verbs),
+        "an": f"^(?!{'|'.join(LIKE_CONSONANTS)})[aeiou]",  # what words begin with that "an" stands before
+        **{name.lower(): getattr(class_words, name) for name in constants},
+    }
+
+
+def nouns_and_colors(vocabulary: Vocabulary) -> dict[int, list[int]]:
+    """The forms of each noun and color, for `SecondUse`."""
+    forms = SecondUse(vocabulary).forms.tolist()
+    return {word: [form for form in each if form >= 0] for word, each in enumerate(forms) if each[0] >= 0}
 
 
 def exported(name: str, files: Files) -> dict[str, Any]:
@@ -91,6 +135,7 @@ def exported(name: str, files: Files) -> dict[str, Any]:
     arrays = stored(backend.decoder.graphs(generation.attention_mode))
     if checkpoint.confidence is not None:
         arrays |= {f"confidence.{part}": array for part, array in checkpoint.confidence.items()}
+    words = class_words.class_words_of(checkpoint)
     return {
         "name": name,
         "attention": checkpoint.config.attention,
@@ -100,9 +145,11 @@ def exported(name: str, files: Files) -> dict[str, Any]:
         "generation": generation.to_dict(),
         "words": vocabulary.words,
         "between": joined(["", ""], vocabulary.tokenizer.name),
+        "forms": nouns_and_colors(vocabulary),
+        "class_words": None if words is None else described(words),
         "card": checkpoint.card(name),
         "files": {
-            "encoder": files.add(encoder.name, encoder_arrays(encoder)),
+            "encoder": files.add(encoder.name, encoder_arrays(encoder, words)),
             "decoder": files.add(name, arrays),
             "reranker": None if checkpoint.reranker is None else files.add(*checkpoint.reranker),
         },

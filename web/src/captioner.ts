@@ -5,13 +5,14 @@ T words, end token excluded · L locations in a grid of rows and columns. */
 import { fetching, type Fetch, type Progress, type Stored } from "./download.ts";
 import { OnnxEncoder } from "./encoder.ts";
 import { pixels, visibleBox, type Preprocessing } from "./pixels.ts";
+import { PhotoWords, type ClassWords } from "./rerank/class-words.ts";
 import { Confidence } from "./rerank/confidence.ts";
 import { VisualNgrams } from "./rerank/visual-ngrams.ts";
 import { Runtime, pickBuild } from "./runtime.ts";
 import { readArrays, type Arrays } from "./safetensors.ts";
 import { search, type GenerationConfig } from "./search/beam.ts";
-import { wordFilters } from "./search/filters.ts";
-import { ranked, type Backpointers } from "./search/hypotheses.ts";
+import { secondUse, wordFilters } from "./search/filters.ts";
+import { ranked, type Backpointers, type Hypothesis } from "./search/hypotheses.ts";
 import { OnnxDecoder, OnnxSession, type Said } from "./search/onnx.ts";
 
 /** A model as `models.json` describes it. */
@@ -25,6 +26,8 @@ export interface Model {
   words: string[]; // of the vocabulary, by id
   between: string; // what stands between two words
   card: string;
+  forms?: Record<number, number[]>; // of each noun and color; an older models.json has none, and no class words
+  class_words?: ClassWords | null;
   files: { encoder: string; decoder: string; reranker: string | null };
 }
 
@@ -171,7 +174,7 @@ export class Captioners {
   }
 
   private async searched(
-    { model, decoder, reranker, confidence }: Loaded,
+    { model, encoder, decoder, reranker, confidence }: Loaded,
     annotations: Parameters<typeof OnnxSession.start>[1],
     source: string,
     size: [number, number],
@@ -180,7 +183,12 @@ export class Captioners {
     const { grid } = model;
     const generation = { ...model.generation, ...(beamSize !== null && { beam_size: beamSize }) };
     const session = await OnnxSession.start(decoder, annotations);
-    let [found, backpointers] = await search(session, generation, wordFilters(generation));
+    const { repetition_cost: cost, class_weight: weight } = generation;
+    const seen = weight && model.class_words ? new PhotoWords(model.class_words, await encoder.classes(annotations)) : null;
+    const filters = wordFilters(generation);
+    if (cost) filters.push(secondUse(model.forms!, cost));
+    if (seen) filters.push(seen.filter(weight!));
+    let [found, backpointers] = await search(session, generation, filters);
     const features = { data: annotations.data as Float32Array, size: annotations.dims[2] };
     if (reranker) {
       const scored = reranker.addScores(features, found, generation.rare_word_exponent);
@@ -190,8 +198,11 @@ export class Captioners {
     const blind = confidence && await OnnxSession.blind(decoder, annotations);
     const confident = confidence && await confidence.of(best, found, features, blind!);
     const judged = (confident ?? []).filter((value) => value !== null);
-    const words = (ids: number[]) => ids.map((id) => model.words[id]);
-    const text = (ids: number[]) => words(ids).join(model.between).trim();
+    const words = ({ words: ids }: Hypothesis) => {
+      const known = ids.map((id) => model.words[id]);
+      return seen ? seen.shown(ids, known) : known;
+    };
+    const text = (caption: Hypothesis) => words(caption).join(model.between).trim();
     const along = <Part>(part: (step: Backpointers, row: number) => Part): Part[] =>
       best.rows.map((row, time) => part(backpointers[time], row));
     const [rows, columns] = grid;
@@ -205,8 +216,8 @@ export class Captioners {
       ? await decoder.evidence(annotations, best.words, along(said)) : null;
     return {
       source,
-      caption: text(best.words),
-      words: words(best.words),
+      caption: text(best),
+      words: words(best),
       log_probability: best.logProbability,
       word_log_probabilities: best.wordLogProbabilities.map(rounded),
       complete: best.ended,
@@ -221,7 +232,7 @@ export class Captioners {
       confidence: judged.length ? rounded(judged.reduce((sum, value) => sum + value, 0) / judged.length) : null,
       word_confidence: confident && confident.map((value) => value === null ? null : rounded(value)),
       reaches_min_confidence: null,
-      alternatives: found.slice(1).map((other) => ({ caption: text(other.words), log_probability: other.logProbability })),
+      alternatives: found.slice(1).map((other) => ({ caption: text(other), log_probability: other.logProbability })),
       size,
       visible_box: visibleBox(model.preprocessing, ...size),
       offset: model.offset,

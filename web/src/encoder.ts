@@ -1,6 +1,6 @@
 /** The encoder, by an ONNX graph: `backends/onnx/encoder.py`.
 
-L locations · D annotation size. */
+L locations · D annotation size · V classes. */
 
 import type { InferenceSession, Tensor } from "onnxruntime-web";
 import type { Runtime } from "./runtime.ts";
@@ -18,23 +18,26 @@ export class OnnxEncoder {
     private readonly runtime: Runtime,
     private readonly session: InferenceSession,
     private readonly size: number,
+    private readonly classifier: InferenceSession | null,
     readonly onGpu: boolean,
   ) {}
 
   static async load(runtime: Runtime, arrays: Arrays, size: number): Promise<OnnxEncoder> {
+    const classifier = arrays.has("classes.onnx") ? await runtime.session(arrays, "classes") : null;
     if (runtime.gpu) {
       try {
-        const encoder = new OnnxEncoder(runtime, await runtime.session(arrays, "encoder", "webgpu"), size, true);
+        const session = await runtime.session(arrays, "encoder", "webgpu");
+        const encoder = new OnnxEncoder(runtime, session, size, classifier, true);
         const error = await inTime(encoder.error(arrays.get("probe")!.data as Float32Array));
         if (error <= TOLERANCE) return encoder;
         console.warn(`WebGPU is not used: its annotations are off by ${error}`);
-        await encoder.session.release();
+        await session.release();
       } catch (error) {
         if (error instanceof SlowGpu) throw error;
         console.warn("WebGPU is not used:", error);
       }
     }
-    return new OnnxEncoder(runtime, await runtime.session(arrays, "encoder"), size, false);
+    return new OnnxEncoder(runtime, await runtime.session(arrays, "encoder"), size, classifier, false);
   }
 
   /** The annotations (1, L, D) of normalized pixels (3, size, size). */
@@ -43,6 +46,11 @@ export class OnnxEncoder {
       pixels: this.runtime.tensor(pixels, [1, 3, this.size, this.size]),
     });
     return annotations;
+  }
+
+  /** The probability of each class (V,), of annotations (1, L, D). */
+  async classes(annotations: Tensor): Promise<Float32Array> {
+    return (await this.classifier!.run({ annotations })).p.data as Float32Array;
   }
 
   /** How far the mean annotation of the probe is from Python's, as a share of its largest value. */

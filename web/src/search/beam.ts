@@ -15,6 +15,8 @@ export interface GenerationConfig {
   rare_word_exponent: number;
   max_length: number;
   allow_repetitions: boolean;
+  repetition_cost?: number; // nats; an older models.json has none, and no class weight
+  class_weight?: number;
 }
 
 /** The best captions that a beam search finds, best first, and the backpointers, which hold their attention.

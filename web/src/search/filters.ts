@@ -41,3 +41,11 @@ function repeating(path: number[]): number[] {
   const [before, last] = [path.at(-2), path.at(-1)];
   return last === undefined ? [] : [last, ...path.slice(2).filter((_, at) => path[at] === before && path[at + 1] === last)];
 }
+
+/** Each further use of the same noun or color costs so many nats; `forms` has the ids of each one's forms. */
+export function secondUse(forms: Record<number, number[]>, cost: number): Filter {
+  return (path) => {
+    const ids = path.flatMap((word) => forms[word] ?? []);
+    return { ids, weights: ids.map(() => -cost) };
+  };
+}

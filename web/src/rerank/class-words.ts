@@ -1,0 +1,80 @@
+/** Class words: what the encoder's own classifier sees, said by the decoder: `rerank/class_words.py` for one photo.
+
+V classes · t words so far. */
+
+import { END, type Filter } from "../search/filters.ts";
+
+/** What `models.json` says of a model's class words, with Python's constants. */
+export interface ClassWords {
+  classes: { name: string; usual: number; words: number[]; stand_ins: number[] }[]; // (V,)
+  words: Record<number, { usual: number; rare: number }>; // p among training photos, and λ from `sure` on
+  not_after: number[]; // words after which none stands for a name: "sign" does not in "a stop sign"
+  an: string; // an expression for the words that "an" stands before
+  epsilon: number;
+  clip: number; // nats
+  common: number; // λ below `sure`
+  sure: number;
+  at_the_word: number;
+  probable: number;
+  name: number;
+}
+
+interface ClassWord {
+  classes: number[]; // that have the word
+  usual: number;
+  common: number;
+  rare: number;
+}
+
+/** The class words of a photo. */
+export class PhotoWords {
+  private readonly words = new Map<number, ClassWord>();
+  private readonly best: number; // the most probable class
+  private readonly standIns: number[]; // the words that stand for its name
+
+  /** Take the probability of each class (V,). */
+  constructor(private readonly known: ClassWords, private readonly p: Float32Array) {
+    const { classes, words, common, sure, probable, name } = known;
+    classes.forEach((each, number) => {
+      for (const id of p[number] > probable ? each.words : []) {
+        if (!this.words.has(id)) this.words.set(id, { classes: [], common, ...words[id] });
+        this.words.get(id)!.classes.push(number);
+      }
+    });
+    this.best = p.indexOf(Math.max(...p));
+    const { usual, stand_ins: standIns } = classes[this.best];
+    this.standIns = p[this.best] >= sure ? standIns : [];
+    for (const id of this.standIns) {
+      const word = this.words.get(id) ?? { classes: [], common: 0, rare: 0 };
+      const others = word.classes.filter((number) => number !== this.best);
+      this.words.set(id, { ...word, classes: [...others, this.best], usual, rare: Math.max(word.rare, name) });
+    }
+  }
+
+  /** What raises the words by a weight, on their first use in a path. */
+  filter(weight: number): Filter {
+    const { epsilon, clip, sure, at_the_word: share } = this.known;
+    const [ids, words] = [[...this.words.keys()], [...this.words.values()]];
+    return (path) => {
+      const named = new Set(path.flatMap((id) => this.words.get(id)?.classes ?? [])); // each class is named once
+      const raised = words.map(({ classes, usual, common, rare }, at) => {
+        if (path.includes(ids[at])) return 0;
+        const p = Math.min(1, classes.reduce((sum, number) => sum + (named.has(number) ? 0 : this.p[number]), 0));
+        const evidence = Math.log((p + epsilon) / (usual + epsilon));
+        return weight * (p >= sure ? rare : common) * Math.min(clip, Math.max(0, evidence));
+      });
+      const end = -(1 - share) * Math.max(0, ...raised);
+      return { ids: [...ids, END], weights: [...raised.map((each) => share * each), end] };
+    };
+  }
+
+  /** The words of a caption as they are shown: the name for what stands for it, and "a" or "an" as it fits. */
+  shown(ids: number[], words: string[]): string[] {
+    const { classes, not_after: notAfter, an } = this.known;
+    const place = ids.findIndex((id) => this.standIns.includes(id));
+    const fits = place >= 0 && !notAfter.includes(ids[place - 1]);
+    const said = fits ? words.with(place, classes[this.best].name) : words;
+    const article = (after: string) => (new RegExp(an).test(after) ? "an" : "a");
+    return said.map((word, at) => (["a", "an"].includes(word) && said[at + 1] ? article(said[at + 1]) : word));
+  }
+}
