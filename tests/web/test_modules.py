@@ -3,8 +3,9 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
+import models
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -12,10 +13,13 @@ from PIL import Image
 from static import compiled, needs_node, node
 
 from show_attend_tell.data.photos import Preprocessing, Resize
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.rerank.class_words import Classes, ClassFilter, ClassWords
 from show_attend_tell.rerank.ngrams import counted
 from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.search.filters import Added, Filter, word_filters
+from show_attend_tell.search.filters import Added, Filter, SecondUse, apply, word_filters
+from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.session import Continuations, Numbers, Scores, SessionStep
 
 pytestmark = needs_node
@@ -25,7 +29,9 @@ pytestmark = needs_node
 def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
     """Runs a function of JavaScript that gets the modules and an input, which are JSON; gives what it returns."""
     folder = tmp_path_factory.mktemp("modules")
-    script = compiled(["pixels.ts", "search/beam.ts", "search/filters.ts", "rerank/ngrams.ts"], folder)
+    script = compiled(
+        ["pixels.ts", "search/beam.ts", "search/filters.ts", "rerank/ngrams.ts", "rerank/class-words.ts"], folder
+    )
 
     def ran(function: str, given: Any) -> Any:
         (folder / "given.json").write_text(json.dumps(given), encoding="utf-8")
@@ -167,6 +173,49 @@ def test_the_search_is_pythons(run: Callable[..., Any]) -> None:
         for one, other in zip(hypotheses, expected, strict=True):
             assert one[3] == pytest.approx(list(other.word_log_probabilities)), way
             assert one[4] == pytest.approx(other.filter_score), way
+
+
+FILTERED = """({ PhotoWords, apply, secondUse }, { known, forms, photos, paths, words }) =>
+    photos.map((p) => {
+        const seen = new PhotoWords(known, Float32Array.from(p));
+        const filters = [secondUse(forms, 2), seen.filter(0.8)];
+        return paths.map((path) => [apply(filters, path), seen.shown(path, path.map((id) => words[id]))]);
+    })"""
+
+
+def test_class_words_and_second_uses_are_pythons(run: Callable[..., Any]) -> None:
+    """Six classes: two have words of their own, and four have none, of which three get their names."""
+    names = ["tabby", "terrier", "otter", "school bus", "unicorn", "newt"]
+    above = [["cat", "animal"], ["dog", "animal"], ["animal"], ["vehicle"], ["animal"], ["animal"]]
+    words = [[(name, 0), *((word, 1) for word in more)] for name, more in zip(names, above, strict=True)]
+    vocabulary = Vocabulary("a an tabby dog cat cats bus sign animal vehicle red on".split())
+    chance = np.random.default_rng(7)
+    arrays = {
+        "rates": chance.uniform(0.3, 1.2, 5),
+        "usual": chance.uniform(0, 0.3, 5),
+        "usual_classes": chance.uniform(0, 0.01, 6),
+        "named": np.array([True] * 5 + [False]),
+    }
+    class_words = ClassWords(arrays, Classes(np.zeros((6, 4)), np.zeros(6), names, words), vocabulary)
+    second_use = SecondUse(vocabulary).filter(2)
+    photos = np.concatenate([chance.dirichlet(np.full(6, 0.3), 20), np.full((6, 6), 0.05) + 0.7 * np.eye(6)])
+    said = ["", "a", "animal", "a cat on a dog", "cats cat cats", "a sign animal on an animal", "a red bus", "an on a"]
+    said += ["a animal on a red vehicle", "tabby on a vehicle", "an vehicle an"]
+    paths = [[vocabulary.words.index(word) for word in each.split()] for each in said]
+    given = {"known": models.described(class_words), "forms": models.nouns_and_colors(vocabulary)}
+    found = run(FILTERED, {**given, "photos": photos.tolist(), "paths": paths, "words": vocabulary.words})
+    shown = set()
+    for photo, of_photo in zip(photos, found, strict=True):
+        raised = ClassFilter([class_words.photo(photo)], 0.8)
+        for path, (added, text) in zip(paths, of_photo, strict=True):
+            expected = apply([second_use, raised], np.array([[path]], dtype=np.int64), np.array([0]))
+            one, other = np.zeros((2, 1, 1, len(vocabulary)))
+            np.add.at(one[0, 0], added["ids"], added["weights"])
+            np.testing.assert_allclose(one, expected.onto(other), rtol=1e-5, atol=1e-6)
+            ((caption,),) = raised.named([[Hypothesis(path, 0.0, True, cast(Any, None))]])
+            assert text == caption.said(vocabulary)
+            shown.add(" ".join(text))
+    assert {"an otter on a red vehicle", "a unicorn on a red vehicle", "an animal on a red school bus"} <= shown
 
 
 def test_ngrams_are_counted_as_in_python(run: Callable[..., Any]) -> None:

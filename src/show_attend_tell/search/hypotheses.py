@@ -56,7 +56,7 @@ class Hypothesis:
         if self.names is None:
             return words
         words = [self.names.get(place, word) for place, word in enumerate(words)]
-        return [article(word, after) for word, after in zip(words, [*words[1:], ""], strict=True)]
+        return [article(word, after) for word, after in zip(words, [*words[1:], ""], strict=False)]
 
     @property
     def alpha(self) -> Any:
