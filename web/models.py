@@ -3,8 +3,8 @@
     python web/models.py web/dist/models everyday-soft everyday-hard
 
 The folder gets `models.json`, which holds words and settings, and files named after their content. A file is a
-safetensors file, compressed by gzip: the encoder with its classifier or a decoder as ONNX graphs with weights in 8 or
-16 bits, or a reranker as it is shipped.
+safetensors file, compressed by gzip: the encoder with its classifier, a decoder, or a reranker, as ONNX graphs with
+weights in 8 or 16 bits.
 """
 
 import argparse
@@ -32,12 +32,13 @@ from show_attend_tell.data.tokenizers import joined
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.rerank import class_words
+from show_attend_tell.rerank.ngrams import VisualNgrams
 from show_attend_tell.search.filters import SecondUse
 from show_attend_tell.search.hypotheses import LIKE_CONSONANTS
 from show_attend_tell.vision import registry
 
 MODELS = (DEFAULT_MODEL, "everyday-hard")  # the soft and the hard model of `make demo`
-FORMAT = 2  # of models.json; the page of another format does not read it
+FORMAT = 3  # of models.json; the page of another format does not read it
 
 
 class Files:
@@ -83,6 +84,29 @@ def classifier(classes: class_words.Classes) -> Graph:
     means = graph("ReduceMean", annotations, axes=[1], keepdims=0)
     scores = graph.linear(means, classes.weight, classes.bias)
     graph.output(graph("Softmax", graph("Mul", scores, graph.constant(class_words.SHARPNESS)), axis=1), "p", 2)
+    return graph
+
+
+def ngrams_arrays(packed: Mapping[str, NDArray[Any]], size: int) -> dict[str, NDArray[Any]]:
+    """The visual n-grams, of annotations of a size D: their graph, and what the page needs besides."""
+    ngrams = VisualNgrams(packed)
+    arrays = {"prior": ngrams.prior, "length": ngrams.length.reshape(1), "ngrams": packed["ngrams"].astype(np.int32)}
+    return {**stored({"expected": expected(ngrams, size)}), **arrays}
+
+
+def expected(ngrams: VisualNgrams, size: int) -> Graph:
+    """What `VisualNgrams.expected` gives (B, G), of annotations (B, L, D)."""
+    graph, C = Graph(), len(ngrams.channels)
+    annotations = graph.input("annotations", ["B", "L", size])
+    normal = graph("LayerNormalization", annotations, graph.constant(np.ones(size)), epsilon=1e-5)
+    chosen = graph("Gather", normal, graph.constant(ngrams.channels), axis=2)
+    products = graph("MatMul", graph("Transpose", chosen, perm=[0, 2, 1]), chosen)
+    upper = np.ravel_multi_index(np.triu_indices(C), (C, C))
+    moments = graph("Gather", graph("Reshape", products, graph.constant([-1, C * C])), graph.constant(upper), axis=1)
+    roots = graph("Mul", graph("Sign", moments), graph("Sqrt", graph("Abs", moments)))
+    length = graph("Max", graph("ReduceL2", roots, axes=[1]), graph.constant(1e-12))
+    along = graph.linear(graph("Div", roots, length), ngrams.directions, -ngrams.offset)
+    graph.output(graph("Relu", graph.linear(along, ngrams.shares, ngrams.prior)), "expected", 2)
     return graph
 
 
@@ -135,7 +159,10 @@ def exported(name: str, files: Files) -> dict[str, Any]:
     arrays = stored(backend.decoder.graphs(generation.attention_mode))
     if checkpoint.confidence is not None:
         arrays |= {f"confidence.{part}": array for part, array in checkpoint.confidence.items()}
-    words = class_words.class_words_of(checkpoint)
+    words, reranker = class_words.class_words_of(checkpoint), None
+    if checkpoint.reranker is not None:
+        kind, packed = checkpoint.reranker
+        reranker = files.add(kind, ngrams_arrays(packed, checkpoint.config.annotation_size))
     return {
         "name": name,
         "attention": checkpoint.config.attention,
@@ -151,7 +178,7 @@ def exported(name: str, files: Files) -> dict[str, Any]:
         "files": {
             "encoder": files.add(encoder.name, encoder_arrays(encoder, words)),
             "decoder": files.add(name, arrays),
-            "reranker": None if checkpoint.reranker is None else files.add(*checkpoint.reranker),
+            "reranker": reranker,
         },
     }
 

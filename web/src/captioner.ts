@@ -90,10 +90,11 @@ interface Loaded {
   confidence: Confidence | null;
 }
 
-/** The models of a page; each is loaded when it is first used, and an encoder once for all models that share it. */
+/** The models of a page; each is loaded when it is first used, and an encoder or a reranker once for all models that share it. */
 export class Captioners {
   private runtime: Promise<Runtime> | null = null;
   private readonly encoders = new Map<string, Promise<OnnxEncoder>>();
+  private readonly rerankers = new Map<string, Promise<VisualNgrams>>();
   private readonly loaded = new Map<string, Promise<Loaded>>();
   private readonly used = new Set<string>(); // paths of files that need not be fetched again
 
@@ -137,7 +138,10 @@ export class Captioners {
     const graphs = ["start", "words", "attend", "advance", "best", "evidence"] as const;
     const sessions = [];
     for (const name of graphs) sessions.push([name, await runtime.session(arrays, name)]);
-    const ngrams = reranker === null ? null : new VisualNgrams(await read(reranker));
+    const ngrams = reranker === null ? null : await once(this.rerankers, reranker, async () => {
+      const visual = await read(reranker);
+      return new VisualNgrams(visual, await runtime.session(visual, "expected"));
+    });
     return {
       model,
       encoder: await encoding,
@@ -189,14 +193,14 @@ export class Captioners {
     if (cost) filters.push(secondUse(model.forms!, cost));
     if (seen) filters.push(seen.filter(weight!));
     let [found, backpointers] = await search(session, generation, filters);
-    const features = { data: annotations.data as Float32Array, size: annotations.dims[2] };
-    if (reranker) {
-      const scored = reranker.addScores(features, found, generation.rare_word_exponent);
+    const expected = reranker && await reranker.expected(annotations);
+    if (expected) {
+      const scored = reranker.addScores(expected, found, generation.rare_word_exponent);
       found = ranked(scored, generation.length_penalty, generation.rerank_weight);
     }
     const best = found[0];
     const blind = confidence && await OnnxSession.blind(decoder, annotations);
-    const confident = confidence && await confidence.of(best, found, features, blind!);
+    const confident = confidence && await confidence.of(best, found, expected, blind!);
     const judged = (confident ?? []).filter((value) => value !== null);
     const words = ({ words: ids }: Hypothesis) => {
       const known = ids.map((id) => model.words[id]);

@@ -18,7 +18,7 @@ const model = element<HTMLSelectElement>("model");
 const beamSize = element<HTMLSelectElement>("beam_size");
 const bar = element<HTMLProgressElement>("bar");
 
-const FORMAT = 2; // of models/models.json, as web/models.py writes it
+const FORMAT = 3; // of models/models.json, as web/models.py writes it
 const GPU = "gpu"; // in localStorage: "slow" where this browser's GPU did not answer in time
 const newWorker = () => new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
 let worker = newWorker();

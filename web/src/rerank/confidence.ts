@@ -5,7 +5,7 @@ T words, end token excluded · J judged words of the vocabulary · F features. *
 import type { Arrays, Numbers } from "../safetensors.ts";
 import type { Hypothesis } from "../search/hypotheses.ts";
 import type { DecoderSession } from "../search/session.ts";
-import type { Annotations, VisualNgrams } from "./visual-ngrams.ts";
+import type { VisualNgrams } from "./visual-ngrams.ts";
 
 const SELDOM = 1e-3; // share of captions; a word that is expected less counts as this
 
@@ -23,11 +23,11 @@ export class Confidence {
 
   /** The confidence of each word of the best caption (T,), null where a word is not judged.
 
-  `found` are all captions of the search, and `blind` is a session that starts at annotations of zeros. */
+  `found` are all captions of the search, `expected` is what the n-grams expect, and `blind` is a session that starts at
+  annotations of zeros. */
   async of(
-    best: Hypothesis, found: Hypothesis[], annotations: Annotations, blind: DecoderSession,
+    best: Hypothesis, found: Hypothesis[], expected: Float32Array | null, blind: DecoderSession,
   ): Promise<(number | null)[]> {
-    const expected = this.ngrams?.expected(annotations) ?? null;
     const without = await blindLogProbabilities(best.words, blind);
     return best.words.map((word, time) => {
       const offset = this.offsets.get(word);
