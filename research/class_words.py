@@ -2,9 +2,9 @@
 
     python research/class_words.py everyday-soft runs/everyday-soft flickr8k/ coco/
 
-Class words (`rerank.class_words`) are fitted to the training photos of the data. The beam size, length penalty, rerank
-weight and the cost of a repetition are chosen by the mean CIDEr of the vals, with class words and without them; so class
-words are kept only if val does not lose by them. The confidence is fitted anew, since it depends on the beam.
+Class words (`rerank.class_words`) are fitted to the training photos of the data. The mean CIDEr of the vals chooses the
+beam size, the length penalty, the rerank weight and the cost of a second use, with class words and without them. So
+they are kept only if val does not lose by them. The confidence is fitted anew, since it depends on the beam.
 """
 
 import argparse
