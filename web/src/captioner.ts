@@ -23,7 +23,9 @@ export interface Model {
   offset: [down: number, right: number]; // from a location's cell to where it looks, in cells
   preprocessing: Preprocessing;
   generation: GenerationConfig;
-  words: string[]; // of the vocabulary, by id
+  words: string[]; // of the vocabulary, by id, as they are written
+  capital: boolean; // whether a caption begins with a capital letter
+  tokenizer: string | null; // null for the English one
   between: string; // what stands between two words
   card: string;
   forms?: Record<number, number[]>; // of each noun and color; an older models.json has none, and no class words
@@ -90,7 +92,7 @@ interface Loaded {
   confidence: Confidence | null;
 }
 
-/** The models of a page; each is loaded when it is first used, and an encoder or a reranker once for all models that share it. */
+/** The models of a page; each is loaded when it is first used, and a part that models share once. */
 export class Captioners {
   private runtime: Promise<Runtime> | null = null;
   private readonly encoders = new Map<string, Promise<OnnxEncoder>>();
@@ -188,7 +190,8 @@ export class Captioners {
     const generation = { ...model.generation, ...(beamSize !== null && { beam_size: beamSize }) };
     const session = await OnnxSession.start(decoder, annotations);
     const { repetition_cost: cost, class_weight: weight } = generation;
-    const seen = weight && model.class_words ? new PhotoWords(model.class_words, await encoder.classes(annotations)) : null;
+    const classWords = weight ? model.class_words : null;
+    const seen = classWords ? new PhotoWords(classWords, await encoder.classes(annotations)) : null;
     const filters = wordFilters(generation);
     if (cost) filters.push(secondUse(model.forms!, cost));
     if (seen) filters.push(seen.filter(weight!));
@@ -204,6 +207,8 @@ export class Captioners {
     const judged = (confident ?? []).filter((value) => value !== null);
     const words = ({ words: ids }: Hypothesis) => {
       const known = ids.map((id) => model.words[id]);
+      const [first] = known;
+      if (model.capital && first && first === first.toLowerCase()) known[0] = first[0].toUpperCase() + first.slice(1);
       return seen ? seen.shown(ids, known) : known;
     };
     const text = (caption: Hypothesis) => words(caption).join(model.between).trim();
@@ -243,6 +248,7 @@ export class Captioners {
       settings: {
         model: model.name,
         attention_mode: generation.attention_mode,
+        ...(model.tokenizer && { tokenizer: model.tokenizer }),
         beam_size: generation.beam_size,
         length_penalty: generation.length_penalty,
         ...(evidence && { evidence: EVIDENCE }),
