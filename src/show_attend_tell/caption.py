@@ -20,7 +20,7 @@ from show_attend_tell.files import as_path, atomic_write
 from show_attend_tell.messages import shorten
 from show_attend_tell.show import page, pictures
 from show_attend_tell.show.pictures import Colormap, Shown, Style
-from show_attend_tell.show.pictures.figure import FigureData
+from show_attend_tell.show.pictures.figure import FigureData, of_log_odds
 
 CHECK = 0.5  # confidence below which a word is marked, to be checked
 
@@ -213,15 +213,14 @@ class Caption:
         width, height = self.size or photo.size
         x, y = photo.width / width, photo.height / height
         left, top, right, bottom = self.visible_box
-        log_probability, settings = f"{self.log_probability:.2f}".replace("-", "−"), self.settings
-        note = [settings["model"], f"attention mode: {settings['attention_mode']}", f"log p {log_probability}"]
+        note = [self.settings["model"]]
         note += ["no evidence: attention is shown"] if shown == "evidence" and self.evidence is None else []
         return FigureData(
             photo=photo,
             words=self.words,
             between="" if self.settings.get("tokenizer") == Unigram.name else " ",
             attention=self.attention,
-            evidence=self.evidence,
+            evidence=None if self.evidence is None else of_log_odds(self.evidence, self.word_log_probabilities),
             gate=self.gate,
             visible_box=(left * x, top * y, right * x, bottom * y),
             offset=self.offset,

@@ -57,7 +57,7 @@ def test_a_photo_is_captioned_and_explored(
     expect(page.locator("#announcement")).to_contain_text("by small-soft: ")  # to a screen reader
 
     first.locator(".sat-word").nth(0).hover()
-    expect(first.locator(".sat-readout")).to_contain_text(" nats")
+    expect(first.locator(".sat-readout")).to_contain_text("evidence")
     expect(first.locator(".sat-photo")).to_have_class("sat-photo sat-lit")
 
     for act, suffix in (("Save picture", ".png"), ("Save page", ".html"), ("Save JSON", ".json")):
@@ -84,10 +84,10 @@ def test_another_model_and_beam_ask_again(open_page: Callable[..., Page], server
     page.select_option("#model", label="both, side by side")
     expect(page.locator(".sat-model")).to_have_text(["small-soft", "small-hard"])
     page.select_option("#beam_size", "1")
-    expect(page.locator(".sat-facts").first).to_contain_text("greedy")
+    expect(page.locator(".sat-note").first).to_contain_text("greedy")
     page.select_option("#model", label="small-hard")
     expect(page.locator(".sat-model")).to_have_text(["small-hard"])
-    expect(page.locator(".sat-facts")).to_contain_text("greedy")
+    expect(page.locator(".sat-note").first).to_contain_text("greedy")
 
 
 def test_by_keyboard_alone(open_page: Callable[..., Page], server: Serving, photos: list[Path]) -> None:
@@ -105,12 +105,13 @@ def test_by_keyboard_alone(open_page: Callable[..., Page], server: Serving, phot
     expect(page.locator(".sat-word").first).to_be_visible()
     for _ in range(15):
         page.keyboard.press("Tab")
-        if page.locator(".sat-word").first.evaluate("one => one === document.activeElement"):
+        if page.locator(".sat-word.sat-on").evaluate("one => one === document.activeElement"):  # lit from the beginning
             break
+    page.keyboard.press("Home")
     expect(page.locator(".sat-word").first).to_be_focused()
     page.keyboard.press("ArrowRight")
     expect(page.locator(".sat-word").nth(1)).to_be_focused()
-    expect(page.locator(".sat-readout")).to_contain_text(" nats")
+    expect(page.locator(".sat-readout")).to_contain_text("evidence")
 
 
 def test_dropped_and_pasted_photos(open_page: Callable[..., Page], server: Serving) -> None:
@@ -165,11 +166,15 @@ def test_on_a_phone_and_in_the_dark(open_page: Callable[..., Page], server: Serv
     phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
     page = open_page(server.url, color_scheme="dark", **phone)
     expect(page.get_by_text("Take a photo")).to_be_visible()
+    expect(page.get_by_text("see what in the photo supports each word")).to_be_visible()
     page.select_option("#model", label="both, side by side")
-    page.set_input_files("#choose", photos[0])
+    assert page.locator("#model").bounding_box()["width"] > 160  # so that a model's name is not cut off
+    page.get_by_role("button", name="Try an example").tap()
+    expect(page.locator(".result h2")).to_have_text("example.jpg")
     expect(page.locator(".sat-word").first).to_be_visible()
+    expect(page.locator(".sat-word.sat-on").first).to_be_visible()  # the word of most evidence
     page.locator(".sat-word").first.tap()
-    expect(page.locator(".sat-readout").first).to_contain_text(" nats")
+    expect(page.locator(".sat-readout").first).to_contain_text("evidence")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.emulate_media(color_scheme="light")

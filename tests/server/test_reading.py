@@ -120,7 +120,7 @@ def test_heic_is_read_with_its_package(web: httpx.Client, monkeypatch: pytest.Mo
     assert refused(web.post("/v1/captions", files=form(large)), 413, "8000 × 7000")["limit"] == "photo_pixels"
     refused(web.post("/v1/captions", files=form(phone[:40])), 415, "Photo 1", "HEIC")
     monkeypatch.setitem(sys.modules, "pillow_heif", None)  # as where it is not installed
-    refused(web.post("/v1/captions", files=form(phone)), 422, "Photo 1", "pip install", "[heic]")
+    refused(web.post("/v1/captions", files=form(phone)), 422, "Photo 1", "HEIC", "send it as JPEG")
 
 
 @pytest.mark.parametrize("chunked", [False, True])

@@ -20,7 +20,9 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.report import report
 from show_attend_tell.show import page as pages
 from show_attend_tell.show.pictures import attention_map
+from show_attend_tell.show.pictures.figure import Panels
 from show_attend_tell.show.pictures.maps import place
+from show_attend_tell.show.pictures.style import Style
 
 ROWS, COLUMNS = 3, 5
 WIDTH, HEIGHT = 350, 210  # a location is 70 × 70
@@ -353,29 +355,66 @@ def test_evidence_is_shown_first_and_attention_is_one_click_away(visit: Any) -> 
     page = visit(caption(evidence=evidence).html())
     heard = [one.text_content() for one in page.locator(".sat-word").all()]
     assert heard == [
-        "a: hardly any evidence in the photo, 0.01 nats",
-        "small: evidence at the upper left, 0.98 nats",
-        "dog: evidence at the left, 0.18 nats",
+        "a: hardly any evidence in the photo, 1 % of the strongest, no place in the photo decides it",
+        "small: the strongest evidence of the caption, at the upper left",
+        "dog: evidence at the left, 16 % of the strongest",
     ]
+    for bar, share in zip(page.locator(".sat-beta span").all(), (4, 100, 16), strict=True):  # at least a line
+        assert bar.evaluate("bar => parseFloat(bar.style.height)") == pytest.approx(share, abs=1)
+    assert word(page, "small").get_attribute("aria-pressed") == "true"  # lit from the beginning
+    assert bright(overlay(page, *UPPER_LEFT)) and dark(overlay(page, *LOWER_RIGHT))
     word(page, "a").click()
     assert dark(overlay(page, *UPPER_LEFT)) and dark(overlay(page, *LOWER_RIGHT))
     word(page, "small").click()
     assert bright(overlay(page, *UPPER_LEFT)) and dark(overlay(page, *LOWER_RIGHT))
-    assert "nats at a location" in page.locator(".sat-scale").inner_text()
+    assert "white: most evidence of the caption" in page.locator(".sat-scale").inner_text()
     page.get_by_label("Attention", exact=True).check()
-    assert bright(overlay(page, *LOWER_RIGHT)) and "peak α 0.900" in page.locator(".sat-readout").inner_text()
+    assert bright(overlay(page, *LOWER_RIGHT)) and "most attention" in page.locator(".sat-readout").inner_text()
     word(page, "a").click()
     assert bright(overlay(page, *UPPER_LEFT))
-    assert visit(caption().html()).get_by_label("Evidence", exact=True).count() == 0
-    assert "no evidence, so attention is shown" in visit(caption().html()).locator(".sat-readout").inner_text()
+    page.get_by_label("Evidence", exact=True).check()
+    assert "bright places supported it" in page.locator(".sat-about").inner_text()
+    page.get_by_role("button", name="Show its attention").click()  # of a word of hardly any evidence
+    assert page.get_by_label("Attention", exact=True).is_checked() and bright(overlay(page, *UPPER_LEFT))
+    assert "bright places had the attention" in page.locator(".sat-about").inner_text()
+    assert not re.search(r"nats|log p|β|α|rerank|attention mode", page.locator("main").inner_text())
+    page.get_by_text("Details").click()
+    assert re.search(r"log p −3.25 · beam size 3 · attention mode: mean", page.locator("main").inner_text())
+    assert page.locator(".sat-more tr").nth(2).inner_text().split() == ["small", "−1.25", "0.98", "0.900", "0.75"]
+    without = visit(caption().html())
+    without.keyboard.press("Escape")
+    without.locator(".sat-photo").click()
+    assert "no evidence, so attention is shown" in without.locator(".sat-readout").inner_text()
+    assert without.get_by_label("Evidence", exact=True).count() == 0
+
+
+def test_evidence_of_a_certain_word_is_as_bright_as_its_log_odds_say(visit: Any) -> None:
+    """log p of a word of p 0.99 hardly grows with the attention; its log-odds grow a hundred times as fast."""
+    evidence = attention((2, 4), (0, 0), (1, 1)) * np.array([0.01, 0.5, 0.004])[:, None, None]
+    told = np.array([np.log(0.99), np.log(0.5), np.log(0.98)])
+    sure = caption(evidence=evidence, word_log_probabilities=told, word_confidence=np.array([np.nan, 0.9, 0.2]))
+    page = visit(sure.html())
+    heard = [one.text_content() for one in page.locator(".sat-word").all()]
+    assert heard[0].startswith("a: the strongest evidence") or heard[1].startswith("small: the strongest evidence")
+    assert "evidence at the left, 14 % of the strongest" in heard[2]
+    about = page.locator(".sat-about").inner_text()
+    assert "Dotted words are more probably wrong than right." in about
+    assert "Dotted" not in visit(caption(evidence=evidence).html()).locator(".sat-about").inner_text()
+    shown = Panels(sure._figure_data("evidence"), Style(), area=90_000, widest=300, room=300)
+    assert shown.peaks[0] == pytest.approx(shown.peaks[1], rel=0.02)
+    known = visit(
+        caption(evidence=evidence * np.array([1, 0.01, 0.0])[:, None, None], word_log_probabilities=told).html()
+    )
+    assert "a certain word needs none" in word(known, "dog").text_content()
 
 
 def test_pointing_at_a_word_shows_its_attention(visit: Any) -> None:
     page = visit(caption().html())
+    page.locator(".sat-photo").click()  # lets go of the word that is lit from the beginning
     assert overlay(page, *UPPER_LEFT) == BARE
     word(page, "a").hover()
     assert bright(overlay(page, *UPPER_LEFT)) and dark(overlay(page, *LOWER_RIGHT))
-    assert "most attention at the upper left, peak α 0.900, β 0.25" in page.locator(".sat-readout").inner_text()
+    assert "most attention at the upper left, relied 25 % on the photo" in page.locator(".sat-readout").inner_text()
     word(page, "small").hover()
     assert dark(overlay(page, *UPPER_LEFT)) and bright(overlay(page, *LOWER_RIGHT))
     page.mouse.move(5, 5)
@@ -443,9 +482,9 @@ def test_a_screen_reader_hears_the_attention_of_each_word(visit: Any) -> None:
     names = page.get_by_role("group", name="The caption, word by word").get_by_role("button").all()
     heard = [name.text_content() for name in names]
     assert heard == [
-        "a: most attention at the upper left, peak α 0.900, β 0.25",
-        "small: most attention at the lower right, peak α 0.900, β 0.75",
-        "dog: attention nearly uniform, peak α 0.067, β 0.50",
+        "a: most attention at the upper left, relied 25 % on the photo",
+        "small: most attention at the lower right, relied 75 % on the photo",
+        "dog: attention nearly uniform, relied 50 % on the photo",
     ]
     assert page.get_by_role("article", name="a small dog").count() == 1
     assert page.get_by_role("img", name="a small dog").count() == 1
@@ -456,7 +495,7 @@ def test_soft_and_hard_stand_side_by_side_and_a_place_is_framed(visit: Any) -> N
     left, right = (page.locator(".sat-photo").nth(panel).bounding_box() for panel in (0, 1))
     assert left["y"] == right["y"] and left["x"] + left["width"] < right["x"]
     word(page, "small", panel=1).hover()
-    assert overlay(page, *LOWER_RIGHT, panel=0) == BARE
+    assert dark(overlay(page, *LOWER_RIGHT, panel=0))  # which shows its own word
     red, _, blue, alpha = overlay(page, 0.9, 2 / 3, panel=1)  # the upper edge of the location
     assert red > 200 and blue < 60 and alpha == 255
     assert "attention at one location, the lower right" in page.locator(".sat-readout").nth(1).inner_text()
@@ -464,6 +503,7 @@ def test_soft_and_hard_stand_side_by_side_and_a_place_is_framed(visit: Any) -> N
 
 def test_what_a_crop_did_not_see_is_hatched_and_never_lit(visit: Any) -> None:
     page = visit(caption(visible_box=(70.0, 0.0, 280.0, 210.0)).html())
+    page.locator(".sat-photo").click()
     assert overlay(page, 0.05, 0.5)[3] > 150 and overlay(page, 0.5, 0.5) == BARE
     outside = [overlay(page, x, 0.5) for x in (0.02, 0.05, 0.15, 0.85, 0.95)]
     word(page, "a").hover()
@@ -587,8 +627,9 @@ def test_a_photo_of_the_report_opens_in_full(visit: Any, tmp_path: Path) -> None
     assert "3.png" in dialog.inner_text() and "a brown dog runs" in dialog.inner_text()
     word(page, "mat").click()
     assert bright(overlay(page, 0.9, 1 / 6)) and dark(overlay(page, 0.1, 5 / 6))
-    assert "upper right, peak α 0.900, β 0.50" in dialog.locator(".sat-readout").first.inner_text()
-    assert "CIDEr 197.0 · log p −4.50 · beam size 3" in dialog.locator(".sat-facts").first.inner_text()
+    assert "upper right, relied 50 % on the photo" in dialog.locator(".sat-readout").first.inner_text()
+    assert "CIDEr 197.0" in dialog.locator(".sat-facts").first.inner_text()
+    assert "log p −4.50 · beam size 3" in dialog.locator(".sat-more .sat-note").nth(1).text_content()
     page.keyboard.press("Escape")  # lets go of the word
     assert overlay(page, 0.9, 1 / 6) == BARE and dialog.is_visible()
     dialog.get_by_label("Next photo").click()
@@ -666,7 +707,7 @@ def test_nouns_of_one_photo_are_marked_with_its_share(visit: Any) -> None:
         in page.locator(".sat-facts:visible").inner_text()
     )
     heard = word(page, "dog3", panel=3).text_content()
-    assert heard.endswith("most attention at the lower right, peak α 0.900, 94 % of attention on its own photo")
+    assert heard.endswith("most attention at the lower right, 94 % of attention on its own photo")
 
 
 def test_steps_lead_through_the_words_and_on_to_the_next_caption(visit: Any) -> None:
@@ -699,7 +740,10 @@ def test_a_mosaic_plays_to_its_end_and_once_more(visit: Any) -> None:
     assert reading(page).startswith("man0")
     page.get_by_role("radio", name="lower right").check()  # to choose is to stop
     page.clock.run_for(5000)
-    assert reading(page).startswith("Point at a word") and page.get_by_role("button", name="Pause").count() == 0
+    assert (
+        reading(page).startswith("This caption has no evidence")
+        and page.get_by_role("button", name="Pause").count() == 0
+    )
 
 
 # Many captions, in a browser
@@ -745,15 +789,15 @@ def test_a_thousand_captions_draw_few_cards_until_one_scrolls(visit: Any, thousa
 def test_the_index_is_searched_by_words_and_names_and_sorted_by_log_p(visit: Any, thousand: str) -> None:
     page = visit(thousand)
     remarks = page.locator(".sat-tile small")
-    assert remarks.first.text_content() == "0.jpg · log p 0.00"
+    assert remarks.first.text_content() == "0.jpg"
     search = page.get_by_role("searchbox", name="Search")
     search.fill("Cat")
     assert page.get_by_role("status").inner_text() == "10 photos of 1,000." and page.locator(CARDS).count() == 10
     order = page.get_by_role("combobox", name="Order")
-    order.select_option("lowest log p first")
+    order.select_option("least likely first")
     assert [text.split(".")[0] for text in remarks.all_text_contents()] == [str(907 - 100 * n) for n in range(10)]
     search.fill("907")
-    assert remarks.all_text_contents() == ["907.jpg · log p −9.07"]
+    assert remarks.all_text_contents() == ["907.jpg"]
     search.fill("zebra")
     assert page.locator(CARDS).count() == 0 and page.get_by_role("status").inner_text() == "0 photos of 1,000."
     search.fill("")
@@ -763,7 +807,7 @@ def test_the_index_is_searched_by_words_and_names_and_sorted_by_log_p(visit: Any
 
 def test_a_photo_of_the_index_opens_in_full_and_leads_to_the_next(visit: Any, thousand: str) -> None:
     page = visit(thousand)
-    page.get_by_role("combobox", name="Order").select_option("lowest log p first")
+    page.get_by_role("combobox", name="Order").select_option("least likely first")
     page.locator(".sat-tile").first.click()
     dialog = page.get_by_role("dialog")
     assert "999.jpg" in dialog.inner_text() and "1 of 1000" in dialog.inner_text()
@@ -789,7 +833,7 @@ def test_a_few_captions_are_shown_in_full_and_two_models_can_be_compared_in_many
     assert few.locator(".sat-caption").count() == 2 * pages.FEW and few.locator(".sat-tile, form").count() == 0
     many = visit(page_of(12))
     assert many.locator(".sat-tile").count() == 12 and many.locator(".sat-caption").count() == 0
-    assert many.locator(".sat-tile small").all_inner_texts()[:2] == ["soft · log p −3.25", "hard · log p −3.25"]
+    assert many.locator(".sat-tile small").all_inner_texts()[:2] == ["soft", "hard"]
     many.get_by_role("searchbox", name="Search").fill("1")
     assert many.locator(".sat-tile").count() == 6 + 1  # said in six captions; 10.jpg and 11.jpg begin with it
     many.get_by_role("combobox", name="Model").select_option("hard")

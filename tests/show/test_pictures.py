@@ -204,7 +204,7 @@ def test_evidence_is_shown_on_one_scale_and_a_word_without_it_stays_dark() -> No
     _, dog, article, preposition = panels(strip([shown]), 4)
     assert peak(dog) == (1, 2) and dog.max() > 200 and article.max() < 60 and preposition.max() < 40
     texts = " · ".join(texts_of(lay_out([shown], Style())))
-    assert "evidence 1.00 · upper middle · a · evidence 0.02 · in · evidence 0.00" in texts
+    assert "evidence 100 % · upper middle · a · evidence 2 % · in · evidence 0 %" in texts
     assert "dark: least evidence" in texts and "α" not in texts
     _, alpha, *_ = panels(strip([shown], Style(shown="attention")), 4)
     assert peak(alpha) == (3, 0)

@@ -132,7 +132,7 @@ def test_captions_are_pythons_and_nothing_leaves_the_page(
     expect(page.locator("#download progress")).to_be_hidden()
     expect(page.locator("#cost")).to_contain_text("kept in this browser")
     page.locator(".sat-word").first.hover()
-    expect(page.locator(".sat-readout").first).to_contain_text("nats")
+    expect(page.locator(".sat-readout").first).to_contain_text("evidence")
     captioners = [Captioner.from_pretrained(name, backend="onnx") for name in MODELS]
     for number, photo in enumerate(given):
         expect(page.locator(".sat-facts").nth(2 * number)).to_contain_text("s on this device")
@@ -145,7 +145,7 @@ def test_captions_are_pythons_and_nothing_leaves_the_page(
     alone = visited.new_page()
     alone.goto(f"file://{tmp_path}/saved.html")  # it needs nothing else
     alone.locator(".sat-word").first.hover()
-    expect(alone.locator(".sat-readout").first).to_contain_text("nats")
+    expect(alone.locator(".sat-readout").first).to_contain_text("evidence")
     expect(alone.locator(".sat-caption")).to_have_count(2)
     alone.close()
     assert asked and all(

@@ -184,6 +184,9 @@ def decoded(data: bytes, label: str, limits: Limits) -> Image.Image:
         detail = f"{label} has {size} pixels, and at most {most:,} are decoded here: make it smaller first."
         raise limits.over("photo_pixels", 413, detail) from None
     except PhotoError as error:
-        raise Problem(422, ": ".join(filter(None, (label, error.reason, error.remedy))) + ".") from None
+        if error.remedy:  # to install what reads HEIC, which a visitor cannot
+            detail = f"{label} is a HEIC photo, which this server does not read: send it as JPEG."
+            raise Problem(422, detail) from None
+        raise Problem(422, f"{label}: {error.reason}.") from None
     except Exception as error:  # of Pillow's readers of headers, which raise almost anything on a damaged file
         raise Problem(422, f"{label} is damaged ({type(error).__name__}).") from None

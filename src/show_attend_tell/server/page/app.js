@@ -157,4 +157,9 @@
     ],
   });
   const started = start();
+  element("try").addEventListener("click", async () => {
+    const example = await fetch("static/example.jpg").then((response) => response.blob(), () => null);
+    if (example) page.add([new File([example], "example.jpg", { type: "image/jpeg" })]);
+    else awaitServer();
+  });
 })();

@@ -1,6 +1,6 @@
 /* Photos on a page: chosen, taken, dropped or pasted, each captioned, drawn by SatCaptions, and removable.
 
-   SatPhotos.open({atOnce, caption, acts, cards}) takes the page's elements by their ids and returns {photos, enqueue,
+   SatPhotos.open({atOnce, caption, acts, cards}) takes the page's elements by their ids and returns {photos, add, enqueue,
    resume, fail, notice, save}. caption(photo, signal, say) gives a photo's captions as SatCaptions.mount takes them, but
    for image and size; atOnce are asked for at a time. It may set photo.note, and say(text) what is going on. It throws
    SatPhotos.Refused for a photo without captions, and SatPhotos.Waiting for one that waits until resume(). acts are what
@@ -219,7 +219,7 @@
       add(event.dataTransfer.files);
     });
     document.querySelector(".sat-header").append(SatCaptions.themeButton());
-    return { photos, enqueue, resume, fail, notice, save };
+    return { photos, add, enqueue, resume, fail, notice, save };
   }
 
   /** Offer models by name in a list, each alone, and two also side by side; what is chosen stays so. */

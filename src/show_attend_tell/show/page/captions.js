@@ -3,7 +3,7 @@
    SatCaptions.mount(element, captions, {cards}) draws captions and returns {destroy()}. A caption is what
    Caption.to_dict() gives, with two more entries: image (a data: or blob: URL, or null), and size ([width, height] of
    the photo, in whose pixels visible_box is). Its offset says how far below and to the right of its cell a location
-   looks, in cells; without one, it looks at its cell. A caption may have a note, which stands by its log p. Captions of one image
+   looks, in cells; without one, it looks at its cell. A caption may have a note, which stands below it. Captions of one image
    stand side by side. cards are the texts of the models' cards by model name. Text from outside is only ever made into
    text nodes.
 
@@ -16,6 +16,7 @@
 
   const SIGMA = 20 / 224; // of the Gaussian, in sides of what the encoder sees; the authors' 20 pixels of 224
   const DIMMEST = 1e-3; // the brightest evidence is at least this, in nats at a location, so that noise is not white
+  const DOUBT = 0.01; // evidence is drawn as the growth of a word's log-odds: that of log p by 1 − p, at least this
   const POWER = 2 / 3; // of a value's share of the largest: a few places have most of the evidence, and others show too
   const DARK = 0.1; // of the caption's largest evidence: a word that has less everywhere has no place in the photo
   const PLACE = 0.5; // of the map's largest value: a word's place is the largest connected part that is brighter
@@ -23,6 +24,8 @@
   const RELIED = 0.5; // and it is the peak among words whose β is at least this share of the largest
   const CELLS = 112; // side of a smoothed map, which the browser then stretches over the photo
   const FADE = 180; // milliseconds from one word's map to the next's
+  const CHECK = 0.5; // a word of less confidence is dotted
+  const FEWEST = 24; // pixels of a photo's shorter side
   const PACE = 900; // milliseconds that a word stays when a mosaic is played
   const QUARTERS = ["upper left", "upper right", "lower left", "lower right"]; // of a mosaic, in the order of its photos
   const HEAT = [
@@ -135,7 +138,8 @@
     const evidence = shown === "evidence" ? unpack(caption.evidence) : null, maps = evidence || unpack(caption.attention);
     if (!maps) return null;
     const { rows, columns } = maps, { gate, locations } = caption, uniform = 1 / (rows * columns), [down, right] = caption.offset || [0, 0];
-    const values = evidence ? maps.words.map((word) => word.map((value) => Math.max(0, value))) : maps.words;
+    const doubt = (word) => Math.max(DOUBT, 1 - (certainty(caption, word) ?? 0));
+    const values = evidence ? maps.words.map((map, word) => map.map((value) => Math.max(0, value) / doubt(word))) : maps.words;
     const laid = values.map((word) => smooth(word, rows, columns, [down, right])), peaks = laid.map(peakOf);
     const least = gate && !evidence ? RELIED * Math.max(...gate) : 0;
     const relied = peaks.filter((_, word) => !least || gate[word] >= least);
@@ -148,7 +152,10 @@
         const full = stretch ? Math.max(peaks[word], 1e-12) : white;
         return laid[word].map((value) => Math.min(1, value / full) ** (evidence ? POWER : 1));
       },
-      sum: (word) => (maps.sums ? maps.sums[word] : values[word].reduce((sum, value) => sum + value, 0)),
+      /** The brightest place of a word beside the brightest of the caption, 0 to 1. */
+      share: (word) => Math.min(1, peaks[word] / white),
+      /** The sum of a word's evidence, in nats. */
+      sum: (word) => (maps.sums ? maps.sums[word] : values[word].reduce((sum, value) => sum + value, 0) * doubt(word)),
       peak: (word) => peakOf(values[word]),
       /** Where in the photo a word's map is, in words; null for hardly any evidence. */
       where(word) {
@@ -158,6 +165,12 @@
         return region(left + x * (across - left), top + y * (high - top));
       },
     };
+  }
+
+  /** The probability that the model gave to a word, or null. */
+  function certainty(caption, word) {
+    const likely = caption.word_log_probabilities?.[word];
+    return likely == null ? null : Math.exp(likely);
   }
 
   /** What the encoder saw of a caption's photo: left, top, right and bottom, in sides of the photo. */
@@ -236,7 +249,7 @@
       "article", { class: "sat-caption", "aria-label": caption.caption },
       photo,
       make("div", { class: "sat-text" },
-        make("p", { class: "sat-model" }, model), sentence, readout, divided && divided.bars, scale, facts(), others(), card()),
+        make("p", { class: "sat-model" }, model), sentence, readout, divided && divided.bars, scale, facts(), others(), details(), card()),
     );
     element.style.setProperty("--ratio", Math.min(4, Math.max(0.25, width / height)));
     if (!words.length) sentence.append(make("span", { class: "sat-truncated" }, "no word"));
@@ -247,21 +260,24 @@
     }
 
     function low(index) {
-      return trust(index) !== null && trust(index) < 0.5;
+      return trust(index) !== null && trust(index) < CHECK;
     }
 
     /** What a word's evidence or attention says, in words. */
     function story(index) {
       const parts = [], all = maps(), where = all && all.where(index);
       if (all && all.evident) {
-        parts.push(where ? `evidence at the ${where}` : "hardly any evidence in the photo", `${all.sum(index).toFixed(2)} nats`);
+        const sure = certainty(caption, index) ?? 0, strong = percent(all.share(index));
+        if (all.share(index) === 1) parts.push(`the strongest evidence of the caption, at the ${where}`);
+        else if (where) parts.push(`evidence at the ${where}, ${strong} of the strongest`);
+        else parts.push(`hardly any evidence in the photo, ${strong} of the strongest`, sure > 0.5
+          ? `the words before it lead to it (${percent(sure)}), and a certain word needs none` : "no place in the photo decides it");
       } else if (all) {
         const peak = all.peak(index);
         if (locations) parts.push(`attention at one location, the ${where}`);
         else parts.push(peak < 2 * all.uniform ? "attention nearly uniform" : `most attention at the ${where}`);
-        parts.push(`peak α ${peak.toFixed(3)}`);
       }
-      if (gate && !(all && all.evident)) parts.push(`β ${gate[index].toFixed(2)}`);
+      if (gate && !(all && all.evident)) parts.push(`relied ${percent(gate[index])} on the photo`);
       if (trust(index) !== null) parts.push(`confidence ${trust(index).toFixed(2)}${low(index) ? ": check this word" : ""}`);
       if (quarters) parts.push(`${percent(share(index))} of ${mapped()} on its own photo`);
       return parts.join(", ") || "this model has no attention";
@@ -271,7 +287,7 @@
     function retell() {
       buttons.forEach((button, index) => {
         const all = maps(), bar = button.querySelector(".sat-beta");
-        const full = all && all.evident ? (all.peaks[index] / all.white) ** POWER : gate && gate[index];
+        const full = all && all.evident ? all.share(index) : gate && gate[index];
         bar.hidden = full == null;
         bar.firstChild.style.height = `${Math.min(100, Math.max(4, 100 * full))}%`;
         button.querySelector(".sat-hidden").textContent = `: ${story(index)}`;
@@ -300,16 +316,36 @@
     function facts() {
       const settings = caption.settings || {}, found = [];
       if (caption.note) found.push(caption.note);
-      if (caption.log_probability != null) found.push(`log p ${number(caption.log_probability)}`);
+      if (Math.min(...(caption.size ?? [FEWEST])) < FEWEST) found.push("too few pixels to see what is there: the caption is a guess");
       if (caption.confidence != null) found.push(`confidence ${caption.confidence.toFixed(2)}`);
       if (caption.reaches_min_confidence === false) found.push(`no caption reaches ${settings.min_confidence}`);
-      if (caption.rerank_score != null) found.push(`rerank score ${caption.rerank_score.toFixed(2)}`);
-      if (settings.do_sample) found.push("sampled words");
-      else if (settings.beam_size) found.push(settings.beam_size === 1 ? "greedy search" : `beam size ${settings.beam_size}`);
-      if (settings.attention_mode && maps()) found.push(`attention mode: ${settings.attention_mode}`);
       if (cropped) found.push("striped: not seen by the model");
       const own = quarters && quarters.nouns.length ? make("span", { class: "sat-own-photo" }) : null;
       return make("p", { class: "sat-facts" }, own, found.join(" · "));
+    }
+
+    /** What experts ask for: the scores of the caption, and the figures of each word. */
+    function details() {
+      const settings = caption.settings || {}, found = [];
+      if (caption.log_probability != null) found.push(`log p ${number(caption.log_probability)}`);
+      if (caption.rerank_score != null) found.push(`rerank score ${caption.rerank_score.toFixed(2)}`);
+      if (settings.do_sample) found.push("sampled words");
+      else if (settings.beam_size) found.push(settings.beam_size === 1 ? "greedy search" : `beam size ${settings.beam_size}`);
+      if (settings.attention_mode && caption.attention) found.push(`attention mode: ${settings.attention_mode}`);
+      const seen = drawing(caption, "evidence"), looked = drawing(caption, "attention");
+      const columns = [
+        ["log p", caption.word_log_probabilities?.length === words.length && ((word) => number(caption.word_log_probabilities[word]))],
+        ["evidence, nats", seen && seen.evident && ((word) => seen.sum(word).toFixed(2))],
+        ["peak α", looked && ((word) => looked.peak(word).toFixed(3))],
+        ["β", gate && ((word) => gate[word].toFixed(2))],
+      ].filter(([, value]) => value);
+      if (!found.length && !columns.length) return null;
+      return make("details", { class: "sat-more" }, make("summary", {}, "Details"),
+        make("p", { class: "sat-note" }, found.join(" · ")),
+        columns.length && words.length ? make("div", { class: "sat-wide" }, make("table", {},
+          make("thead", {}, make("tr", {}, ["word", ...columns.map(([name]) => name)].map((name) => make("th", { scope: "col" }, name)))),
+          make("tbody", {}, words.map((word, index) => make("tr", {}, make("td", {}, make("bdi", {}, word)),
+            columns.map(([, value]) => make("td", {}, value(index)))))))) : null);
     }
 
     function others() {
@@ -369,14 +405,15 @@
     }
 
     function reading() {
-      if (current !== null) return [make("b", {}, make("bdi", {}, words[current])), ` ${story(current)}`];
       const all = maps();
+      if (current !== null) {
+        const other = all && all.evident && caption.attention && !all.where(current);
+        return [make("b", {}, make("bdi", {}, words[current])), ` ${story(current)}`,
+          ...(other ? [". ", make("button", { type: "button", class: "sat-link", onclick: () => view.change("shown", "attention") }, "Show its attention")] : [])];
+      }
       if (!all) return [caption.attention === undefined ? "No attention was kept for this caption." : "This model has no attention to show."];
-      const how = "Point at a word, tap it, or use the arrow keys.";
-      if (all.evident) return [`${how} Bright places supported the word; the bar below a word is its strongest evidence.`];
-      const bar = gate ? " The bar below a word is its β: how much the word relied on the photo." : "";
-      const lacks = view.shown === "evidence" ? " This caption has no evidence, so attention is shown." : "";
-      return [`${how}${lacks} α is a location’s share of the attention before the word was chosen.${bar}`];
+      if (view.shown === "evidence" && !all.evident) return ["This caption has no evidence, so attention is shown."];
+      return [all.evident ? "Choose a word to see what supported it." : "Choose a word to see where the attention was before it."];
     }
 
     function redraw(fading = false) {
@@ -401,9 +438,9 @@
 
     function explainScale() {
       const [least, most] = view.heat ? ["violet", "yellow"] : ["dark", "white"], { evident, white, uniform } = maps();
-      const kind = evident ? "evidence" : "attention", nats = `${Number(white.toPrecision(2))} nats at a location`;
-      const full = view.stretch ? "on this word’s own scale" : evident ? nats : `${times(white / uniform)} the average`;
-      scale.lastChild.textContent = current === null ? "" : `${least}: least ${kind} · ${most}: most ${kind}, ${full}`;
+      const kind = evident ? "evidence" : "attention";
+      const full = view.stretch ? ", on this word’s own scale" : evident ? " of the caption" : `, ${times(white / uniform)} the average`;
+      scale.lastChild.textContent = current === null ? "" : `${least}: least ${kind} · ${most}: most ${kind}${full}`;
     }
 
     const colors = new OffscreenCanvas(CELLS, CELLS);
@@ -445,6 +482,11 @@
         redraw();
       },
       words: words.length,
+      /** Keep the word of most evidence shown, or of most attention. */
+      light() {
+        const all = maps();
+        if (all && words.length) pin(all.peaks.indexOf(Math.max(...all.peaks)));
+      },
       pinned: () => pinned,
       destroy() {
         cancelAnimationFrame(frame);
@@ -569,6 +611,10 @@
     };
   }
 
+  const DOTTED = " Dotted words are more probably wrong than right.";
+  const HOW = "Point at a word, tap it, or use the arrow keys: ";
+  const EVIDENCE = `${HOW}bright places supported it, and the bar below it says how strongly.`;
+  const ATTENTION = `${HOW}bright places had the attention before it, and the bar below it says how much it relied on the photo.`;
   const ABOUT = "Four photos share one picture, and the model sees them at once. It is given a caption of one of them, word by "
     + "word (teacher forcing). The attention of a word comes before the word is given, so only the words before it can lead "
     + "to the right photo. Evidence knows the word. A uniform map has 25 % on each quarter. A percentage below a word is the "
@@ -583,27 +629,41 @@
       if (!photos.has(key)) photos.set(key, []);
       photos.get(key).push(caption);
     }
-    const change = (name, value) => {
+    const choices = [];
+    view.change = (name, value) => {
       view[name] = value;
+      for (const [of, its, input] of choices) if (of === name) input.checked = its === value;
+      explain();
       panels.forEach((one) => one.restyle());
     };
     const choice = (name, label, ...options) => {
       const group = `sat-${name}-${mounts++}`;
-      return make("div", { class: "sat-choice", role: "radiogroup", "aria-label": label }, options.map(([text, value]) => make("label", {},
-        make("input", { type: "radio", name: group, checked: view[name] === value, onchange: () => change(name, value) }), make("span", {}, text))));
+      return make("div", { class: "sat-choice", role: "radiogroup", "aria-label": label }, options.map(([text, value]) => {
+        const input = make("input", { type: "radio", name: group, checked: view[name] === value, onchange: () => view.change(name, value) });
+        choices.push([name, value, input]);
+        return make("label", {}, input, make("span", {}, text));
+      }));
     };
-    const stretch = (event) => change("stretch", event.target.checked);
+    const stretch = (event) => view.change("stretch", event.target.checked);
     const tools = captions.some((caption) => caption.attention) && make("div", { class: "sat-tools" },
       captions.some((caption) => caption.evidence) ? choice("shown", "What is shown", ["Evidence", "evidence"], ["Attention", "attention"]) : null,
       choice("heat", "Colormap", ["Light", false], ["Heat", true]),
       make("label", { class: "sat-check", title: "Each word’s own peak is brightest: weak maps show, but words cannot be compared" },
         make("input", { type: "checkbox", onchange: stretch }), make("span", {}, "Scale per word")));
-    const root = make("div", { class: "sat-captions" }, tools || null);
+    const dotted = captions.some((caption) => caption.word_confidence?.some((each) => each !== null && each < CHECK));
+    const about = make("p", { class: "sat-about" });
+    const explain = () => {
+      const kind = view.shown === "evidence" && captions.some((caption) => caption.evidence) ? EVIDENCE : ATTENTION;
+      about.textContent = (tools ? kind : "") + (dotted ? DOTTED : "");
+    };
+    explain();
+    const root = make("div", { class: "sat-captions" }, tools || null, about);
     for (const group of photos.values()) {
       const pictured = group.every((caption) => caption.quarters);
       const found = pictured ? [mosaic(group, view, cards)] : group.map((caption) => panel(caption, view, cards));
       if (pictured && !root.querySelector(".sat-mosaic")) root.prepend(make("p", { class: "sat-about" }, ABOUT));
       panels.push(...found);
+      if (!pictured) found.forEach((one) => one.light());
       const title = photos.size > 1 && group[0].source && make("h2", { dir: "auto" }, group[0].source.split(/[\\/]/).pop());
       root.append(make("section", { class: "sat-group", "data-captions": Math.min(2, found.length) },
         title || null, make("div", { class: "sat-pair" }, found.map((one) => one.element))));

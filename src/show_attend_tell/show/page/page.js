@@ -88,7 +88,7 @@
 
   /** What stands below a caption: whose it is, and how good. */
   function remark(photo, caption) {
-    const goodness = score ? `${scoreName} ${tell(caption[score])}` : likely && `log p ${tell(caption.log_probability, 2)}`;
+    const goodness = score ? `${scoreName} ${tell(caption[score])}` : caption.confidence != null && `confidence ${tell(caption.confidence, 2)}`;
     return [two ? caption.settings.model : report ? null : photo.name, goodness].filter(Boolean).join(" · ");
   }
 
@@ -149,7 +149,7 @@
       ...(score ? [["worst", "worst first"], ["best", "best first"]] : []),
       ...(two && score ? [["apart", `models furthest apart in ${scoreName}`]] : []),
       ["given", report ? "as in the file" : "as given"],
-      ...(likely ? [["likely", "highest log p first"], ["unlikely", "lowest log p first"]] : []),
+      ...(likely ? [["likely", "likeliest first"], ["unlikely", "least likely first"]] : []),
       ...(judged ? [["suspect", "lowest confidence first"], ["trusted", "highest confidence first"]] : []),
       ["short", "shortest first"], ["long", "longest first"], ["name", "by the photos’ names"],
     ])),
@@ -268,6 +268,7 @@
       ...(report ? reportOnTop() : []),
       make("section", {}, report ? make("h2", { class: "sat-heading" }, "All photos") : "",
         make("p", { class: "sat-about" }, "Open a photo to see what in it supported each word.",
+          ...(judged ? [" ", make("u", {}, "Dotted"), " words are more probably wrong than right."] : []),
           ...(report ? [" ", make("em", {}, "Marked"), " words are in none of its references."] : [])),
         form, found, gallery, end),
       dialog);

@@ -26,10 +26,22 @@ FLAT, RELIED = 4.0, 0.5
 
 POWER = 2 / 3  # of a value's share of the largest, for evidence: a few places have most of it, and others show too
 
+DOUBT = 0.01  # the least 1 − p of a word by which its evidence is divided
+
 DARK = 0.1  # of the caption's largest value: a word that has less evidence everywhere has no place in the photo
 
 FRAME = 1.5  # pixels between a location and the middle of the line that frames it
 THINNEST = 60  # pixels of a panel's shorter side, where the room allows it: else a panorama is a line
+
+
+def of_log_odds(evidence: NDArray[Any], log_probabilities: NDArray[Any]) -> NDArray[np.float64]:
+    """Evidence (T, rows, columns) for the words' log-odds: that for log p, divided by 1 − p.
+
+    A word's log p hardly grows where the word is certain, and its log-odds do: so words can be compared. The shares of
+    a word's locations stay the same. ``log_probabilities`` are the words' (T,).
+    """
+    doubt: NDArray[np.float64] = np.maximum(DOUBT, 1 - np.exp(log_probabilities))
+    return np.divide(evidence, doubt[:, None, None], dtype=np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +52,7 @@ class FigureData:
     words: Sequence[str]  # T
     attention: NDArray[Any]  # α (T, rows, columns)
     gate: NDArray[Any] | None  # β (T,); None for a model without it
-    evidence: NDArray[Any] | None = None  # (T, rows, columns) in nats; None: attention is shown
+    evidence: NDArray[Any] | None = None  # (T, rows, columns), `of_log_odds`; None: attention is shown
     visible_box: Rectangle  # the part of the photo, in its pixels, that the encoder saw
     offset: tuple[float, float] = (0.0, 0.0)  # where a location looks, down and right of its cell's middle, in cells
     locations: NDArray[Any] | None = None  # (T, 2) row and column of the chosen locations; None for the mean
@@ -114,9 +126,12 @@ class Panels:
         return attention_map(self.maps[step], size, box, self.figure.offset)
 
     def numbers(self, step: int) -> str:
-        """What stands below a word: where its evidence is, and how much; or its β, and the peak of its unsmoothed α."""
+        """What stands below a word: where its evidence is, and how much; or its β, and the peak of its unsmoothed α.
+
+        The evidence of its brightest place is in percent of the caption's brightest.
+        """
         if self.evident:
-            return " · ".join([f"evidence {float(self.maps[step].sum()):.2f}", *self.where(step)])
+            return " · ".join([f"evidence {100 * self.peaks[step] / self.white:.0f} %", *self.where(step)])
         beta = "" if self.figure.gate is None else f"β {float(self.figure.gate[step]):.2f} · "
         return f"{beta}peak α {float(self.maps[step].max()):.3f}"
 

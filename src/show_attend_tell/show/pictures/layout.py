@@ -142,7 +142,7 @@ def _legend(panels: Panels) -> list[str]:
     if panels.style.per_word_scale:
         legend.append(f"{most}: most {kind}, on each word’s own scale")
     elif panels.evident:
-        legend.append(f"{most}: most evidence, {panels.white:.2g} nats at a location")
+        legend.append(f"{most}: most evidence of the caption, 100 %")
     else:
         legend.append(f"{most}: most attention, {panels.white / figure.uniform:.0f} times the average")
         legend.append("tick: the average location")
@@ -153,7 +153,7 @@ def _legend(panels: Panels) -> list[str]:
     if panels.cropped:
         legend.append("striped: not seen by the model")
     if panels.evident:
-        legend.append("evidence: how fast a word’s log p grows with the attention to the locations that support it")
+        legend.append("evidence: how fast a word grows more probable with the attention to what supports it")
     elif figure.words:
         legend.append("α: a location’s share of the attention")
         if figure.gate is not None:
