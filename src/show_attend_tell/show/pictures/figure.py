@@ -41,7 +41,8 @@ def of_log_odds(evidence: NDArray[Any], log_probabilities: NDArray[Any]) -> NDAr
     a word's locations stay the same. ``log_probabilities`` are the words' (T,).
     """
     doubt: NDArray[np.float64] = np.maximum(DOUBT, 1 - np.exp(log_probabilities))
-    return np.divide(evidence, doubt[:, None, None], dtype=np.float64)
+    found: NDArray[np.float64] = evidence / doubt[:, None, None]
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
