@@ -370,8 +370,7 @@ class Captioner:
             word_confidence=None if best.word_confidence is None else trusted * np.array(best.word_confidence, float),
             complete=best.ended,
             alternatives=[
-                (vocabulary.tokenizer.text(each.said(vocabulary)), each.log_probability)
-                for each in hypotheses[1:]
+                (vocabulary.tokenizer.text(each.said(vocabulary)), each.log_probability) for each in hypotheses[1:]
             ],
             settings=self._settings(config) | ({} if best.evidence is None else {"evidence": EVIDENCE}),
             source=source,
