@@ -53,12 +53,12 @@ def options(command: click.Command) -> int:
 def main() -> None:
     """Print what is counted with its limit."""
     counted = {
-        "lines of src": (lines("src"), 21_189),
-        "lines of tests": (lines("tests"), 21_934),
-        "lines of Python but benchmarks": (lines(*FOLDERS), 49_944),
-        "lines of web/src": (lines("web/src", suffix=".ts"), 1_809),
+        "lines of src": (lines("src"), 22_700),
+        "lines of tests": (lines("tests"), 23_350),
+        "lines of Python but benchmarks": (lines(*FOLDERS), 53_260),
+        "lines of web/src": (lines("web/src", suffix=".ts"), 1_900),
         "lines of README": (len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()), 130),
-        "lines of docs": (documentation(*(ROOT / "docs").rglob("*.md")), 1_900),
+        "lines of docs": (documentation(*(ROOT / "docs").rglob("*.md")), 2_000),
         "patches in tests": (patches(), 60),
         "options of sat caption": (options(caption), 17),
     }
