@@ -167,7 +167,7 @@ def train(
                 notes={name: value for name, value in noted.items() if value},
                 **run,
             )
-            run_training(plan)
+            trained = run_training(plan)
         except KeyboardInterrupt:
             again = "the same command" if "resume" in run else "the same command with --resume"
             fail(f"interrupted. To go on from here: {again}", 130)
@@ -183,7 +183,8 @@ def train(
     if start.name is not None:
         before = [*words[:3], start.name, *words[4:]]
         files = [str(output / name) for name in ("start.json", "trained.json")]
-        both = [shlex.join([*each, "--json", file]) for each, file in zip((before, words), files, strict=True)]
+        alike = ["--tokens", trained.vocabulary.tokenizer.tokens]  # or the start's own may be others
+        both = [shlex.join([*each, *alike, "--json", file]) for each, file in zip((before, words), files, strict=True)]
         click.echo(f"Compare it with its start: {' && '.join([*both, shlex.join(['sat', 'compare', *files])])}")
     click.echo(f"Done. Score it with: {shlex.join(words)}")
 
