@@ -482,10 +482,12 @@
         redraw();
       },
       words: words.length,
-      /** Keep the word of most evidence shown, or of most attention. */
+      /** Keep the noun of most evidence shown, or of most attention; any word where no noun is judged. */
       light() {
         const all = maps();
-        if (all && words.length) pin(all.peaks.indexOf(Math.max(...all.peaks)));
+        const nouns = [...words.keys()].filter((index) => trust(index) !== null); // "of" may have more, and shows less
+        const peaks = all && all.peaks.map((peak, index) => (nouns.length && !nouns.includes(index) ? -1 : peak));
+        if (peaks && peaks.length) pin(peaks.indexOf(Math.max(...peaks)));
       },
       pinned: () => pinned,
       destroy() {
