@@ -18,6 +18,7 @@ import show_attend_tell.data.datasets as datasets_module
 import show_attend_tell.training.run as run_module
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import SHIPPED
+from show_attend_tell.training.config import TrainingPlan
 from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.presets import custom
 
@@ -131,7 +132,12 @@ def test_the_commands_have_the_settings_of_the_shipped_models(
     kind = config["decoder"]["attention"]
     wanted = config["training"]["settings"]
     asked: dict[str, Any] = {}
-    monkeypatch.setattr(run_module, "train", lambda plan: asked.update(config=plan.config))
+
+    def train(plan: TrainingPlan) -> Checkpoint:
+        asked["config"] = plan.config
+        return Checkpoint.load(SHIPPED / name)
+
+    monkeypatch.setattr(run_module, "train", train)
     read_dataset = datasets_module.read_dataset
     monkeypatch.setattr(  # as Flickr8k, to which no settings are fitted
         datasets_module, "read_dataset", lambda *of, **how: dataclasses.replace(read_dataset(*of, **how), custom=False)
