@@ -179,8 +179,7 @@ def search_roofline(rates: Rates, decoder: AttentionDecoder, found: list[Hypothe
     )
     products, sigmas, paths = 2.0 * LOCATIONS * D * A, 0.0, 1
     for step in found[0].trace.steps:
-        assert step.alpha is not None
-        histories = step.alpha.shape[1]
+        histories = step.attended.alpha.shape[1]
         products += 2 * histories * (n * (4 * n + A) + LOCATIONS * D + D * (4 * n + m))
         products += 2 * paths * (n * m + m * K)
         sigmas += histories * LOCATIONS * A
