@@ -22,7 +22,7 @@ EXAMPLES = """
 \b
 Examples:
   sat caption dog.jpg                                a caption
-  sat caption photos/ --html captions.html           a page that shows what supported each word
+  sat caption photos/ --output captions.html         a page that shows what supported each word
   sat train photos/ --output my-model                a model of your own photos and captions
 
 Documentation: docs/index.md in the project's folder; `make docs` builds the site.
