@@ -1,18 +1,19 @@
-"""`sat import-arctic`: a model of the authors' program is imported, makes and explains captions, and is evaluated."""
+"""`research/import_arctic.py`: a model of the authors' program is imported, makes captions, and is evaluated."""
 
 import dataclasses
 import json
 from pathlib import Path
 
 import arctic
+import import_arctic
 import numpy as np
 import pytest
 from arctic import OPTIONS, Files, random_parameters, write_files
+from arctic_captions import conversion
 from builders import small_encoder
 from commands import refused, sat
 
 from show_attend_tell import Captioner
-from show_attend_tell.checkpoint.arctic import conversion
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.errors import SatError
@@ -21,16 +22,22 @@ DEEP = {"ctx_dim": 11, "dim": 13, "n_layers_att": 2, "n_layers_init": 2, "n_laye
 WEIGHTS = ("--encoder-weights", "authors-1")  # another small encoder than the default
 
 
+def imported(*arguments: object) -> None:
+    import_arctic.main([str(argument) for argument in arguments])
+
+
 @pytest.fixture
 def files(tmp_path: Path) -> Files:
     options = {**OPTIONS, **DEEP}
     return write_files(tmp_path, options, random_parameters(options))
 
 
-def test_an_imported_model_is_a_model(files: Files, photos: Path, data: Path, tmp_path: Path) -> None:
+def test_an_imported_model_is_a_model(
+    files: Files, photos: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     output = tmp_path / "imported"
-    printed = sat("import-arctic", *files, "--output", output, *WEIGHTS).stdout.splitlines()
-    assert printed == [
+    imported(*files, "--output", output, *WEIGHTS)
+    assert capsys.readouterr().out.splitlines() == [
         f"{output}: soft attention; LSTM of 13, embeddings of 7, attention of 11; 23 words",
         "For photos, it needs the authors' encoder: add --encoder-weights authors-1",
     ]
@@ -68,13 +75,18 @@ def test_an_imported_model_is_a_model(files: Files, photos: Path, data: Path, tm
 
 
 def test_without_its_encoder_it_says_what_photos_need(
-    files: Files, photos: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    files: Files,
+    photos: Path,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     unnamed = dataclasses.replace(EncoderRecord.of(small_encoder()), digest=None)  # VGG-19 has another grid
     monkeypatch.setattr(conversion, "AUTHORS", unnamed)
     output = tmp_path / "imported"
-    printed = sat("import-arctic", *files, "--output", output).stdout
-    assert "It takes annotations of 11 numbers. VGG-19 gives 512, so it takes no photos" in printed
+    imported(*files, "--output", output)
+    assert "It takes annotations of 11 numbers. VGG-19 gives 512, so it takes no photos" in capsys.readouterr().out
     assert "the weights must be given for photos" in (output / "README.md").read_text(encoding="utf-8")
     missing = (
         "imported was imported without the encoder that it was trained on, and no other has its annotations: give the "
@@ -89,42 +101,53 @@ def test_without_its_encoder_it_says_what_photos_need(
     assert "import it again with --encoder-weights FILE" in refused(*start)
 
 
-def test_a_model_of_vgg_19_says_which_option_photos_need(tmp_path: Path) -> None:
+def test_a_model_of_vgg_19_says_which_option_photos_need(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = {**OPTIONS, "ctx_dim": 512}
-    printed = sat(
-        "import-arctic", *write_files(tmp_path, options, random_parameters(options)), "--output", tmp_path / "m"
-    )
-    assert printed.stdout.endswith("For photos, it needs the authors' encoder: add --encoder-weights FILE\n")
+    imported(*write_files(tmp_path, options, random_parameters(options)), "--output", tmp_path / "m")
+    printed = capsys.readouterr().out
+    assert printed.endswith("For photos, it needs the authors' encoder: add --encoder-weights FILE\n")
     assert Checkpoint.load(tmp_path / "m").encoder.grid == (14, 14)
 
 
 def test_another_encoder_is_refused_once_it_is_known(files: Files, photos: Path, tmp_path: Path) -> None:
-    sat("import-arctic", *files, "--output", tmp_path / "imported", *WEIGHTS)
+    imported(*files, "--output", tmp_path / "imported", *WEIGHTS)
     for other in ((), ("--encoder-weights", "other-2")):
         line = refused("caption", photos, "--model", tmp_path / "imported", *other)
         assert "imported was trained on an encoder small whose weights have SHA-256" in line
 
 
-def test_words_without_ids_and_ids_without_words_are_counted(tmp_path: Path) -> None:
+def test_words_without_ids_and_ids_without_words_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = {"a": 2, "dog": 5, "rare": 23, "rarer": 24}
     files = write_files(tmp_path, OPTIONS, random_parameters(OPTIONS), words)
-    printed = sat("import-arctic", *files, "--output", tmp_path / "imported").stdout
+    imported(*files, "--output", tmp_path / "imported")
+    printed = capsys.readouterr().out
     assert f"2 words of {files.dictionary} have ids that the model lacks: they are unknown to it" in printed
     assert f"19 ids of the model have no word in {files.dictionary}: they are called <unused-ID>" in printed
     assert Checkpoint.load(tmp_path / "imported").vocabulary.words[2:6] == ("a", "<unused-3>", "<unused-4>", "dog")
 
 
-def test_mistakes_cost_one_line_and_leave_nothing(files: Files, model: Path, tmp_path: Path) -> None:
+def test_mistakes_cost_one_line_and_leave_nothing(
+    files: Files, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     output = tmp_path / "imported"
+
+    def refusal(*arguments: object) -> str:
+        with pytest.raises(SystemExit) as ended:
+            imported(*files, *arguments)
+        return f"{ended.value} {capsys.readouterr().err}"
+
     files.options.write_bytes(b"cos\nsystem\n(S'true'\ntR.")
-    assert "instruction GLOBAL" in refused("import-arctic", *files, "--output", output)
+    assert "instruction GLOBAL" in refusal("--output", output)
     files.options.write_bytes(arctic.python2_pickle({**OPTIONS, **DEEP, "n_layers_lstm": 2}))
-    assert "only models with one LSTM layer can be imported" in refused("import-arctic", *files, "--output", output)
+    assert "only models with one LSTM layer can be imported" in refusal("--output", output)
     files.options.write_bytes(arctic.python2_pickle(OPTIONS))
-    assert "takes annotations of 5 numbers" in refused("import-arctic", *files, "--output", output, *WEIGHTS)
-    assert "give the options that were saved with this model" in refused("import-arctic", *files, "--output", output)
+    assert "takes annotations of 5 numbers" in refusal("--output", output, *WEIGHTS)
+    assert "give the options that were saved with this model" in refusal("--output", output)
     assert not output.exists()
     before = (model / "config.json").read_bytes()
-    assert "holds a model already: give another --output" in refused("import-arctic", *files, "--output", model)
+    assert "holds a model already: give another --output" in refusal("--output", model)
     assert (model / "config.json").read_bytes() == before
-    assert "Missing option '--output'" in refused("import-arctic", *files)
+    assert "required: --output" in refusal()
+    assert "research/import_arctic.py" in refused("import-arctic", *files)

@@ -14,7 +14,7 @@ from show_attend_tell.cli.command import Commands
 from show_attend_tell.cli.compare import compare, report
 from show_attend_tell.cli.encode import encode
 from show_attend_tell.cli.evaluate import evaluate, score
-from show_attend_tell.cli.models import import_arctic, models
+from show_attend_tell.cli.models import models
 from show_attend_tell.cli.serve import serve
 from show_attend_tell.cli.train import train
 
@@ -31,6 +31,8 @@ Documentation: docs/index.md in the project's folder; `make docs` builds the sit
 MOVED = {
     "analyze": "measurements of attention are programs of a checkout now (research/README.md): for example python "
     "research/ablation.py DATA MODEL",
+    "import-arctic": "models of the paper's authors are imported by a program of a checkout now: python "
+    "research/import_arctic.py",
     "tune": "the search for settings is a program to copy now: examples/tune.py in a checkout",
 }
 
@@ -49,5 +51,5 @@ def main() -> None:
 main.add_section("Everyday commands", (caption, models, check, train, evaluate, serve))
 main.add_section(
     "Commands for research and for large data",
-    (caption_batch, encode, score, compare, report, import_arctic),
+    (caption_batch, encode, score, compare, report),
 )

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from show_attend_tell.checkpoint.arctic.archive import read_parameters
-from show_attend_tell.checkpoint.arctic.pickles import read_dict
+from arctic_captions.archive import read_parameters
+from arctic_captions.pickles import read_dict
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.records import EncoderRecord, Encodes
 from show_attend_tell.data.photos import Preprocessing

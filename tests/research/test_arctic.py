@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 import torch
 from arctic import OPTIONS, Files, random_parameters, write_files
+from arctic_captions import pickles
+from arctic_captions.conversion import import_arctic, read_dictionary
+from arctic_captions.pickles import read_dict
 from builders import small_encoder
 from numpy import ndarray
 
 from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession
 from show_attend_tell.backends.torch import build_decoder
-from show_attend_tell.checkpoint.arctic import pickles
-from show_attend_tell.checkpoint.arctic.conversion import import_arctic, read_dictionary
-from show_attend_tell.checkpoint.arctic.pickles import read_dict
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import ArgmaxAttention, GivenLocations
