@@ -37,12 +37,14 @@ PIP_FAILED = { echo >&2; \
 	echo "    make clean, then make $(GOAL) PYTHON=/path/to/another/python3" >&2; \
 	exit 1; }
 
-.PHONY: help demo test docs wheel proof models table1 bench web clean
+.PHONY: help demo test docs lesson site wheel proof models table1 bench web clean
 
 help:
 	@echo "make demo    caption the photos of examples/ with a soft and a hard model, pictures in demo/"
 	@echo "make test    linter, type checker and tests (a few minutes)"
 	@echo "make docs    build the documentation as a site, into build/docs/"
+	@echo "make lesson  run the lesson on attention, examples/attention.ipynb (seven minutes); WRITE=yes: keep its output"
+	@echo "make site    documentation and browser page as a web site, into build/site/; BASE=path puts them below a path"
 	@echo "make wheel   build the package, install it in an empty environment and caption a photo there"
 	@echo "make proof   the longer proofs"
 	@echo "make models  train and score the shipped models anew (hours): FLICKR8K=folder, and COCO=folder for the everyday models"
@@ -71,6 +73,20 @@ test: $(DEV) $(WITHOUT_TORCH)
 docs: $(DOCS)
 	$(BIN)/sphinx-build --builder html --fresh-env --fail-on-warning --keep-going --quiet --conf-dir docs . build/docs
 	@echo "The site is in build/docs/: open build/docs/docs/index.html"
+
+# Every cell must run, and the claims that it asserts must hold. WRITE=yes keeps the new output in the notebook.
+lesson: $(DOCS)
+	mkdir -p build
+	OMP_NUM_THREADS=1 $(BIN)/jupyter-execute examples/attention.ipynb --timeout=1800 $(if $(WRITE),--inplace,--output=../build/attention.ipynb)
+
+# What .github/workflows/pages.yml publishes: the documentation at the root, the page that captions under try/.
+site: docs web
+	rm -rf build/site
+	mkdir -p "build/site/$(BASE)"
+	cp -r build/docs/. "build/site/$(BASE)/"
+	cp -r web/dist "build/site/$(BASE)/try"
+	rm -rf "build/site/$(BASE)/.doctrees"
+	echo '<!doctype html><title>show-attend-tell</title><meta http-equiv="refresh" content="0; url=docs/index.html">' > "build/site/$(BASE)/index.html"
 
 # The wheel is built from the sdist, so that both are whole.
 wheel: $(RUNTIME)

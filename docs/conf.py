@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
+from docutils import nodes
+from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
@@ -27,14 +29,17 @@ from show_attend_tell.training.config import TrainingConfig
 project = "show-attend-tell"
 author = "the authors of show-attend-tell"
 version = release = show_attend_tell.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/index"
-include_patterns = ["*.md", "docs/**", "examples/*.md", "research/**", "src/**/README.md", "web/README.md"]
+include_patterns = ["*.md", "docs/**", "examples/*.md", "examples/*.ipynb", "research/**", "src/**/README.md", "web/README.md"]
 exclude_patterns = [".*", "build", "demo", "runs", "tests", "web/node_modules", "**/__pycache__"]
 html_theme = "furo"
 html_title = f"{project} {version}"
 html_show_copyright = False
 myst_heading_anchors = 3
+myst_enable_extensions = ["dollarmath"]
+nb_execution_mode = "off"  # `make lesson` runs the notebook; its output is kept in it
+html_math_renderer = "mathml"  # browsers draw it themselves: the site asks no other host for a script
 default_role = "code"  # docstrings have `names` between single backticks
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
@@ -141,8 +146,22 @@ GENERATED: dict[str, Callable[[], str]] = {
 }
 
 
+def contents(index: str) -> str:
+    """The table of contents that Sphinx needs, from the lists of links of the first page."""
+    made = []
+    for section in re.split(r"^## ", index, flags=re.MULTILINE)[1:]:
+        heading, _, text = section.partition("\n")
+        pages = re.findall(r"^- \[(.+?)\]\((.+?)\)", text, re.MULTILINE)
+        entries = [f"{title} <{re.sub(r'[.](md|ipynb)$', '', page)}>" for title, page in pages]
+        options = [f":caption: {heading}", ":maxdepth: 1", ":hidden:", ":glob:", ""]
+        made.append("\n".join(["```{toctree}", *options, *entries, "```\n"]))
+    return "\n".join([index, *made]).removesuffix("```\n") + "../src/**\n```\n"
+
+
 def generate(app: Sphinx, page: str, source: list[str]) -> None:
     """Put what is generated into a page; check that the page of the Python reference has all public names."""
+    if page == "docs/index":
+        source[0] = contents(source[0])
     source[0] = re.sub(r"<!-- generated: (.+) -->", lambda found: GENERATED[found[1]](), source[0])
     if page == "docs/reference/python":
         for name in show_attend_tell.__all__:
@@ -164,8 +183,16 @@ def shorten(app: Sphinx, what: str, name: str, found: object, *of: object) -> tu
     return ("(…)", None) if dataclasses.is_dataclass(found) else None
 
 
+def draw_math(translator: Any, node: nodes.Element) -> None:
+    """Write an equation as MathML."""
+    display = "inline" if isinstance(node, nodes.math) else "block"
+    translator.body.append(convert(node.astext(), display=display) + "\n" * (display == "block"))
+    raise nodes.SkipNode
+
+
 def setup(app: Sphinx) -> None:
     """Connect the functions above."""
+    app.add_html_math_renderer("mathml", (draw_math, None), (draw_math, None))
     app.connect("source-read", generate)
     app.connect("autodoc-process-docstring", check_docstring)
     app.connect("autodoc-process-signature", shorten)
