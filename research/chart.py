@@ -21,7 +21,7 @@ def chart() -> str:
     found = results.read(MODEL, results.ABLATION)
     groups = {"at_word": found["at_word"]["noun"], "annotations": found["occlusion"]["annotations"]["noun"]}
     which = f"{MODEL}, {found['photos']} photos of {found['split']}, 95 % intervals"
-    title = f"How many nats log p of a noun falls ({which})"
+    title = f"By how many nats log p of a noun falls ({which})"
     lines = [f'<text x="10" y="24" font-weight="bold">{title}</text>']
     for number, (label, (group, key)) in enumerate(BARS.items()):
         figure, y = groups[group][key], TOP + ROW * number

@@ -122,7 +122,7 @@ def limits(attention: str) -> list[str]:
         "- Captions are often wrong (1), and the model knows few things (2).",
         "- Captions repeat what people wrote, also their prejudices (3).",
         f"- A high log p or a sharp map is no proof (4); attention explains a part (5){read}.",
-        "- For the best captions of any picture use a large vision-language model (7).",
+        "- A large vision-language model captions any picture better (7).",
         "- Models that learnt from Flickr8k: its terms may limit use (8). A copy may get another caption (10).",
     ]
 
