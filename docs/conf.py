@@ -31,7 +31,7 @@ author = "the authors of show-attend-tell"
 version = release = show_attend_tell.__version__
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/index"
-include_patterns = ["*.md", "docs/**", "examples/*.md", "examples/*.ipynb", "research/**", "src/**/README.md", "web/README.md"]
+include_patterns = ["*.md", "docs/**", "examples/*", "research/**", "src/**/README.md", "web/README.md"]
 exclude_patterns = [".*", "build", "demo", "runs", "tests", "web/node_modules", "**/__pycache__"]
 html_theme = "furo"
 html_title = f"{project} {version}"
