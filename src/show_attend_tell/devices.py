@@ -45,10 +45,7 @@ def pick_device(name: "str | torch.device" = "auto") -> "torch.device":
 
 
 def native_bf16(device: "torch.device | str") -> bool:
-    """Say whether `device` has bfloat16 instructions of its own, so that bfloat16 saves time.
-
-    PyTorch computes in bfloat16 on any CPU, but without AVX512-BF16 or AMX it emulates, slower than float32.
-    """
+    """Say whether `device` computes bfloat16 itself; a CPU without AVX512-BF16 or AMX emulates it, slower."""
     import torch
 
     device = torch.device(device)

@@ -5,11 +5,7 @@ They keep their fields when they are pickled, so they come back whole from worke
 
 
 class SatError(Exception):
-    """A mistake that the user can mend.
-
-    The text is "subject: reason: remedy", without the fields that are None. A subclass is also the built-in exception
-    that a Python program expects there.
-    """
+    """A mistake that the user can mend; its text is "subject: reason: remedy", as far as they are given."""
 
     def __init__(self, reason: str = "", *, subject: str | None = None, remedy: str | None = None) -> None:
         super().__init__(reason)

@@ -23,10 +23,7 @@ except ImportError:  # Windows
 
 
 def read_text(file: Path) -> str:
-    """The text of a file, without the byte-order mark that spreadsheets put first.
-
-    Raises `SatError` for a file that cannot be read or is not text.
-    """
+    """The text of a file in UTF-8, without the byte-order mark that spreadsheets put first."""
     try:
         return file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -112,10 +109,7 @@ def write_text(file: Path, text: str) -> None:
 
 
 def atomic_write_all(files: Mapping[Path, Callable[[Path], object]], *, sync: bool = True) -> None:
-    """Write files that belong together: each under a temporary name, and only then all renamed, in the order given.
-
-    Links, ``sync`` and errors are as in `atomic_write`. A process that is killed while it writes leaves the old files.
-    """
+    """Write files that belong together: only when all are whole they are renamed, in order (`atomic_write`)."""
     scratches: dict[Path, Path] = {}  # with the file that each becomes
     try:
         for file, write in files.items():
@@ -206,10 +200,7 @@ def check_file(file: Path) -> None:
 
 
 def check_writable(file: Path, *, make: bool = False) -> None:
-    """Raise `SatError` for a file that cannot be written; the file itself stays as it is.
-
-    With ``make``, its folder may be one that is to be made. It is not made now.
-    """
+    """Raise `SatError` for a file that cannot be written; with ``make`` its folder may be one to be made."""
     try:
         if make:
             file = next(parent for parent in file.absolute().parents if parent.exists()) / file.name
@@ -247,10 +238,7 @@ def as_path(path: object) -> Path:
 
 
 def hub_id(folder: Path) -> str | None:
-    """The id "owner/name" of a model in the Hugging Face hub's cache, and None for any other folder.
-
-    Such a folder is ``models--OWNER--NAME/snapshots/COMMIT``: its own name says nothing.
-    """
+    """The id "owner/name" of a model's folder in the hub's cache (models--OWNER--NAME/snapshots/COMMIT), or None."""
     repository = folder.absolute().parent.parent.name
     if folder.absolute().parent.name != "snapshots" or not repository.startswith("models--"):
         return None

@@ -80,10 +80,7 @@ def search_candidates(
     class_words: ClassWords | None = None,
     second_use: SecondUse | None = None,
 ) -> list[list[Hypothesis]]:
-    """What the search finds for each photo, with rerank scores where there is a reranker; `rank` orders it.
-
-    The arguments are those of `generate`. As many photos are searched together as the back end does fastest.
-    """
+    """What the search finds for each photo, with rerank scores where there is a reranker; `rank` orders it."""
     size, found = backend.batch_size(config), []
     for start in range(0, len(features), size):
         part = slice(start, start + size)
@@ -125,8 +122,5 @@ def explain(backend: Backend, features: Any, ids: list[int], config: GenerationC
 
 
 def photo_seed(seed: int, identity: bytes) -> int:
-    """A seed for one photo, from the user's seed and what identifies the photo.
-
-    32 bits of a hash of both: PyTorch's generator on a CPU ignores the higher bits of a seed.
-    """
+    """A seed for one photo, from the user's seed and what identifies the photo: 32 bits of a hash of both."""
     return int.from_bytes(hashlib.sha256(f"{seed} ".encode() + identity).digest()[:4])

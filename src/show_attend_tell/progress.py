@@ -10,10 +10,7 @@ SECONDS = 30.0  # between two lines in a log file
 
 
 class Progress(tqdm):  # type: ignore[misc]
-    """`tqdm`, but where standard error is neither a terminal nor a notebook it writes whole lines.
-
-    There is a line every `SECONDS`, so what takes less time leaves none.
-    """
+    """`tqdm`, but where standard error is no terminal and no notebook it writes a whole line every `SECONDS`."""
 
     def __init__(self, iterable: Iterable[Any] | None = None, **options: Any) -> None:
         self.in_lines = not draws_bars(sys.stderr.isatty(), sys.modules)

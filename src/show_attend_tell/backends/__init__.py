@@ -32,10 +32,7 @@ def load(
     device: "str | torch.device" = "auto",
     encoder_weights: str | Path | None = None,
 ) -> Backend:
-    """The back end of one model called ``name``, as `Captioner.from_pretrained` documents its arguments.
-
-    Raises `SatError` for a back end or device that is not there, and when the encoder does not fit.
-    """
+    """The back end of one model called ``name``; the arguments are those of `Captioner.from_pretrained`."""
     chosen = pick_backend(backend, checkpoint, device)
     if chosen == "onnx":
         if str(device) not in ("auto", "cpu"):

@@ -14,10 +14,9 @@ from show_attend_tell.vision.network import convolutions
 
 
 def fastest_encode(encoder: Encoder) -> Encode:
-    """`Encoder.annotate`, or the same computed by ONNX Runtime where this is faster.
+    """`Encoder.annotate`, or the same by ONNX Runtime: pixels (B, 3, S, S) → annotations (B, L, D), float32.
 
-    Pixels (B, 3, S, S) → annotations (B, L, D) in float32, on the encoder's device. PyTorch's depthwise convolutions
-    are slow on a CPU. So ONNX Runtime runs a frozen encoder with such convolutions there, or its first blocks; its
+    PyTorch's depthwise convolutions are slow on a CPU, so ONNX Runtime runs a frozen encoder that has them there; its
     annotations agree to about 1e-5. It uses the device and the weights that the encoder has now.
     """
     body, on_cpu = encoder.body, next(encoder.parameters()).device.type == "cpu"

@@ -60,10 +60,7 @@ class TorchBackend:
         device: torch.device | None = None,
         reference: bool = False,
     ) -> None:
-        """Without an encoder, as while a decoder is trained, it cannot `encode`.
-
-        With ``reference`` a processor too searches by `TorchSession`, to test others by it.
-        """
+        """``encoder`` is None while a decoder is trained; with ``reference`` only `TorchSession` searches."""
         where = device or next(decoder.parameters()).device
         self.torch_device, self.device, self.reference = where, str(where), reference
         self.decoder = decoder.to(where).eval()
@@ -79,10 +76,7 @@ class TorchBackend:
         device: torch.device,
         encoder_weights: str | Path | None = None,
     ) -> "TorchBackend":
-        """The back end of a model, or of several as an ensemble.
-
-        Raises `SatError` for weights that do not fit, and for models that cannot be an ensemble.
-        """
+        """The back end of a model, or of several as an ensemble; raises `SatError` for models that are not alike."""
         decoders = [build_decoder(each, name) for each, name in zip(checkpoints, names, strict=True)]
         if len(decoders) > 1:
             check_alike(names, checkpoints)
@@ -152,10 +146,7 @@ class TorchBackend:
         return TorchSession(self.decoder, torch.zeros_like(features[:1]), paths=1, mode=MeanAttention())
 
     def optimized(self, locations: int) -> OnnxDecoder | None:
-        """The decoder for ONNX Runtime, where that is faster: of the paper's decoder, on a processor.
-
-        Its weights are those of the first call.
-        """
+        """The paper's decoder for ONNX Runtime on a processor, with the weights that it has at the first call."""
         if self.reference or self.torch_device.type != "cpu" or not isinstance(self.decoder, AttentionDecoder):
             return None
         if locations not in self._optimized:
@@ -298,10 +289,7 @@ def array(tensor: Tensor) -> NDArray[Any]:
 
 
 def build_decoder(checkpoint: Checkpoint, name: str = "the model") -> Decoder:
-    """The decoder of a checkpoint, in evaluation mode on the processor; ``name`` is the model's, for messages.
-
-    Raises `SatError` for weights that are not those of the checkpoint's configuration, and for an unknown kind.
-    """
+    """The decoder of a checkpoint; raises `SatError`, naming the model, for weights that do not fit."""
     try:
         with torch.device("meta"):  # sizes alone: an absurd configuration takes no memory
             shell = build(checkpoint.config)
@@ -335,10 +323,7 @@ def check_alike(names: Sequence[str], checkpoints: Sequence[Checkpoint]) -> None
 
 
 def second_moments(annotations: Tensor, channels: Tensor) -> Tensor:
-    """Signed square roots of Σ_i a_i a_iᵀ's upper triangle, scaled to length one: (B, M), of annotations (B, L, D).
-
-    Each annotation a_i is first made to have mean 0 and variance 1 over all of its channels.
-    """
+    """Signed roots of Σ_i a_i a_iᵀ's upper triangle, scaled to length one (B, M), of normalized a (B, L, D)."""
     normal = nn.functional.layer_norm(annotations.float(), annotations.shape[-1:]).index_select(-1, channels)
     moments = (normal.mT @ normal).flatten(1).index_select(1, upper_triangle(len(channels), annotations.device))
     return nn.functional.normalize(torch.copysign(moments.abs().sqrt(), moments), dim=-1)

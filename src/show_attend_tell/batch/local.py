@@ -20,8 +20,8 @@ DEATHS = 3  # of workers with one photo, before it is given up
 def made_locally(work: PhotoBatch, batches: Iterable[list[Item]], workers: int) -> Generator[list[Row]]:
     """The rows of each batch, as soon as they are made.
 
-    The photos of a batch whose worker was killed are done again, one at a time. So the next death shows which of them
-    kills workers. Raises what a worker raised, and `SatError` when a worker is killed while it loads the model.
+    The photos of a batch whose worker was killed are done again, one at a time, so that the next death shows which of
+    them kills workers.
     """
     context = multiprocessing.get_context("spawn")
     unread, again, deaths = iter(batches), deque[list[Item]](), Counter[str]()

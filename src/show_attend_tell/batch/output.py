@@ -68,11 +68,7 @@ def _own(row: Row) -> Row:
 
 
 class Output:
-    """A table of rows, on this machine or behind an address; with ``folder`` it is one of parts.
-
-    Raises `SatError` for a name of another ending, for Parquet without pyarrow, for annotations as CSV, and for an
-    address that cannot be opened.
-    """
+    """A table of rows, on this machine or behind an address; with ``folder`` it is one of parts."""
 
     def __init__(self, address: str, columns: Mapping[str, str], *, folder: bool) -> None:
         self.address, self.columns = address.rstrip("/"), {**KEY, **columns}
@@ -140,11 +136,11 @@ class Output:
         self._put(file, lambda stream: stream.write(content))
 
     def finish(self, *, ended: bool = True) -> Sources:
-        """Make the file of its parts. Returns the sources of all rows; of a run that has not ``ended``, of those done.
+        """Make the file of its parts, and return the sources of all rows; if not ``ended``, of those done so far.
 
-        What a worker of an earlier run has finished meanwhile, which was killed without it, is removed: its photos were
-        done again. A row of the file is replaced by one of the same source. One that was to be made again and was not
-        stays until a run has ended: then its photo is gone.
+        A worker of an earlier run that was killed may have finished a part meanwhile; it is removed, since its photos
+        were done again. A row of the file is replaced by one of the same source. One that was to be made again and was
+        not stays until a run has ended: then its photo is gone.
         """
         for name in self._files() - self.earlier:
             if not name.startswith(self.run):

@@ -51,8 +51,7 @@ class Item(NamedTuple):
 def photos_of(piece: Piece, *, most: int = 256 * MEGABYTE) -> Iterator[Item]:
     """The photos of a piece, in order; a few at a time are held in memory, each of ``most`` bytes at most.
 
-    What cannot be read gives its `SatError`. Where a file breaks off, this is the last item, whose source is the tar
-    file, or the row of the Parquet file from which on photos are missing.
+    What cannot be read gives its `SatError`; where a file breaks off, this is the last item.
     """
     if piece.kind == "photos":
         contents = read_ahead(lambda file: _file(file, most), piece.files, ahead=AHEAD)
@@ -99,10 +98,7 @@ def expected(pieces: Sequence[Piece]) -> int:
 
 
 def shown(address: str) -> str:
-    """The name of a photo in the output: an address, or a plain path for a file of this machine.
-
-    Bytes that are not UTF-8 are spelled out.
-    """
+    """The name of a photo in the output: an address or a path, in which bytes that are not UTF-8 are spelled out."""
     return address.removeprefix("file://").encode("utf-8", "backslashreplace").decode()
 
 
@@ -158,10 +154,7 @@ class _Ending:
 
 
 def _of_tar(file: str, most: int) -> Iterator[Item]:
-    """Photos of a tar file, read from its beginning to its end, also where it cannot be rewound.
-
-    A name that comes again gets a number, so that each photo has a source of its own.
-    """
+    """Photos of a tar file, read from its beginning to its end; a name that comes again gets a number."""
     seen = Counter[int]()
     with opened(file) as stream:
         unpacked = next((unpack for end, unpack in UNPACK.items() if file.lower().endswith(end)), None)

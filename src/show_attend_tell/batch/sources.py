@@ -75,11 +75,7 @@ def find_pieces(
 
 
 def _entries(system: Any, path: str, recursive: bool, skipped: Found) -> Iterator[dict[str, Any]]:
-    """The files of a source: the file itself, those that match it as a pattern, or those in it as a folder.
-
-    In folders and by patterns, files are found by their suffix, none that is hidden (`counts_as_photo`), and links to
-    folders are not followed.
-    """
+    """The files of a source: itself, those that match it as a pattern, or the photos in it as a folder."""
     if not system.isdir(path) and system.exists(path):
         known: dict[str, Any] = {}
         with suppress(Exception):  # of a system that tells nothing about a file

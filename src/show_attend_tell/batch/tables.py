@@ -17,10 +17,7 @@ TOGETHER = 1000  # rows that are held in memory
 
 
 def write_rows(stream: IO[bytes], rows: Iterable[Row], columns: Mapping[str, str], form: str) -> None:
-    """Write rows in one of the `FORMS`; ``columns`` are their names with Arrow's names of their types.
-
-    A row may have more than these, as a file that somebody has edited does: CSV and TSV keep what its first row has.
-    """
+    """Write rows in one of the `FORMS`; ``columns`` are their names with Arrow's names of their types."""
     if form == "parquet":
         with pyarrow_parquet().ParquetWriter(stream, as_table([], columns).schema) as writer:
             rows = iter(rows)
@@ -42,10 +39,7 @@ def write_rows(stream: IO[bytes], rows: Iterable[Row], columns: Mapping[str, str
 
 
 def read_rows(stream: IO[bytes], form: str, names: Iterable[str] | None = None) -> Iterator[Row]:
-    """The rows of a file that `write_rows` wrote, of Parquet only the columns ``names``, if there are any.
-
-    An empty cell of CSV and TSV is None. Raises `ValueError` for a file that is not whole.
-    """
+    """The rows of a file that `write_rows` wrote, of Parquet only the columns ``names``; `ValueError` if damaged."""
     if form == "parquet":
         with pyarrow_parquet().ParquetFile(stream) as found:
             for batch in found.iter_batches(TOGETHER, columns=names):

@@ -24,8 +24,7 @@ CLASS_WORDS = "class_words.safetensors"
 def read_arrays(file: Path, *, unpacked: bool = False, remedy: str = "copy the model again") -> dict[str, NDArray[Any]]:
     """The arrays of a safetensors file, with ``unpacked`` the float32 weights that it packs.
 
-    Raises `SatError`, which ends with the remedy, when the file is missing or damaged, may not be read, or has
-    bfloat16, which NumPy does not have; with ``unpacked`` also for values that are not numbers.
+    Raises `SatError`, which ends with the remedy, when the file is missing or damaged or may not be read.
     """
     try:
         open(file, "rb").close()  # safetensors would call a file missing that may not be read
@@ -64,11 +63,10 @@ def reranker_file(kind: str) -> str:
 
 
 def shared_arrays(folder: Path, name: str, digest: str, *, unpacked: bool = False) -> dict[str, NDArray[Any]]:
-    """Arrays that a model names by their SHA-256.
+    """Arrays that a model names by their SHA-256, which several models may share.
 
-    They are in the model's folder, in a folder ending in -ngrams or -encoder beside it, which several models may share,
-    or among those shipped. The SHA-256 is that of the file's arrays (`arrays_digest`), or with ``unpacked`` that of the
-    weights that it packs (`weights_digest`). Raises `SatError` when none of these files has it, and for a damaged file.
+    They are in the model's folder, in a folder ending in -ngrams or -encoder beside it, or among those shipped. With
+    ``unpacked``, the SHA-256 is that of the weights that the file packs.
     """
     shared, digest_of = f"*-{Path(name).stem}/{name}", weights_digest if unpacked else arrays_digest
     for file in (folder / name, *sorted(folder.parent.glob(shared)), *sorted(hub.SHIPPED.glob(shared))):

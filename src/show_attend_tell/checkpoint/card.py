@@ -24,11 +24,7 @@ READS = {"mean": "α's weighted mean", "argmax": "the location of the largest α
 
 
 def card(model: Description, name: str, *, tuned: bool, confidence: bool, reranker: str | None) -> str:
-    """The card of a model, in Markdown.
-
-    ``tuned`` and ``confidence`` say whether weights of its encoder and the confidence of its nouns are stored with it,
-    ``reranker`` what its reranker is; None without a reranker.
-    """
+    """The card of a model, in Markdown; ``reranker`` says what its reranker is, None without one."""
     attention, purpose = model.config.attention, model.training.get("purpose", "the kind of photos it was trained on")
     sections = {
         "Intended use": [f"- For {purpose}.", *USE],

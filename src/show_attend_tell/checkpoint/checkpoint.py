@@ -140,10 +140,7 @@ class Checkpoint(Description):
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> "Checkpoint":
-        """Read a model's folder.
-
-        Raises `SatError` that names the file when one is missing, is damaged, or was written by another version.
-        """
+        """Read a model's folder; raises `SatError`, naming the file, for one missing, damaged or of another version."""
         folder = Path(folder)
         described, rerankers, tuned_digest = read_configuration(folder / "config.json")
         file, shapes = folder / "model.safetensors", described.config.weight_shapes()

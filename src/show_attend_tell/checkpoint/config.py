@@ -13,10 +13,7 @@ from show_attend_tell.search.config import GenerationConfig
 
 
 def read_configuration(file: Path) -> tuple[Description, dict[str, str], str | None]:
-    """The configuration in a file, and the SHA-256 of the model's reranker, by its kind, and of its tuned encoder.
-
-    Raises `SatError` for a file that is missing or damaged, and for one that another version wrote.
-    """
+    """The configuration in a file, and the SHA-256 of the model's reranker, by its kind, and tuned encoder."""
     try:
         entries = json.loads(file.read_text(encoding="utf-8"), parse_constant=refused)
         number = entries["format"]

@@ -62,11 +62,7 @@ def pack(state: Arrays, bits: Literal[8, 4] = 8) -> dict[str, NDArray[Any]]:
 
 
 def unpack(packed: Arrays) -> dict[str, NDArray[Any]]:
-    """Return the float32 weights that `pack` stored; floating arrays never packed become float32 too.
-
-    Bytes (uint8) with scales are weights in 4 bits. Raises `SatError` for an int8 array without its scales, and for
-    scales of the wrong shape.
-    """
+    """The float32 weights that `pack` stored; bytes (uint8) with scales are weights in 4 bits."""
     state = {}
     for name, array in packed.items():
         if array.dtype == np.uint8 and name + SCALE in packed:
@@ -87,10 +83,7 @@ def unpack(packed: Arrays) -> dict[str, NDArray[Any]]:
 
 
 def unpack_4bit(packed: NDArray[Any], scale: NDArray[Any]) -> NDArray[np.float32]:
-    """The float32 weights (rows, 2 · bytes) that `pack_4bit` stored, a zero at the end where n was odd.
-
-    Raises `SatError` for arrays that are not bytes in rows with one scale for each row.
-    """
+    """The float32 weights (rows, 2 · bytes) that `pack_4bit` stored, a zero at the end where n was odd."""
     if packed.dtype != np.uint8 or packed.ndim != 2 or scale.shape != packed.shape[:1]:
         raise SatError(f"4-bit weights of {packed.shape} {packed.dtype} and {scale.shape} scales")
     values = np.empty((*packed.shape, 2), dtype=np.float32)
@@ -116,11 +109,7 @@ def as_tensors(arrays: Arrays) -> "dict[str, Tensor]":
 
 
 def weights_digest(weights: Arrays) -> str:
-    """Return the SHA-256 of named weights, in hexadecimal.
-
-    Hashed are, in the order of the names, a line `NAME torch.float32 (SHAPE)` and the bytes of each array in row-major
-    order; floating weights count as float32.
-    """
+    """The SHA-256 of named weights: of a line `NAME torch.float32 (SHAPE)` and the bytes of each, by name."""
     sha = hashlib.sha256()
     for name in sorted(weights):
         array = weights[name]
@@ -143,8 +132,8 @@ def arrays_digest(arrays: Arrays) -> str:
 def pack_4bit(weights: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
     """Round weights (rows, n) to two a byte, (rows, ⌈n/2⌉) uint8, and scales (rows,).
 
-    weight[r, i] ≈ (four bits − 8) · scale[r], the four bits from 1 to 15, an even i's the lower of its byte. Of seven
-    scales each row has the one with the least squared error. Raises `SatError` for a weight that is not finite.
+    weight[r, i] ≈ (four bits − 8) · scale[r], an even i's in the lower half of its byte. Of seven scales each row has
+    the one with the least squared error.
     """
     weights = np.pad(weights.astype(np.float32), ((0, 0), (0, weights.shape[1] % 2)))
     if not np.isfinite(weights).all():

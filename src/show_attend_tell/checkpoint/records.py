@@ -66,10 +66,7 @@ class EncoderRecord:
         return cls(preprocessing=Preprocessing.from_dict(values["preprocessing"]), **plain)
 
     def check(self, encoder: Encodes, model: str) -> None:
-        """Raise `SatError` unless the encoder is the recorded one; ``model`` is the model's name, for the message.
-
-        A record without SHA-256 cannot tell.
-        """
+        """Raise `SatError` unless the encoder of the ``model`` is the recorded one, where the record has a SHA-256."""
         if self.digest is None:
             return
         digest = encoder.digest
@@ -89,9 +86,7 @@ class EncoderRecord:
     ) -> Encoding:
         """The encoder recorded, by the ``load_encoder`` of a back end, with the weights that were ``tuned``.
 
-        ``model`` is the model's name, for messages; ``weights`` are as in `encoder.load_encoder`. Raises `SatError`
-        when the tuned weights do not fit, when the encoder has other weights, another grid or another size of photos
-        than the record says, and when an imported model needs ``weights``.
+        Raises `SatError`, naming the ``model``, for weights, a grid or a size that are not the recorded ones.
         """
         if self.digest is None and weights is None:
             raise SatError(

@@ -19,11 +19,7 @@ from show_attend_tell.messages import install_command
 
 
 class BaseCommand(click.Command):
-    """A command that takes no empty value, and whose help has its options under headings.
-
-    ``sections`` are these headings, each with the names of its options in their order. ``renamed`` says what has taken
-    the place of earlier options.
-    """
+    """A command whose help has ``sections``; ``renamed`` says what took the place of earlier options."""
 
     def __init__(
         self,
@@ -86,10 +82,7 @@ class BaseCommand(click.Command):
 
 
 class Commands(click.Group):
-    """A group of commands under the headings of `add_section`, which reports a mistake in one line.
-
-    ``moved`` says of commands of earlier versions where their work is done now.
-    """
+    """A group that reports a mistake in one line; ``moved`` says where the work of earlier commands is done now."""
 
     def __init__(self, *arguments: Any, moved: Mapping[str, str] | None = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -154,10 +147,7 @@ def fail(message: str, code: int) -> NoReturn:
 
 
 def printable(text: str) -> str:
-    """A text without signs that command a terminal or change the direction of what follows: these are spelled out.
-
-    Words of a model or names of files from strangers may hold such signs.
-    """
+    """A text whose signs that command a terminal, or turn the direction of what follows, are spelled out."""
     return "".join(sign if sign.isprintable() or sign in SEEN else repr(sign)[1:-1] for sign in text)
 
 
@@ -324,8 +314,7 @@ def check_targets(
 ) -> None:
     """Raise `SatError` for an output file that cannot be written, before any time is spent on its content.
 
-    The same holds for a file that is named for two outputs, and for one that is there already and that the command may
-    read: a file in ``read``, or any file in the folders in ``read`` and ``models``.
+    So also for a file that is named for two outputs, and for one in ``read``, or in a folder in ``read`` or ``models``.
     """
     inputs = [Path(each).resolve() for each in (*read, *models) if each is not None]
     files = [Path(target) for target in targets if target and target != "-"]
@@ -339,10 +328,7 @@ def check_targets(
 
 
 def write_output(target: str | None, text: str) -> bool:
-    """Write a text to the file that an option like ``--json`` names, if it names one.
-
-    Returns true for "-", standard output, which then must get nothing else.
-    """
+    """Write a text to the file that an option names, if any; returns true for "-", standard output."""
     text = text.encode("utf-8", "backslashreplace").decode()  # a file's name may hold bytes that are not UTF-8
     if target == "-":
         click.echo(text, nl=False)

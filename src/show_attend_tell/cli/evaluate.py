@@ -182,11 +182,7 @@ def score(
 
 
 def write_scores(json_file: str | None, result: "Evaluation", title: str, how: str = "") -> None:
-    """Print the figures of an evaluation, and write it as JSON, a caption a line, if a file is named.
-
-    ``title`` names the captions, and ``how`` says how they were made or are compared. With "-" the JSON alone goes to
-    standard output.
-    """
+    """Print an evaluation's figures, how they were made, and write it as JSON, a caption a line; "-": JSON alone."""
     content = result.to_dict()
     if json_file != "-":
         click.echo("\n".join([f"{title}: {len(result.results)} captions, {_compared(content, how)}", *_lines(result)]))

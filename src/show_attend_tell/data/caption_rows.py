@@ -61,10 +61,10 @@ class UnknownForm(SatError):
 
 
 def caption_rows(file: Path, notes: list[str], *, sentences: bool = False, data: bytes | None = None) -> Iterator[Row]:
-    """The rows of a file; adds to ``notes`` what a person should know of how it was read.
+    """The rows of a file, or of its ``data``; adds to ``notes`` what a person should know of how it was read.
 
-    ``sentences`` says whether a file of sentences is one. ``data`` are the file's bytes, if they were read. Raises
-    `UnknownForm`, before the first row, and `SatError` for a file that is damaged or cannot be read.
+    ``sentences`` says whether a file of sentences is one. Raises `UnknownForm` before the first row, and `SatError` for
+    a damaged file.
     """
     text = decoded(file, notes, data)
     if text.lstrip()[:1] in ("{", "["):
@@ -87,10 +87,9 @@ def caption_rows(file: Path, notes: list[str], *, sentences: bool = False, data:
 
 
 def decoded(file: Path, notes: list[str], data: bytes | None = None) -> str:
-    """The text of a file, or of its ``data``, in UTF-8, with or without its mark, in UTF-16, or else in Windows-1252.
+    """The text of a file, or of its ``data``, in UTF-8, with or without its mark, in UTF-16, or in Windows-1252.
 
-    Adds to ``notes`` that a file was read as Windows-1252, with some of its words to judge by. Raises `SatError` for a
-    file that cannot be read, is in none of these, or has more UTF-8 in it than errors.
+    Adds to ``notes`` that it is Windows-1252. Raises `SatError` for other bytes, and for damaged UTF-8.
     """
     try:
         data = file.read_bytes() if data is None else data
@@ -242,10 +241,7 @@ _NO_SENTENCE = re.compile(rf"\s*([{{\[]|\d+\s*[,;|]|\d{{4,}}\s|\S+({_SUFFIX})\b)
 
 
 def _listed(file: Path, text: str) -> list[Row] | None:
-    """The rows of lines that all begin with a photo; None where most do not, or where the first one does not.
-
-    Raises `UnknownForm` for another line among such lines.
-    """
+    """The rows of lines that all begin with a photo; None where most do not, or where the first one does not."""
     for delimiter in (*DELIMITERS, " "):
         few = list(_cells(text.split("\n", LOOKED_AT)[:LOOKED_AT], delimiter))
         if not few or 2 * sum(_begins_with_photo(cells, delimiter) for _, cells in few) < len(few):

@@ -80,10 +80,9 @@ class Inspection:
 
 
 def inspect(dataset: Dataset, vocabulary: Vocabulary, *, english: Collection[str], longest: int) -> Inspection:
-    """Look at the captions of a data set. ``vocabulary`` is what a training would learn.
+    """Look at the captions of a data set; ``longest`` is the number of words that a model says at most.
 
-    ``english`` are common English words, by which the language is judged. ``longest`` is the number of words that a
-    model says at most: longer captions are listed.
+    ``vocabulary`` is what a training would learn, and ``english`` are common English words.
     """
     lengths: list[int] = []
     counts: dict[str, Counter[str]] = {"train": Counter(), "val": Counter(), "test": Counter()}
@@ -135,10 +134,9 @@ def repeated(words: Sequence[str]) -> tuple[str, ...]:
 def choose_tokenizer(
     dataset: Dataset, *, english: Collection[str], minimum_count: int, size: int
 ) -> tuple[Tokenizer, str]:
-    """The tokenizer for the captions of a data set, and why it is this one.
+    """The tokenizer for the captions of a data set, and why; ``english`` are common English words.
 
-    ``english`` are common English words. A tokenizer for a script without spaces learns at most ``size`` - 2 pieces
-    from the training captions, of characters that are seen ``minimum_count`` times. Raises `SatError` when it cannot.
+    A tokenizer for a script without spaces learns at most ``size`` - 2 pieces of the training captions.
     """
     language = language_of(dataset.texts(), english)
     if language.is_english or not dataset.custom:
@@ -159,20 +157,17 @@ def choose_tokenizer(
 
 
 def start_tokenizer(start: Tokenizer, dataset: Dataset) -> Tokenizer:
-    """The tokenizer of a training on a data set from a model that has the tokenizer ``start``.
+    """The tokenizer of a training from a model that has the tokenizer ``start``: the same.
 
-    It is the model's. But custom data keep their numbers: instead of Karpathy's tokenizer they have the English one,
-    whose other words are the same. Data sets with one of the paper's keep Karpathy's, for their scores to be compared.
+    But custom data keep their numbers, by the English one, whose other words are Karpathy's. Data sets joined with one
+    of the paper's keep Karpathy's, for their scores to be compared.
     """
     papers = not dataset.custom or any(not part.dataset.custom for part in dataset.parts)
     return ENGLISH_TOKENIZER if start == KARPATHY and not papers else start
 
 
 def script(text: str) -> str:
-    """The script of most letters of a text, "Latin" or "Cyrillic" and the like; empty for a text without letters.
-
-    It is the first word of the letters' Unicode names. Han, Hiragana and Katakana together are "East Asian".
-    """
+    """The script of most letters of a text, "Latin" or "East Asian" and the like; empty without letters."""
     if text.isascii():
         return "Latin" if any(map(str.isalpha, text)) else ""
     found = Counter(filter(None, map(letter_script, text)))
@@ -189,10 +184,7 @@ def letter_script(character: str) -> str:
 
 
 def without_captions(dataset: Dataset) -> list[Path]:
-    """The photos in the data folder that no caption is of, by their suffix. Links to folders are not followed.
-
-    Photos that the data set leaves out for another reason are not among them.
-    """
+    """The photos in the data folder, by their suffix, that no caption is of and the data set does not leave out."""
     report = dataset.report
     known = {os.path.realpath(example.photo) for example in dataset.examples}
     skipped = {*report.captionless_photos, *report.copied_photos, *report.stray_photos, *report.unused_photos}

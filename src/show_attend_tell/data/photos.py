@@ -191,11 +191,7 @@ def formats_read() -> list[str]:
 
 
 def open_header(source: Path | io.BytesIO, name: str) -> Image.Image:
-    """The image in a file, of which only the header is read.
-
-    Raises `UnidentifiedImageError` for what is no photo, `PhotoError` where HEIC needs pillow-heif,
-    and what Pillow's readers raise on a damaged file.
-    """
+    """The image in a file, of which only the header is read; raises what Pillow's readers raise."""
     try:
         return Image.open(source, formats=formats_read())
     except UnidentifiedImageError:
@@ -222,10 +218,10 @@ def _is_heic(source: Path | io.BytesIO) -> bool:
 
 
 def counts_as_photo(name: str) -> bool:
-    """Whether a file counts as a photo where it is found in a folder, by a pattern or in an archive.
+    """Whether a file found in a folder, by a pattern or in an archive is a photo: by suffix, if not hidden.
 
-    It does by its suffix, unless its name or a folder in it begins with a dot, as those of hidden files do and those
-    that macOS writes beside photos (``._mug.jpg``). What is named, by a path or in a table, counts whatever its name.
+    Hidden are names that begin with a dot, as those that macOS writes beside photos (``._mug.jpg``). What is named, by
+    a path or in a table, counts whatever its name.
     """
     hidden = any(part.startswith(".") and part.strip(".") for part in name.replace("\\", "/").split("/"))
     return not hidden and name.lower().endswith(SUFFIXES)
@@ -399,11 +395,7 @@ def mirrors(view: str, name: str) -> bool:
 
 
 def _chances(view: str, name: str) -> list[float]:
-    """The random numbers from 0 to 1 of a view that is drawn.
-
-    They are the width, height, left and top of its window, and whether it is mirrored; then, for a rendering, its side,
-    filter, brightness, contrast, saturation, JPEG quality and subsampling.
-    """
+    """Twelve random numbers: of the window, width, height, left, top; mirrored; then of a rendering (`_rendered`)."""
     chance = random.Random(f"{view} of {name}")
     return [chance.random() for _ in range(12)]
 
@@ -411,10 +403,7 @@ def _chances(view: str, name: str) -> list[float]:
 def _window(
     box: tuple[float, float, float, float], smallest: float, width: float, height: float, left: float, top: float
 ) -> tuple[float, float, float, float]:
-    """A window of a rectangle (left, top, right, bottom) by four numbers from 0 to 1.
-
-    Its sides are at least ``smallest`` times those of the rectangle.
-    """
+    """A window of a box (left, top, right, bottom) by four numbers from 0 to 1; its sides are at least ``smallest``."""
     first, highest, right, bottom = box
     width = (right - first) * (smallest + (1 - smallest) * width)
     height = (bottom - highest) * (smallest + (1 - smallest) * height)

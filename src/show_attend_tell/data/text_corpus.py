@@ -12,11 +12,9 @@ LONGEST = 10_000  # characters of a caption; what is longer is none
 
 
 def read_text_corpus(file: Path, tokenizer: Tokenizer, notes: list[str] | None = None) -> list[tuple[str, ...]]:
-    """The captions of a text file, cut into words; those without a word are left out.
+    """The captions of a text file of any form of `data.caption_rows`, maybe gzipped (.gz), cut into words.
 
-    The file has any of the forms of `data.caption_rows`, most simply a caption a line, and is compressed by gzip if its
-    name ends in .gz. ``notes`` get what a person should know of how it was read. Raises `SatError` for a file that
-    cannot be read, a text that is no caption, and a file without captions.
+    Those without a word are left out. ``notes`` get what a person should know of how it was read.
     """
     try:
         data = gzip.decompress(file.read_bytes()) if file.suffix.lower() == ".gz" else None

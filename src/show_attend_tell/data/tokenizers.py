@@ -152,10 +152,10 @@ UNKNOWN_CHARACTER = 10.0  # how much less likely, in nats, a character is that n
 
 @dataclass(frozen=True)
 class Unigram:
-    """Pieces of words, each with its log-probability; a text is cut into the pieces whose product is most probable.
+    """Pieces of words with log-probabilities; a text is cut into those whose product is most probable.
 
-    A piece that follows white space begins with a space. So the pieces in a row are the text. A character that no piece
-    has is a word of its own, which no vocabulary knows.
+    A piece after white space begins with a space, so the pieces in a row are the text. A character that no piece has is
+    a word of its own, which no vocabulary knows.
     """
 
     scores: dict[str, float] = field(repr=False)  # log p of each piece
@@ -165,10 +165,9 @@ class Unigram:
 
     @classmethod
     def fit(cls, texts: Iterable[str], *, minimum_count: int = 1, size: int = 10_000) -> "Unigram":
-        """Learn the pieces of training captions with sentencepiece, the same ones for the same captions.
+        """Learn at most ``size`` pieces of training captions with sentencepiece, the same for the same captions.
 
-        Signs that are seen fewer than ``minimum_count`` times are not learnt. There are at most ``size`` pieces. Raises
-        `SatError` when sentencepiece is not installed, and when no character is seen often enough.
+        Signs that are seen fewer than ``minimum_count`` times are not learnt.
         """
         parts = [part for text in texts for part in chunks(text)]
         counts = Counter(character for part in parts for character in part)
@@ -227,10 +226,7 @@ Tokenizer: TypeAlias = Spaced | Unigram
 
 
 def chunks(text: str) -> list[str]:
-    """The parts of a text in a script without spaces, in the compatible forms of Unicode, between its punctuation.
-
-    A part that white space parts from the one before it begins with a space.
-    """
+    """The parts of a text between its punctuation; one after white space begins with a space."""
     plain = _plain(unicodedata.normalize("NFKC", text).lower())
     found: list[str] = []
     before = 0
@@ -253,10 +249,7 @@ def characters(text: str) -> list[str]:
 
 
 def _sentencepiece(parts: Sequence[str], size: int, singles: int, longest: int) -> dict[str, float]:
-    """The pieces that sentencepiece learns, at most ``size``, with their log-probabilities.
-
-    ``singles`` of them are single characters, and none has more characters than ``longest``.
-    """
+    """The pieces that sentencepiece learns, with log p: at most ``size``, ``singles`` of them single characters."""
     try:
         from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
     except ImportError:
@@ -294,10 +287,7 @@ def _sentencepiece(parts: Sequence[str], size: int, singles: int, longest: int) 
 
 
 def named(name: object, scores: dict[str, float] | None = None) -> Tokenizer:
-    """The tokenizer of that name in a file; ``scores`` are those of a `Unigram`.
-
-    Raises `SatError` for another name, and for scores that are missing, are not finite, or are of pieces too long.
-    """
+    """The tokenizer of that name in a file; ``scores`` are those of a `Unigram`. Raises `SatError` if damaged."""
     if name == Unigram.name:
         if not scores or not all(math.isfinite(score) for score in scores.values()):
             raise SatError("its pieces must each have a score, a finite number")

@@ -22,10 +22,7 @@ LARGEST = 64_000_000  # bytes of a vocabulary's file, about those of a million w
 
 
 class Vocabulary:
-    """The K words that a captioner knows, each with its id (K counts the end and the unknown word).
-
-    `Vocabulary.build` makes one from training captions. K = 10,000 in the paper (sec. 5.1).
-    """
+    """The K words that a captioner knows, each with its id; K = 10,000 in the paper (sec. 5.1)."""
 
     END = 0
     UNKNOWN = 1
@@ -38,10 +35,9 @@ class Vocabulary:
         forms: Mapping[str, str] | None = None,
         capital: bool = False,
     ) -> None:
-        """Make the vocabulary of `words` of a tokenizer, in the order of their ids, which start at 2.
+        """Make the vocabulary of a tokenizer's `words`, whose ids start at 2.
 
-        ``forms`` are how captions write some of the words, such as "Hund" for "hund", and ``capital`` says whether they
-        begin with a capital letter (`written`).
+        ``forms`` are how captions write some words ("Hund" for "hund"); ``capital``: they begin with a capital letter.
         """
         self.tokenizer, self.forms, self.capital = tokenizer, dict(forms or {}), capital
         self._words = (END_TEXT, UNKNOWN_TEXT, *words)
@@ -107,10 +103,7 @@ class Vocabulary:
         return Vocabulary(words, tokenizer or self.tokenizer, forms=self.forms, capital=self.capital)._spelt(texts)
 
     def _spelt(self, texts: Iterable[str]) -> "Vocabulary":
-        """This vocabulary, with the forms that texts mostly write behind their first word.
-
-        Karpathy's tokens are those of the paper's data sets, in lower case, and so is what a model says in them.
-        """
+        """This vocabulary, with the forms that texts mostly write behind their first word (not Karpathy's tokens)."""
         if not isinstance(self.tokenizer, Spaced) or self.tokenizer == KARPATHY:
             return self
         counts: dict[str, Counter[str]] = defaultdict(Counter)
@@ -133,10 +126,7 @@ class Vocabulary:
         return [*(self._ids.get(token, Vocabulary.UNKNOWN) for token in tokens), Vocabulary.END]
 
     def decode(self, ids: Iterable[int]) -> list[str]:
-        """Turn ids into words, up to the first END if there is one; UNKNOWN prints as `<unk>`.
-
-        Raises SatError for an id outside 0 to K - 1.
-        """
+        """Turn ids into words, up to the first END if there is one; UNKNOWN prints as `<unk>`."""
         words = []
         for i in ids:
             if i == Vocabulary.END:
@@ -175,11 +165,7 @@ class Vocabulary:
         return self._words
 
     def to_json(self) -> Any:
-        """What `from_json` takes: all K words in the order of their ids, and any tokenizer but Karpathy's.
-
-        It is a list of words, or an object with ``tokenizer``, ``words`` and, for a `Unigram`, the words' ``scores``.
-        ``forms`` and ``capital`` are in it where words are written otherwise.
-        """
+        """What `from_json` takes: all K words in the order of their ids, and any tokenizer but Karpathy's."""
         words = list(self._words)
         if self.tokenizer == KARPATHY:
             return words
@@ -233,10 +219,7 @@ class Vocabulary:
 def _frequent(
     captions: Iterable[Sequence[str]], minimum_count: int, text_corpus: Iterable[Sequence[str]] = ()
 ) -> list[str]:
-    """The words that occur ``minimum_count`` times in captions, the most frequent first, ties in alphabetical order.
-
-    What they occur in ``text_corpus`` counts too, if a caption has them.
-    """
+    """The words that captions have ``minimum_count`` times with the corpus, the most frequent first, then by letter."""
     if minimum_count < 1:
         raise SatError(f"minimum_count is {minimum_count}; give 1 or more")
     counts = Counter(word for caption in captions for word in caption)

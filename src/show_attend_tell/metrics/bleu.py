@@ -38,10 +38,7 @@ def bleu(
 
 
 def bleu_counts(captions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> Array:
-    """What each caption adds to BLEU (N, 10).
-
-    The columns are: its right 1- to 4-grams, all its 1- to 4-grams, its length, and the closest reference's length.
-    """
+    """What each caption adds to BLEU (N, 10): right 1- to 4-grams, all of them, its length, the closest reference's."""
     if not captions:
         raise SatError("there are no captions to score")
     if len(captions) != len(references):

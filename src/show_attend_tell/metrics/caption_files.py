@@ -200,10 +200,7 @@ def read_captions(file: Path, references: References) -> dict[str, str]:
 
 
 def read_evaluation(file: Path) -> EvaluationFile:
-    """Read the captions and references of an evaluation, as `sat evaluate --json` and `sat score --json` write it.
-
-    Raises `SatError` for a file that is not an evaluation, a damaged one, or one without captions or references.
-    """
+    """Read the captions and references of an evaluation, as `sat evaluate --json` and `sat score --json` write it."""
     content = read_object(file, "results")
     tokens = _tokens(file, content)
     captions: dict[str, str] = {}
@@ -222,10 +219,7 @@ def read_evaluation(file: Path) -> EvaluationFile:
 
 
 def tokens_of(file: Path) -> Tokens | None:
-    """The tokens by which the captions of an evaluation were scored; None for a file of captions alone.
-
-    Raises `SatError` for unknown tokens, and for a damaged file.
-    """
+    """The tokens by which the captions of an evaluation were scored; None for a file of captions alone."""
     content = _json(file)
     return _tokens(file, content) if isinstance(content, dict) and "tokens" in content else None
 

@@ -29,16 +29,10 @@ class _Vector(NamedTuple):
 
 
 class CiderD:
-    """CIDEr-D with the document frequencies of n-grams in given references.
-
-    pycocoevalcap takes the frequencies from the references that it scores against, and so does coco-caption.
-    """
+    """CIDEr-D with the document frequencies of n-grams in given references."""
 
     def __init__(self, documents: Sequence[Sequence[Words]]) -> None:
-        """``documents`` has one entry a photo: its references.
-
-        A photo has an n-gram when any of its references has it. Raises `SatError` without references.
-        """
+        """``documents`` has the references of each photo, which has an n-gram when any of them has it."""
         if not any(map(len, documents)):
             raise SatError("there are no references to count n-grams in")
         photos = Counter(ngram for references in documents for ngram in set().union(*map(ngrams, references)))
@@ -76,10 +70,7 @@ def ngrams(words: Sequence[Word]) -> Iterator[tuple[Word, ...]]:
 
 
 def cider(captions: Sequence[Words], references: Sequence[Sequence[Words]]) -> float:
-    """CIDEr-D ×100 of N captions, with the document frequencies of their references, as pycocoevalcap computes it.
-
-    Raises `SatError` without captions, for lists of different lengths, and without references.
-    """
+    """CIDEr-D ×100 of N captions, with the document frequencies of their references, as pycocoevalcap has it."""
     if not captions or len(captions) != len(references):
         raise SatError(f"{len(captions)} captions cannot be scored against {len(references)} lists of references")
     score = CiderD(references)

@@ -52,10 +52,9 @@ def differences(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> list[Difference]:
-    """Compare two systems on the same photos by the paired bootstrap, on every metric that all trainings have.
+    """Compare two systems by the paired bootstrap, on every metric that all trainings have.
 
-    Each system is a list of S trainings' statistics (`scores.score`), all of the same N photos in one order. BLEU and
-    METEOR of a resample are those of the whole resample; CIDEr, ROUGE-L and SPICE are means over it.
+    Each system is a list of S trainings' statistics (`scores.score`), all of the same N photos in one order.
     """
     trainings = (first, system)
     size = first[0].photos

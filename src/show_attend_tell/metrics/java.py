@@ -86,10 +86,7 @@ class Java:
         return done.stdout
 
     def ptb_tokenize(self, texts: Sequence[str]) -> list[str]:
-        """Cut raw captions with pycocoevalcap's own tokenizer program and drop what it counts as punctuation.
-
-        Raises `SatError` where that cannot be done, since scores with other tokens cannot be compared.
-        """
+        """Cut raw captions by pycocoevalcap's own tokenizer, without punctuation; raises `SatError` if it cannot."""
         module = scorer_module("tokenizer.ptbtokenizer")
         options = ("-preserveLines", "-lowerCase", "-encoding", "UTF-8")
         try:
@@ -108,10 +105,7 @@ class Java:
         ]
 
     def meteor(self, captions: Sequence[str], references: Sequence[Sequence[str]]) -> Array:
-        """What each caption adds to METEOR 1.5 (N, 23). A corpus' METEOR is that of their sum (`meteor_of`).
-
-        Raises `JavaError`.
-        """
+        """What each caption adds to METEOR 1.5 (N, 23); a corpus' METEOR is that of the sum (`meteor_of`)."""
         module = scorer_module("meteor.meteor")
         jar = self._program(module, module.METEOR_JAR)
         arguments = ["-Xmx2G", "-jar", str(jar), "-", "-", "-stdio", "-l", "en", "-norm"]
@@ -129,11 +123,7 @@ class Java:
         return _summable(statistics)
 
     def spice(self, captions: Sequence[str], references: Sequence[Sequence[str]]) -> Array:
-        """SPICE of each caption, 0 to 1: the F-score of its objects, attributes and relations (Anderson et al. 2016).
-
-        The corpus' SPICE is the mean. Raises `JavaError`, also where the parser's models are not installed: they are
-        large, so they are not fetched unasked.
-        """
+        """SPICE of each caption, 0 to 1: the F-score of its objects, attributes, relations (Anderson et al. 2016)."""
         module = scorer_module("spice.spice")
         jar = self._program(module, module.SPICE_JAR)
         if not all((jar.parent / "lib" / name).is_file() for name in _SPICE_MODELS):
@@ -163,10 +153,7 @@ class Java:
 
 
 def _summable(statistics: Array) -> Array:
-    """METEOR's statistics (N, 23), with no chunk for a caption that matches a whole reference in one chunk.
-
-    METEOR does not count that chunk, neither for the caption alone nor in a sum.
-    """
+    """METEOR's statistics (N, 23), with no chunk for a caption that matches a whole reference, as METEOR counts."""
     matched = statistics[:, 4:20].reshape(-1, 4, 4).sum(1)
     own, references, chunks = matched[:, 0] + matched[:, 2], matched[:, 1] + matched[:, 3], statistics[:, 20]
     chunks[(own == statistics[:, 0]) & (references == statistics[:, 1]) & (chunks == 1)] = 0  # a view: in place

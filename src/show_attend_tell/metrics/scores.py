@@ -42,10 +42,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Statistics:
-    """What each photo adds to each metric: enough to score any choice of the photos exactly as a corpus.
-
-    CIDEr's weights of words are those of all photos, whichever are chosen.
-    """
+    """What each photo adds to each metric, to score any choice of photos; CIDEr's weights are those of all."""
 
     counts: dict[Callable[[Texts], Array], Array]  # by the `Metric.counts` that made them; without those that failed
     photos: int  # N
@@ -259,10 +256,7 @@ def variety(
 
 
 def hardly_ending(captions: Sequence[Sequence[str]]) -> set[str] | None:
-    """The words that captions have a hundred times or more and that end less than one in a hundred of these.
-
-    None where no word is there a hundred times, so that nothing can be said.
-    """
+    """The words that captions have a hundred times and that end less than one in a hundred; None without any."""
     said = Counter(word for caption in captions for word in caption)
     ends = Counter(caption[-1] for caption in captions if caption)
     common = {word for word, times in said.items() if times >= 100}

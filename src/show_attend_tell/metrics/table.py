@@ -39,7 +39,7 @@ def percent(values: Array) -> Array:
 class Metric:
     """A metric: what each caption adds to it, and what that makes of a corpus and of a caption by itself, ×100.
 
-    A metric whose score of a corpus is the mean of the captions' scores, from 0 to 1, has a label and ``counts`` alone.
+    Where the corpus' score is the mean of the captions' scores, 0 to 1, it has a label and ``counts`` alone.
     """
 
     label: str  # in tables and on pages

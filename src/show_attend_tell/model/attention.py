@@ -112,10 +112,7 @@ class SampleAttention:
 
 
 class GivenLocations:
-    """ẑ_t = a_i of locations that were drawn before (B, P, C), one a step.
-
-    An instance counts its steps, so use it for one `teacher_forcing`.
-    """
+    """ẑ_t = a_i of locations that were drawn before (B, P, C), one a step, for one `teacher_forcing`."""
 
     def __init__(self, locations: Tensor) -> None:
         self.locations = locations
@@ -129,8 +126,7 @@ class GivenLocations:
 class MixedAttention:
     """The mean on the paths where ``expected`` (B, P) is true, a sampled location on the others (sec. 4.1).
 
-    ``uniforms`` are as in `SampleAttention`. `Attended.locations` has a sampled location for every path, also for those
-    whose context is the mean.
+    ``uniforms`` are as in `SampleAttention`; `Attended.locations` has a sampled location for every path.
     """
 
     def __init__(self, expected: Tensor, uniforms: Tensor) -> None:
@@ -159,10 +155,7 @@ def attention_mode_by_name(
     steps: int = 0,
     device: torch.device | None = None,
 ) -> AttentionMode:
-    """The mode of that name, for generation. "sample" needs the photos' seeds and the numbers of paths and steps.
-
-    Raises `SatError` for a name that is not one of `ATTENTION_MODES`.
-    """
+    """The mode of that name, for generation; "sample" needs the photos' seeds, and the numbers of paths and steps."""
     if name == "mean":
         return MeanAttention()
     if name == "argmax":

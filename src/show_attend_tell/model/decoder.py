@@ -111,20 +111,14 @@ class AttentionDecoder(Decoder):
         nn.init.zeros_(self.embedding.weight[self.vocabulary_size])
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
-        """c_0 and h_0 from the mean annotation by two MLPs (sec. 3.1.2), and the keys W_a·a.
-
-        Raises `SatError` for annotations of another shape or size.
-        """
+        """c_0 and h_0 from the mean annotation by two MLPs (sec. 3.1.2), and the keys W_a·a."""
         check_annotations(annotations, self.config.annotation_size)
         return self.first_state(*self.normalized(annotations), paths=paths)
 
     def normalized(
         self, annotations: Tensor, normalize: Normalize = normalize, dtype: torch.dtype | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Annotations (B, L, D) of the size that the weights expect, channels dropped out, and their mean (B, D).
-
-        They are of the weights' type, or of ``dtype``. ``normalize`` is `kernels.normalize`, plain or compiled.
-        """
+        """Annotations (B, L, D) as the weights expect them, in ``dtype`` or theirs, and their mean (B, D)."""
         dtype = dtype or self.embedding.weight.dtype
         ones = self.embedding.weight.new_ones(len(annotations), annotations.shape[2], 1)
         kept = self.annotation_dropout(ones).mT  # (B, 1, D): whole channels, the same at every location
@@ -253,11 +247,7 @@ class AttentionDecoder(Decoder):
 
 
 class Dropout(nn.Dropout):
-    """`nn.Dropout` with one random byte for each value, several times faster on a CPU.
-
-    The share that is dropped is rounded to a multiple of 1/256, at most 255/256. What is kept is scaled by
-    1 / (1 − that share).
-    """
+    """`nn.Dropout` with one random byte a value, faster on a CPU: its share is a multiple of 1/256."""
 
     def forward(self, values: Tensor) -> Tensor:
         dropped = min(255, round(256 * self.p))
@@ -270,10 +260,9 @@ class Dropout(nn.Dropout):
 
 
 def windowed(annotations: Tensor, window: int) -> Tensor:
-    """Annotations (B, L, D) of a square grid, each replaced by the mean of the window around it, cut at the border.
+    """Annotations (B, L, D) of a square grid, each the mean of the window around it, cut at the border.
 
-    Hard attention reads one location a word. With windows, a location that is a little off still shows most of the
-    thing. Raises `SatError` for locations that are not a square grid.
+    Hard attention reads one location a word: with windows, one that is a little off still shows most of the thing.
     """
     batch, locations, size = annotations.shape
     side = window_side(window, locations)
@@ -283,10 +272,7 @@ def windowed(annotations: Tensor, window: int) -> Tensor:
 
 
 def ungated(weights: dict[str, Tensor], beta: float) -> dict[str, Tensor]:
-    """The weights of an `AttentionDecoder` without its gate, for a constant β in its place.
-
-    A hard model, which has no gate in the paper, can start from a soft one by them: its contexts keep their size.
-    """
+    """The weights of an `AttentionDecoder` without its gate, for a constant β: a hard model can start from them."""
     kept = {name: value for name, value in weights.items() if not name.startswith("gate.")}
     for name in ("gates_from_context.weight", "output_context.weight"):
         if name in kept:
@@ -295,11 +281,11 @@ def ungated(weights: dict[str, Tensor], beta: float) -> dict[str, Tensor]:
 
 
 def grown(weights: dict[str, Tensor], counts: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
-    """The weights of an `AttentionDecoder` for more words, behind those that it has.
+    """The weights of an `AttentionDecoder` for more words, behind those that it has, which keep theirs.
 
-    ``counts`` (K',) says how often each word is in the training captions, the new words last. What the decoder has for
-    its K words stays. A new word's vectors are drawn from a Gaussian with the mean and the variances of those of the
-    old words. Its bias is read off the line that fits the old words' biases to the logarithms of their counts.
+    ``counts`` (K',) says how often each word is in the training captions, the new words last. A new word's vectors are
+    drawn from a Gaussian of the old words' mean and variances; its bias is read off the line that fits the old words'
+    biases to the logarithms of their counts.
     """
     bias = weights["output_bias"]
     K, new = len(bias), len(counts) - len(bias)

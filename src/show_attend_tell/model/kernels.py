@@ -24,10 +24,7 @@ Normalize: TypeAlias = Callable[[Tensor, Tensor, torch.dtype], tuple[Tensor, Ten
 
 
 def normalize(annotations: Tensor, kept: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Annotations (B, L, D) scaled to mean 0 and variance 1 over their channels, in ``dtype``, and their mean (B, D).
-
-    ``kept`` (B, 1, D) are the factors of the channels: dropout's, or ones.
-    """
+    """Annotations (B, L, D) of mean 0 and variance 1, times dropout's factors (B, 1, D), and their mean (B, D)."""
     normal = torch.nn.functional.layer_norm(annotations.to(kept.dtype), annotations.shape[-1:]) * kept
     return normal.to(dtype), normal.mean(1)
 
@@ -38,19 +35,13 @@ def exponentials(keys: Tensor) -> Tensor:
 
 
 def attend(keys: Tensor, query: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """exp(−2q) (B, P, A) and α (B, P, L), of exp(−2k) (B, L, A), q (B, P, A) and w (A,), in the type of w.
-
-    α is the softmax over the locations of Σ_a w_a σ_a.
-    """
+    """exp(−2q) (B, P, A) and α = softmax_l Σ_a w_a σ_a (B, P, L), of exp(−2k) (B, L, A), q (B, P, A) and w (A,)."""
     query = torch.exp((-2 * query.to(weight.dtype)).clamp(-LARGEST, LARGEST))
     return query, torch.softmax((weight / (1 + keys[:, None] * query[:, :, None])).sum(-1), dim=-1)
 
 
 def attend_slopes(context: Tensor, annotations: Tensor, alpha: Tensor, d_alpha: Tensor) -> Tensor:
-    """The gradient of the energies (B, P, L) from those of ẑ = Σ_l α_l a_l (B, P, D) and of α (B, P, L).
-
-    The annotations are (B, L, D); the gradient of α is the part that does not come through ẑ.
-    """
+    """The energies' gradient (B, P, L), from those of ẑ (B, P, D) and, besides ẑ, of α (B, P, L); a is (B, L, D)."""
     d_alpha = d_alpha + (context[:, :, None].to(alpha.dtype) * annotations[:, None]).sum(-1)
     return alpha * (d_alpha - (alpha * d_alpha).sum(-1, keepdim=True))
 
@@ -63,20 +54,13 @@ def query_sums(keys: Tensor, query: Tensor, slope: Tensor) -> tuple[Tensor, Tens
 
 
 def key_sums(keys: Tensor, queries: Tensor, slopes: Tensor, weight: Tensor) -> Tensor:
-    """w_a Σ_q s_ql (σ_qla − σ_qla²), (B, L, A), of exp(−2k) (B, L, A), all exp(−2q) (B, Q, A), s (B, Q, L) and w (A,).
-
-    It has the type of the keys.
-    """
+    """w_a Σ_q s_ql (σ_qla − σ_qla²) (B, L, A), of exp(−2k) (B, L, A), exp(−2q) (B, Q, A), s (B, Q, L), w (A,)."""
     sigma = 1 / (1 + keys[:, None] * queries[:, :, None])
     return (weight * (slopes[..., None] * (sigma - sigma * sigma)).sum(1)).to(keys.dtype)
 
 
 def advance(words: Tensor, hidden: Tensor, context: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The LSTM's activations i, f, o and g (B, P, 4n), its memory c_t and its state h_t (B, P, n).
-
-    The gates are the sum of what the word, h_{t−1} and ẑ_t give to them, (B, P, 4n) each. All is in the type of c_{t−1}
-    (B, P, n).
-    """
+    """i, f, o and g (B, P, 4n), c_t and h_t (B, P, n), of what the word, h_{t−1} and ẑ_t give to the gates."""
     gates = words.to(memory.dtype) + hidden.to(memory.dtype) + context.to(memory.dtype)
     n = memory.shape[-1]
     i, f, o = torch.sigmoid(gates[..., : 3 * n]).chunk(3, dim=-1)
@@ -88,10 +72,7 @@ def advance(words: Tensor, hidden: Tensor, context: Tensor, memory: Tensor) -> t
 def advance_slopes(
     d_hidden: Tensor, d_memory: Tensor, activations: Tensor, before: Tensor, after: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of the gates (B, P, 4n) and of c_{t−1} (B, P, n), from those of h_t and c_t (B, P, n).
-
-    ``activations`` are what `advance` gave, ``before`` is c_{t−1} and ``after`` c_t.
-    """
+    """The gradients of the gates (B, P, 4n) and of c_{t−1}, from those of h_t and c_t, and c ``before``, ``after``."""
     i, f, o, g = activations.chunk(4, dim=-1)
     tanh_c = torch.tanh(after)
     d_c = d_memory + d_hidden * o * (1 - tanh_c * tanh_c)
@@ -118,10 +99,7 @@ def word_sums(logits: Tensor, words: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def word_slopes(logits: Tensor, total: Tensor, even: Tensor, share: Tensor) -> Tensor:
-    """even − share · exp(logit − total), the gradient of the logits (N, K) of words that are not the true one.
-
-    ``total`` (N,) is the third result of `word_sums`. It has the type of the logits.
-    """
+    """even − share · exp(logit − total), the gradient of the logits (N, K) of words that are not the true one."""
     return (even[:, None] - share[:, None] * torch.exp(promote(logits) - total[:, None])).to(logits.dtype)
 
 
@@ -151,10 +129,7 @@ def can_compile() -> bool:
 
 @functools.cache
 def compiled() -> Kernels:
-    """The functions made into loops by `torch.compile`, which needs a compiler (`can_compile`).
-
-    Each is compiled when it is first called, and again once for sizes that vary; that takes seconds.
-    """
+    """The functions made into loops by `torch.compile`, when first called; that takes seconds and a compiler."""
     made: list[Any] = [torch.compile(function) for function in REFERENCE]
     sums, slopes = torch.compile(word_sums), torch.compile(word_slopes)
     return Kernels(*made)._replace(word_scores=functools.partial(in_two_loops, sums=sums, slopes=slopes))

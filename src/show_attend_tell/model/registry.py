@@ -27,9 +27,9 @@ plugins: list[str] = []  # what `import_plugin` has imported, for the worker pro
 
 
 def register_decoder(config_class: type[Config], decoder_class: "type[Decoder]") -> None:
-    """Register a kind of decoder under ``config_class.kind``, so that models of it can be trained, saved and loaded.
+    """Register a kind of decoder, so that its models can be trained, saved and loaded.
 
-    ``decoder_class(config)`` makes a decoder. Raises `SatError` for a kind that is missing or that another class has.
+    ``decoder_class(config)`` makes a decoder. Raises `SatError` for a kind that is missing or taken.
     """
     kind = getattr(config_class, "kind", None)
     if not kind:
@@ -61,10 +61,7 @@ def config_class(kind: str) -> type[Config]:
 
 
 def read_config(values: dict[str, Any]) -> Config:
-    """The configuration that `Config.to_dict` wrote; without a kind, it is the paper's decoder's.
-
-    Raises `SatError` for a kind that is not registered, and as `Config.from_dict`.
-    """
+    """The configuration that `Config.to_dict` wrote; without a kind, it is the paper's decoder's."""
     return config_class(values.get("kind", DecoderConfig.kind)).from_dict(values)
 
 
@@ -78,13 +75,7 @@ def build(config: Config) -> "Decoder":
 
 
 def import_plugin(name: str) -> None:
-    """Import a module that registers decoders, encoders or rerankers.
-
-    It is given by its name, or by the path of its .py file or its package's folder.
-
-    The folder that a path lies in is put at the end of `sys.path`. Raises `SatError` for a module that is not there or
-    cannot be imported, and for a path whose name another module has.
-    """
+    """Import a module that registers decoders, encoders or rerankers: by its name, or its .py file or folder."""
     path = Path(name).resolve()
     file = path if path.suffix == ".py" else path / "__init__.py"
     if not file.is_file():

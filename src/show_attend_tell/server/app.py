@@ -94,10 +94,9 @@ def make_app(
 
 
 async def on_error(request: Request, error: Any) -> Response:
-    """The refusal that an error stands for: ours, the framework's (no such path or method), or a fault of the program.
+    """The refusal that an error stands for: ours, the framework's (no such path or method), or a fault.
 
-    uvicorn logs a fault's traceback, which holds no photo, and closes the connection. The answer says so, because a
-    client would otherwise send its next request into a closed connection.
+    uvicorn logs a fault's traceback, which holds no photo, and closes the connection, as the answer says.
     """
     if isinstance(error, Problem):
         return error.answer()

@@ -151,11 +151,7 @@ class Guard:
 
 
 class Connection(H11Protocol):
-    """uvicorn's HTTP/1.1 connection, with limits for clients that stall.
-
-    It ends when a client sends only half of a request's headers, and when it does not read its answer. A stalled body
-    has the time of its request, `Limits.request_seconds`.
-    """
+    """uvicorn's HTTP/1.1 connection, which ends when a client stalls in its headers or does not read its answer."""
 
     head_seconds = 10.0  # for a request's headers, from the first byte; for a new connection, from its opening
     unread_seconds = 30.0  # for the client to read more of its answer
@@ -224,11 +220,7 @@ class Connection(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """uvicorn for a guarded app.
-
-    When it stops, it answers the requests that it has, for ten seconds at most; at a second Ctrl-C, it gives them up
-    at once. It always waits for the photo that a model is at work on.
-    """
+    """uvicorn for a guarded app: a stop waits ten seconds for requests, and always for a photo at work."""
 
     def __init__(self, app: Guard, **options: Any) -> None:
         settings: dict[str, Any] = {"http": Connection, "ws": "none", "lifespan": "on", "proxy_headers": False}

@@ -81,10 +81,7 @@ class Queue:
 
     @contextmanager
     def room(self, jobs: int) -> Iterator[None]:
-        """Room for a request's jobs from before its photos are decoded until it is answered.
-
-        Raises `Problem` when there is none.
-        """
+        """Room for a request's jobs until it is answered; raises `Problem` when there is none."""
         with self._changed:
             if self._stopped or self._taken + jobs > self.limits.waiting_photos:
                 detail = "Too many photos are waiting already: try again when Retry-After says."

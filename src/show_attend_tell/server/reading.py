@@ -84,10 +84,7 @@ def expire(clock: asyncio.Timeout) -> None:
 
 
 class FormRequest(Request):
-    """A request whose form is kept in memory: its bytes are counted against the limits until `release`.
-
-    Once the form is here, the request's time ends when its client goes away.
-    """
+    """A request whose form is in memory, counted against the limits until `release`; it ends with its client."""
 
     def __init__(self, request: Request, arriving: Arriving, clock: asyncio.Timeout) -> None:
         super().__init__(request.scope, request.receive)
@@ -164,10 +161,7 @@ class FormRequest(Request):
 
 
 def decoded(data: bytes, label: str, limits: Limits) -> Image.Image:
-    """The photo as `photos.open_photo` gives it; raises `Problem` for a file that is not a photo or is too large.
-
-    ``label`` is what the refusal calls it.
-    """
+    """The photo as `photos.open_photo` gives it; raises `Problem` for one that is none or is too large."""
     most, size = limits.photo_pixels, "too many"
     if not data:
         raise Problem(422, f"{label} is empty.")

@@ -62,10 +62,7 @@ class Service:
     def task(
         self, captioner: Captioner, captions: Sequence[str] | None = None, *, evidence: bool = False, **settings: Any
     ) -> Task:
-        """What to ask of a model, with its own settings for those that are None.
-
-        Raises `Problem` for more work than is done for one request, and `SatError` for settings that do not fit.
-        """
+        """What to ask of a model, its own settings for None; raises `Problem` for more than a request may ask."""
         config = captioner.resolve_config(**settings)
         paths = "num_captions" if config.do_sample else "beam_size"
         self.limits.check("search_paths", config.paths, 422, f"{paths} is {config.paths}")
@@ -84,10 +81,7 @@ class Service:
         return FormRoute
 
     async def bounded(self, handle: Handler, request: Request) -> Response:
-        """Answer a request, unless its time is over or its client has gone before.
-
-        Raises `Problem` for these, and when the server stops before the full body is there.
-        """
+        """Answer a request, unless its time is over, its client has gone, or the server stops."""
         seconds = self.limits.request_seconds
         try:
             async with asyncio.timeout(seconds) as clock:
@@ -107,10 +101,9 @@ class Service:
     async def answers(
         self, request: FormRequest, uploads: Sequence[UploadFile], tasks: Sequence[Task], *, show: bool = False
     ) -> list[Photo]:
-        """The photos of a request with what became of them, in their order.
+        """The photos of a request with what became of them; ``show`` keeps a copy of each for the answer.
 
-        Photos are decoded one after the other. ``show`` keeps a copy of each for the answer. Raises `Problem` for too
-        many photos, when there is no room in the queue, and when no photo can be used.
+        Raises `Problem` for too many photos, when there is no room in the queue, and when no photo can be used.
         """
         number = len(uploads) * len(tasks)
         self.limits.check("request_photos", len(uploads), 413, f"{len(uploads)} photos in one request")

@@ -53,10 +53,7 @@ def describe(photo: Path, text: str) -> bool:
 
 
 def _read(content: bytes) -> dict[str, Any]:
-    """What the photo is called in a sidecar, its descriptions, and the byte before which one can be added.
-
-    Raises `ValueError` and `ExpatError` for what is no such file.
-    """
+    """What the photo is called in a sidecar, its descriptions, and the byte before which one can be added."""
     found: dict[str, Any] = {"descriptions": [], "about": ""}
     inside: list[str] = []  # the names of the elements around what is read
 

@@ -155,11 +155,7 @@ def small(resize: Resize) -> Backbone:
 
 
 class TransformersBody(nn.Module):
-    """A vision model of `transformers`, its output brought to a map or to patch tokens in rows.
-
-    (B, 3, H, W) → (B, D, rows, columns), or (B, L, D) with the tokens before the patches (class, registers)
-    dropped.
-    """
+    """A vision model of `transformers`: (B, 3, H, W) → a map (B, D, rows, columns), or patch tokens (B, L, D)."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

@@ -42,13 +42,9 @@ class Cut(NamedTuple):
 
 
 def cut(encoder: Encoder, block: str) -> Cut:
-    """Cut an encoder before a block.
+    """Cut an encoder before a block: of layers known as data ("conv5_1"), or of transformers ("encoder.layer.10").
 
-    That is a block of a network that is known as data ("conv5_1" of VGG-19, "block17" of EfficientNet-Lite2), or a
-    layer or stage of a transformers model ("encoder.layer.10").
-
-    Raises `SatError` for a block that the encoder does not have, and for a network that cannot be cut there: the last
-    blocks must give the encoder's own annotations.
+    Raises `SatError` for a block that it lacks, and where the last blocks do not give the encoder's annotations.
     """
     body = encoder.body
     below: nn.Module
@@ -115,10 +111,7 @@ class _Layers(nn.Module):
 
 
 def _cut_transformers(encoder: Encoder, body: TransformersBody, block: str) -> tuple[nn.Module, list[nn.Module]]:
-    """The model without its last layers and normalization, as a copy, and these, without the normalization and with.
-
-    Some models only normalize what they pool.
-    """
+    """A copy without the last layers and the norm, and these, without it and with: some only norm what they pool."""
     parent, _, number = block.rpartition(".")
     lists = {name: module for name, module in body.model.named_modules() if isinstance(module, nn.ModuleList)}
     if parent not in lists or not number.isdecimal() or not 0 < int(number) < len(lists[parent]):

@@ -44,12 +44,7 @@ class Encoder(nn.Module):
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the weights in use, which a checkpoint or feature cache compares with its own.
-
-        It covers the body's parameters and buffers in the order of their names: each one's name, type, shape
-        and bytes (`packing.weights_digest`). Floating weights count as float32, 8-bit ones as what they unpack to;
-        the precision of computation has no part in it. Computed anew at each reading (0.1 s for VGG-19).
-        """
+        """The SHA-256 of the weights in use (`packing.weights_digest`), computed anew at each reading."""
         return packing.weights_digest({name: packing.as_array(each) for name, each in self.body.state_dict().items()})
 
     @property
@@ -58,10 +53,7 @@ class Encoder(nn.Module):
         return self.fixed_precision or ("bfloat16" if native_bf16(self._device) else "float32")
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Return the annotations a of preprocessed pixels: (B, 3, size, size) → (B, L, D) float32.
-
-        Gradients flow when the encoder is unfrozen. Raises `SatError` for pixels of another shape.
-        """
+        """The annotations of pixels: (B, 3, size, size) → (B, L, D) float32, with gradient when it is unfrozen."""
         self.check(pixels)
         annotations = self.body(pixels)
         if annotations.ndim == 4:
@@ -69,11 +61,7 @@ class Encoder(nn.Module):
         return annotations.float().contiguous()  # type: ignore[no-any-return]
 
     def annotate(self, pixels: Tensor | NDArray[Any], *, precision: Precision | None = None) -> Tensor:
-        """Return the annotations as `forward` does, without gradient and as fast as the hardware goes.
-
-        (B, 3, size, size) → (B, L, D) float32, on the encoder's device. Pixels may be an array. Computed in
-        `precision`, by default the encoder's own. An unfrozen encoder is put in evaluation mode meanwhile.
-        """
+        """As `forward`, without gradient and as fast as the hardware goes, in `precision`; pixels may be an array."""
         precision = precision or self.precision
         device = self._device
         pixels = pixels if isinstance(pixels, Tensor) else torch.from_numpy(pixels)
@@ -89,10 +77,7 @@ class Encoder(nn.Module):
             self.train(training)
 
     def adopt(self, weights: Mapping[str, Tensor]) -> None:
-        """Replace weights of the body by their names, all or some of them, by those that were tuned.
-
-        Raises `SatError` for a name or a shape that the body does not have.
-        """
+        """Replace weights of the body by tuned ones; raises `SatError` for a name or a shape that it does not have."""
         try:
             unknown = self.body.load_state_dict(weights, strict=False).unexpected_keys
         except RuntimeError as error:

@@ -63,10 +63,7 @@ MOST_BYTES = 2_000_000_000  # of `files.json`; a larger one is not read
 
 
 class UnreadablePhotos(SatError):
-    """Photos that cannot be read. The others are stored.
-
-    Attributes: `problems`, what is wrong with each photo, by its name; `photos`, the number of all.
-    """
+    """Photos that cannot be read: `problems`, what is wrong with each by its name, of `photos` in all."""
 
     def __init__(self, problems: Mapping[str, str], photos: int) -> None:
         self.problems, self.photos = dict(problems), photos
@@ -101,10 +98,7 @@ INDEX = TypeAdapter(dict[str, PhotoFile])  # of `files.json`
 
 
 class FeatureCache:
-    """The annotations of photos by name: `cache[names]` is (B, L, D) float16. `FeatureCache.build` makes one.
-
-    Attributes: `folder`, and `names`, the photos in the order in which they were given.
-    """
+    """The annotations of photos by name: `cache[names]` is (B, L, D) float16. `FeatureCache.build` makes one."""
 
     def __init__(self, folder: Path, shape: tuple[int, int], keys: Mapping[str, str]) -> None:
         """``keys`` gives the name of each photo's stored file by the photo's name (`_key`); their shape is (L, D)."""
@@ -116,11 +110,7 @@ class FeatureCache:
         return len(self.names)
 
     def __getitem__(self, names: Sequence[str]) -> Tensor:
-        """Return the annotations of photos by their names: (B, L, D) float16.
-
-        Raises `SatError` for a name that the cache was not built with, and for damaged annotations, which the next run
-        computes again.
-        """
+        """The annotations of photos by their names: (B, L, D) float16; raises `SatError` for damaged ones."""
         found = np.empty((len(names), *self.shape), "<f2")
         for name, row in zip(names, found, strict=True):
             if name not in self._keys:
@@ -263,10 +253,7 @@ def _key(digest: str, name: str, view: str) -> str:
 def _known_files(
     directory: Path, photos: Mapping[str, Path], progress: bool
 ) -> tuple[dict[str, PhotoFile], dict[str, str]]:
-    """What is known of each photo's file, by the photo's name, and a line for each that cannot be read, by its name.
-
-    A file's bytes are read only when it is new or has another size or time of change than when they were last read.
-    """
+    """What is known of each photo's file, and why others cannot be read, by name; changed files alone are read."""
     index = directory / "files.json"
     before = _read_index(index)
 

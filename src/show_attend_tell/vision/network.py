@@ -23,10 +23,7 @@ Weights = str | Path | Mapping[str, NDArray[Any]] | None  # a file, arrays by th
 
 
 class Convolution(NamedTuple):
-    """A convolution, whose weights are `NAME.weight` and `NAME.bias`, and the activation after it.
-
-    A batch norm after it is folded into its weights and biases.
-    """
+    """A convolution, whose weights are `NAME.weight` and `NAME.bias` (batch norm folded in), and its activation."""
 
     name: str
     inputs: int
@@ -98,10 +95,7 @@ class Network:
         return Preprocessing(size=self.size, resize=resize, mean=self.mean, std=self.std)
 
     def read(self, weights: Weights = None) -> dict[str, NDArray[np.float32]]:
-        """The float32 weights, from the shipped file, another one, or arrays, either plain or in 8 bits.
-
-        Raises `MissingFile`, and `SatError` for a damaged file and for weights that are not this network's.
-        """
+        """The float32 weights, plain or from 8 bits; raises `SatError` for those that are damaged or do not fit."""
         source = "weights"
         if not isinstance(weights, Mapping):
             path = self.weights if weights is None else Path(weights)

@@ -22,10 +22,7 @@ def photo_readers() -> ThreadPoolExecutor:
 def read_ahead(
     read: Callable[[Item], Result], items: Iterable[Item], *, ahead: int = 64
 ) -> Iterator[Result | SatError]:
-    """``read(item)`` of each item in turn, or the `SatError` that it raises; an `OSError` becomes a `PhotoError`.
-
-    Threads read at most ``ahead`` items in advance.
-    """
+    """``read(item)`` of each item in turn, or its `SatError`; threads read at most ``ahead`` items in advance."""
 
     def attempt(item: Item) -> Result | SatError:
         try:

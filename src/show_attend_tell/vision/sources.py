@@ -38,9 +38,8 @@ def cached(
 ) -> Annotations:
     """The annotations of whole splits, encoded now if they are not yet in the cache.
 
-    They are kept in a folder with the data set's name, wherever the data set lies; each of several that were joined
-    (`datasets.join`) has its own. ``encode`` is as in `FeatureCache.build`. Raises `UnreadablePhotos` of all of them
-    after all are encoded.
+    Each data set has a folder of its name, also of several that were joined. ``encode`` is as in `FeatureCache.build`.
+    Raises `UnreadablePhotos` of all of them after all are encoded.
     """
     found: dict[str, Annotations] = {}
     problems: dict[str, str] = {}
@@ -83,10 +82,7 @@ class SeveralSources:
 
 
 class LivePhotos:
-    """Annotations that are computed at each call, with gradient while the encoder trains: for fine-tuning.
-
-    The photos of a call are read by several threads.
-    """
+    """Annotations computed at each call, photos read by threads, with gradient while the encoder trains."""
 
     def __init__(self, examples: Sequence[Example], encoder: Encoder, view: str = "original") -> None:
         self.photos = {example.name: example.photo for example in examples}
@@ -109,10 +105,7 @@ class LivePhotos:
 
 
 class TunedAnnotations:
-    """Annotations that an encoder's last blocks compute at each call of what is cached, with gradient while they train.
-
-    A photo that is asked for several times is computed once.
-    """
+    """Annotations that an encoder's last blocks compute at each call of what is cached, once for each photo."""
 
     def __init__(self, cache: Annotations, blocks: LastBlocks, precision: Precision) -> None:
         """``cache`` has what the blocks read."""

@@ -37,11 +37,7 @@ class OnnxDecoder:
     """A trained decoder of the paper, run by ONNX Runtime. Each graph is made when it is first needed."""
 
     def __init__(self, config: DecoderConfig, weights: Mapping[str, NDArray[Any]], locations: int) -> None:
-        """Take the weights under the names of `AttentionDecoder`, for annotations of that number of ``locations``.
-
-        Raises `SatError` for a weight that is missing, is not expected or has another shape, and for a window on
-        locations that are not a square grid.
-        """
+        """Take the weights of an `AttentionDecoder` by their names; raises `SatError` for those that do not fit."""
         if difference := misfit(weights, config.weight_shapes()):
             raise SatError(difference)
         self.config, self.weights, self.locations = config, weights, locations
@@ -359,10 +355,7 @@ class OnnxSession:
     def __init__(
         self, decoder: OnnxDecoder, annotations: NDArray[np.float32], config: GenerationConfig, *, seeds: Sequence[int]
     ) -> None:
-        """Start at annotations (B, L, D); ``seeds`` has one for each photo.
-
-        Where locations are sampled, each path has numbers of its own for every step, by its photo's seed.
-        """
+        """Start at annotations (B, L, D); ``seeds`` has one for each photo, for sampled locations."""
         self.decoder, self.attention_mode = decoder, config.attention_mode
         self.vocabulary_size, self.photos = decoder.vocabulary_size, len(annotations)
         sampled = self.attention_mode == "sample"

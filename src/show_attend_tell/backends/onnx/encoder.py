@@ -43,10 +43,7 @@ class OnnxEncoder:
         return weights_digest(self.weights)
 
     def adopt(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        """Take over weights that were tuned, before the encoder is used.
-
-        Raises `SatError` for a name or a shape that the network does not have.
-        """
+        """Take over weights that were tuned; raises `SatError` for a name or a shape that the network lacks."""
         for name, value in weights.items():
             if name not in self.weights or value.shape != self.weights[name].shape:
                 raise SatError(f"tuned weights do not fit the encoder {self.name}: {name} of shape {value.shape}")
@@ -99,10 +96,7 @@ class OnnxEncoder:
 
 
 def load_encoder(name: str, *, weights: Weights = None, resize: Resize = "crop") -> OnnxEncoder:
-    """The encoder of that name, as `encoder.load_encoder` gives it with PyTorch.
-
-    Raises `SatError` for weights that cannot be had, and for encoders that need PyTorch.
-    """
+    """The encoder of that name, as `encoder.load_encoder`; raises `SatError` for encoders that need PyTorch."""
     if name not in ENCODERS:
         raise needs_torch(f"the encoder {name}")
     if weights == "torchvision":

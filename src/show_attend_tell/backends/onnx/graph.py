@@ -74,10 +74,7 @@ class Graph:
         return total
 
     def written(self, pack: Callable[[str, NDArray[Any]], tuple[bytes, bytes]] | None = None) -> bytes:
-        """The file's content, without the weights: they are in memory, or ``pack`` takes each by its name.
-
-        It gives the messages of what it stored, and of the nodes that restore the weight.
-        """
+        """The file's content. ``pack`` gives, by name and array, the messages of what it stored and restores."""
         if pack is None:  # `Session` gives the values, and their place in a file is never read
             stored = [
                 initializer(name, array.dtype.name, array.shape, external(location="memory"))

@@ -65,10 +65,7 @@ def split_of(file: Path) -> str | None:
 
 
 def coco_photos(file: Path, split: str | None = "", content: Any = None) -> tuple[list[Listed], Counter[str]]:
-    """What one of COCO's caption files lists, and the captions for each photo that it does not list.
-
-    ``content`` is what the file holds, if it was read. Raises `SatError` for a damaged file.
-    """
+    """What a file of COCO's captions, or its ``content``, lists, and the captions for each photo it does not list."""
     content = read_object(file, "images") if content is None else content
     photos: list[Listed] = []
     by_id: dict[int, Listed] = {}

@@ -93,10 +93,7 @@ class DataReport:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Photos with captions, in splits; `report` says what was counted and left out while reading.
-
-    Captions are read in the words of Karpathy's split files; `retokenize` gives those of another tokenizer.
-    """
+    """Photos with captions, in splits; `report` says what was counted and left out while reading."""
 
     name: str
     folder: Path
@@ -122,10 +119,7 @@ class Dataset:
         return [raw for example in self.examples if split in (None, example.split) for raw in example.raw]
 
     def retokenize(self, tokenizer: Tokenizer) -> "Dataset":
-        """The same photos and captions in the words of another tokenizer.
-
-        Captions without a word are left out and counted, and so are photos of which no caption remains.
-        """
+        """The same photos in the words of another tokenizer; captions without a word are left out and counted."""
         if tokenizer == self.tokenizer:
             return self
         examples = []
@@ -176,11 +170,7 @@ class Part:
 
 
 def shown(weights: Sequence[float], chance: random.Random) -> list[int]:
-    """The numbers of what an epoch shows, each as often as its weight says.
-
-    A fraction is a share of those with this weight, drawn at random: of a hundred captions of weight 1.5, fifty are
-    shown twice.
-    """
+    """The numbers of what an epoch repeats, each as often as its weight says; of a fraction, that share at random."""
     of_weight: dict[float, list[int]] = defaultdict(list)
     for index, weight in enumerate(weights):
         of_weight[weight].append(index)

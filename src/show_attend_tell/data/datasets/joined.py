@@ -53,10 +53,9 @@ def join(datasets: Sequence[Dataset], weights: Sequence[float] = ()) -> Dataset:
 
 
 def without_copies(parts: Sequence[Part]) -> list[Part]:
-    """The data sets without photos of which another one has an exact copy in another split; their reports name these.
+    """The data sets without photos of which another one has an exact copy in another split; reports name them.
 
-    Test keeps its photos first, then val, then train. Copies inside one data set are as `read_dataset` has left them.
-    Raises `SatError` when no training photo or no photo of val remains.
+    Test keeps its photos first, then val, then train. Raises `SatError` when nothing remains of train or val.
     """
     examples = {f"{part.name}/{example.name}": example for part in parts for example in part.dataset.examples}
     groups = with_copies({name: example.photo for name, example in examples.items()})

@@ -18,10 +18,7 @@ from show_attend_tell.messages import first_three, shown
 
 
 def read_karpathy(folder: Path, passed_over: dict[str, str]) -> Listing | None:
-    """What Karpathy's split file in a folder lists; None where there is none.
-
-    A ``dataset*.json`` without a list ``images`` is another tool's, which ``passed_over`` is told.
-    """
+    """What Karpathy's split file in a folder lists; None where there is none. Others ``passed_over`` is told."""
     contents = json_files(folder, "dataset")
     files = [file for file, content in contents.items() if is_karpathy(content)]
     others = [file.name for file in contents if file not in files and not is_coco(contents[file])]
@@ -40,10 +37,7 @@ def is_karpathy(content: Any) -> bool:
 
 
 def karpathy_photos(file: Path, content: Any = None) -> tuple[list[Listed], str]:
-    """What one of Karpathy's split files lists, and the data set's name; raises `SatError` for a damaged file.
-
-    ``content`` is what the file holds, if it was read.
-    """
+    """What one of Karpathy's split files, or its ``content``, lists, and the data set's name."""
     content = read_object(file, "images") if content is None else content
     photos = []
     for index, image in enumerate(list_of_objects(content, "images", str(file))):

@@ -48,10 +48,7 @@ class Listing:
 
 
 def json_files(folder: Path, *names: str) -> dict[Path, Any]:
-    """What JSON files of a folder hold, of those whose names, in small letters, begin with one of ``names``.
-
-    Raises `SatError` for a damaged file.
-    """
+    """What JSON files of a folder hold, of those whose names, in small letters, begin with one of ``names``."""
     found = (file for file in sorted(folder.glob("*")) if file.name.lower().startswith(names) and file.is_file())
     return {file: read_json(file) for file in found if file.suffix.lower() == ".json"}
 
@@ -143,10 +140,7 @@ def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool
 
 
 def _in_final_splits(examples: Mapping[str, Example], report: DataReport) -> dict[str, Example]:
-    """Photos of custom data in their final splits, without copies in other splits; the report says what was done.
-
-    A photo without a split has an empty one.
-    """
+    """Photos of custom data in their final splits, "" is none yet, without copies; the report says what was done."""
     groups = splits.with_copies({name: example.photo for name, example in examples.items()})
     final = {name: example.split for name, example in examples.items()}
     have = set(final.values())

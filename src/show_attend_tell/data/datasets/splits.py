@@ -50,11 +50,7 @@ def position(name: str) -> float:
 
 
 def with_copies(photos: Mapping[str, Path]) -> list[list[str]]:
-    """The names of photos in groups: each photo with those whose files hold the same bytes.
-
-    Only files of one size are read, and of these first some bytes in the middle. A file that cannot be read is a group
-    by itself.
-    """
+    """The names of photos in groups: each photo with those whose files hold the same bytes, as far as it is read."""
     groups: list[list[str]] = []
     by_size: dict[int, list[str]] = defaultdict(list)
     for name, photo in photos.items():

@@ -51,10 +51,7 @@ def _file_of_each_split(root: Path) -> list[Path]:
 
 
 def the_one(folder: Path, stem: str, suffixes: tuple[str, ...] = SUFFIXES) -> Path | None:
-    """The table of that name in a folder, in large or small letters, None where there is none.
-
-    Raises `SatError` for several.
-    """
+    """The table of that name in a folder, in large or small letters, if any; raises `SatError` for several."""
     names = [f"{stem}{suffix}" for suffix in suffixes]
     files = sorted(file for file in folder.glob("*") if file.name.lower() in names and file.is_file())
     if len(files) > 1 and len(files := [file for file in files if _is_table(file)]) > 1:
@@ -74,10 +71,7 @@ def _is_table(file: Path) -> bool:
 def _listing(
     folder: Path, root: Path, files: list[Path], passed_over: dict[str, str], *, imagefolder: bool = False
 ) -> Listing | None:
-    """What tables list; None where one is no table of captions, which ``passed_over`` is told.
-
-    In an imagefolder, a sub-folder of ``root`` that is named like a split is the split.
-    """
+    """What tables list; None where one is no table of captions, which ``passed_over`` is told."""
     try:
         return _of_tables(folder, root, files, imagefolder=imagefolder)
     except UnknownForm as error:

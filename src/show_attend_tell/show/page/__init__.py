@@ -95,10 +95,7 @@ def document(
     report: Mapping[str, Any] | None = None,
     failed: Sequence[Sequence[str]] = (),
 ) -> str:
-    """The page of photos, or the report of an evaluation; page.js says what ``photos``, ``report`` and ``failed`` are.
-
-    The page's own policy allows its script and its stylesheet, images that it holds, and nothing else.
-    """
+    """The page of photos or the report of an evaluation, whose policy allows nothing from outside (see page.js)."""
     script, style = read("captions.js") + read("page.js"), read("page.css")
     data = {
         "title": title,
@@ -128,10 +125,7 @@ def fingerprint(text: str) -> str:
 
 
 def data_uri(photo: Image.Image, longest: int, *, most: int | None = None) -> str:
-    """A photo as a data: URI of a JPEG, its longer side at most ``longest`` pixels.
-
-    With ``most``, the JPEG has at most that many bytes: it is made coarser, then smaller, until it fits.
-    """
+    """A photo as a data: URI of a JPEG, its longer side at most ``longest`` pixels, in ``most`` bytes."""
     small = photo.convert("RGB")
     small.thumbnail((longest, longest), Image.Resampling.LANCZOS)
     for quality in (85, 70, 55):
@@ -143,11 +137,7 @@ def data_uri(photo: Image.Image, longest: int, *, most: int | None = None) -> st
 
 
 def packed(where: str, maps: Any, words: int, name: str = "attention") -> dict[str, Any] | None:
-    """Maps (T, R, C) in 8 bits a location, in 255ths of each word's own peak; None for a caption that has none.
-
-    Of evidence the positive part is kept, and its sum. Raises `SatError`, saying ``where``, for what is not one map for
-    each word.
-    """
+    """Maps (T, R, C) in 255ths of each word's peak, of evidence the positive part; None where there is none."""
     if not maps:
         return None
     try:

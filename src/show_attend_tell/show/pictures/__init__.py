@@ -68,10 +68,7 @@ def save(file: Path, figures: Sequence[FigureData], style: Style | None = None, 
 
 
 def noted(figures: Sequence[FigureData]) -> list[FigureData]:
-    """The figures, each with a note of its letters that no font has, or that cannot be joined here.
-
-    An SVG needs none, since its reader has fonts.
-    """
+    """The figures, each with a note of its letters that no font has, or that cannot be joined; an SVG needs none."""
     found = []
     for figure in figures:
         letters, notes = " ".join([figure.title, *figure.words]), [figure.note]

@@ -30,10 +30,7 @@ Frame = tuple[Image.Image, int]  # and the milliseconds that it stands
 
 
 def save_animation(file: Path, figures: Sequence[FigureData], style: Style, *, form: str) -> None:
-    """Write a WebP that fades from word to word, about 30 kB a word, or a GIF that jumps, about 80 kB a word.
-
-    All frames of a GIF share one palette, so that a color that does not change stays the same from word to word.
-    """
+    """Write a WebP that fades from word to word, or a GIF that jumps, whose frames share one palette."""
     shown = frames(figures, style)
     options: dict[str, Any]
     if form == "webp":
@@ -47,11 +44,7 @@ def save_animation(file: Path, figures: Sequence[FigureData], style: Style, *, f
 
 
 def _palette(pictures: Sequence[Image.Image], style: Style) -> Image.Image:
-    """An image whose palette serves all pictures: exactly the colors of text and marks, and nearly those of photos.
-
-    The photos' colors are chosen on every eighth pixel each way. One of 256 indices stays free, to be transparent
-    where a frame repeats the one before.
-    """
+    """An image whose palette has the colors of text and marks and nearly those of photos; one index stays free."""
     exact = np.array(list(dict.fromkeys((*style.theme, MARK, EDGE))))
     sample = Image.fromarray(np.concatenate([np.asarray(picture)[::8, ::8] for picture in pictures]))
     reduced = sample.quantize(255 - len(exact), Image.Quantize.MEDIANCUT, kmeans=1)

@@ -35,11 +35,7 @@ THINNEST = 60  # pixels of a panel's shorter side, where the room allows it: els
 
 
 def of_log_odds(evidence: NDArray[Any], log_probabilities: NDArray[Any]) -> NDArray[np.float64]:
-    """Evidence (T, rows, columns) for the words' log-odds: that for log p, divided by 1 − p.
-
-    A word's log p hardly grows where the word is certain, and its log-odds do: so words can be compared. The shares of
-    a word's locations stay the same. ``log_probabilities`` are the words' (T,).
-    """
+    """Evidence (T, rows, columns) for log-odds: that for log p (T,), divided by 1 − p, so that words compare."""
     doubt: NDArray[np.float64] = np.maximum(DOUBT, 1 - np.exp(log_probabilities))
     found: NDArray[np.float64] = evidence / doubt[:, None, None]
     return found
@@ -74,10 +70,7 @@ class FigureData:
 
 
 class Panels:
-    """A caption's photo at the size of a panel, and each word's map on it.
-
-    The panel has about ``area`` pixels and is at most ``widest`` wide, or up to ``room`` for a panorama.
-    """
+    """A caption's photo at a panel's size, about ``area`` pixels, and each word's map on it."""
 
     def __init__(self, figure: FigureData, style: Style, *, area: float, widest: float, room: float) -> None:
         width, height = figure.photo.size
@@ -114,10 +107,7 @@ class Panels:
         return left > 0.5 or top > 0.5 or right < self.size[0] - 0.5 or bottom < self.size[1] - 0.5
 
     def strength(self, step: int, visible: tuple[int, int] | None = None) -> NDArray[np.float64]:
-        """How brightly a word lights each pixel of the panel (H, W), 0 to 1; or of its visible box alone at a size.
-
-        For evidence it is a power of its share of the largest.
-        """
+        """How brightly a word lights each pixel of the panel (H, W), 0 to 1; or of its visible box at a size."""
         size, box = (visible, (0, 0, *visible)) if visible else (self.size, self.visible_box)
         share: NDArray[np.float64] = np.minimum(self.laid(step, size, box) / self.scales[step], 1)
         return share**POWER if self.evident else share
@@ -127,10 +117,7 @@ class Panels:
         return attention_map(self.maps[step], size, box, self.figure.offset)
 
     def numbers(self, step: int) -> str:
-        """What stands below a word: where its evidence is, and how much; or its β, and the peak of its unsmoothed α.
-
-        The evidence of its brightest place is in percent of the caption's brightest.
-        """
+        """What stands below a word: its positive evidence and its place in percent; or β and the peak of α."""
         if self.evident:
             return " · ".join([f"evidence {100 * self.peaks[step] / self.white:.0f} %", *self.where(step)])
         beta = "" if self.figure.gate is None else f"β {float(self.figure.gate[step]):.2f} · "

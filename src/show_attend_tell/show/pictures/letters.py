@@ -94,20 +94,13 @@ def _direction(sign: str) -> str:
 
 @cache
 def font(size: int, face: Face = INTER, shaped: bool = False) -> ImageFont.FreeTypeFont:
-    """A font at a size in pixels; raises `OSError` for one that is not on this machine or not of any size.
-
-    ``shaped`` lays its letters out as their script demands, where Pillow can (`SHAPES`).
-    """
+    """A font of this machine at a size in pixels, or `OSError`; ``shaped`` lays letters out as their script does."""
     layout = ImageFont.Layout.RAQM if shaped and SHAPES else ImageFont.Layout.BASIC
     return ImageFont.truetype(face.file, size, face.number, layout_engine=layout)
 
 
 def runs(text: str) -> list[tuple[Face | None, str]]:
-    """A text in parts of one font each; a letter that no font has is a part of its own, and its font is None.
-
-    A text with letters of a script from right to left is one part, whose letters Raqm puts in order: in a font that has
-    all of them, if there is one.
-    """
+    """A text in parts of one font each, None for a letter that no font has; right-to-left text is one part."""
     letters = list(_letters(text))
     if any(_direction(sign) == "R" for sign in text):
         faces = [face for letter in letters if (face := _face(letter)) is not None]

@@ -44,10 +44,7 @@ def attention_map(
 
 
 def place(laid: NDArray[np.float64]) -> tuple[float, float]:
-    """The middle of the largest connected bright part of a map (H, W): x and y in sides of the map, 0 to 1.
-
-    Bright is what has more than half of the map's largest value, and the largest part is that of the most light.
-    """
+    """The middle (x, y), 0 to 1, of the connected part above half of a map's (H, W) peak with the most light."""
     open_cells = laid > PLACE * laid.max()
     best, middle = 0.0, (0.5, 0.5)
     for start in np.argwhere(open_cells).tolist():
