@@ -93,12 +93,10 @@ def number_of(record: dict[str, Any], key: str, where: str) -> int:
 
 
 def atomic_write(file: Path, write: Callable[[Path], object], *, sync: bool = False) -> None:
-    """Write a file under a temporary name and then rename it into place.
+    """Write a file under a temporary name and then rename it into place; a file that is a link stays one.
 
-    If the file is a link, the file that it leads to is replaced. A device or a pipe is written to directly. With
-    ``sync``, the file is on the disk when this returns, so that it outlives a loss of power. Raises `SatError` as
-    `check_file` does, and when the file cannot be written, because the disk is full, say. Then the file that was there
-    before stays as it was.
+    A device or a pipe is written to directly. With ``sync``, the file is on the disk when this returns. Raises
+    `SatError` as `check_file` does, and when the file cannot be written; what was there before then stays.
     """
     atomic_write_all({file: write}, sync=sync)
 
@@ -160,8 +158,7 @@ def file_lock(folder: Path, *, waiting: str | None = None, refusal: str = "") ->
     """Keep other processes that ask for the same folder out.
 
     While another one is in, this one says ``waiting`` on stderr and waits; without ``waiting``, `SatError` is raised
-    with the text of ``refusal``. Where the system or the folder's disk has no such locks, as Windows and some network
-    disks, nobody is kept out.
+    with ``refusal``. Where the system or the disk has no such locks, nobody is kept out.
     """
     if fcntl is None:
         yield

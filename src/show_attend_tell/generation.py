@@ -34,12 +34,11 @@ def generate(
     second_use: SecondUse | None = None,
     evidence: bool = False,
 ) -> list[list[Hypothesis]]:
-    """The captions of photos, best first for each, of features (B, L, D).
+    """The captions of photos, best first for each, of features (B, L, D); ``seeds`` has one for each photo.
 
-    ``seeds`` has one for each photo. With ``num_captions``, the first is the best one and the others differ from it in
-    content. Captions drawn at random are in the order of their drawing. With ``confidence``, the first has that of its
-    words, and ``min_confidence`` may choose it. With ``evidence``, the first has it. Raises `SatError` for features of
-    another shape and for a damaged decoder.
+    With ``num_captions``, the others differ from the first in content; captions drawn at random are in the order of
+    their drawing. With ``confidence``, the first has that of its words, and ``min_confidence`` may choose it. With
+    ``evidence``, the first has it.
     """
     found = search_candidates(
         backend, features, config, seeds=seeds, reranker=reranker, class_words=class_words, second_use=second_use

@@ -41,9 +41,8 @@ class Report:
 def report(files: Sequence[Path], *, cards: Mapping[str, str] | None = None, show: bool = True) -> Report:
     """Make the report of evaluations, as `sat evaluate --json` and `sat score --json` write them.
 
-    After `sat evaluate --attention` it shows where each word looked. ``cards`` are the texts of models' cards by model
-    name; the page holds those that it needs. The page holds a small copy of each photo. Raises `SatError` for a damaged
-    evaluation, and for two whose photos, tokens or references differ (`check_alike`).
+    The page holds a small copy of each photo, and of the ``cards``, by model name, those that it needs. Raises
+    `SatError` for a damaged evaluation, and for two whose photos, tokens or references differ (`check_alike`).
     """
     content = [read_object(file, "results") for file in files]
     evaluations = [read_evaluation(file) for file in files]

@@ -41,8 +41,8 @@ def run(
 ) -> Result:
     """Make a row of each photo that the output does not hold yet, or holds with an error or of an older file.
 
-    ``sources`` are as in `find_pieces`; ``show`` shows the progress. Raises `SatError` for an output of other sources,
-    model or settings, for one that another process writes, and for sources that cannot be read.
+    Raises `SatError` for an output of other sources, model or settings, for one that another process writes, and for
+    sources that cannot be read.
     """
     parquet = output.rstrip("/").lower().endswith(".parquet")
     if config.engine == "ray" and find_spec("ray") is None:

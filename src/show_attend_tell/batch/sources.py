@@ -45,8 +45,7 @@ def find_pieces(
     """The pieces of all sources, in a fixed order; a file that two sources have is read once.
 
     ``column`` is the Parquet column with the photos or their paths; by default one with a usual name. What folders hold
-    besides is counted in ``skipped``. Raises `SatError` for a source that does not exist, has no photos or cannot be
-    read, and for a ``column`` that a Parquet file lacks or that no file could have.
+    besides is counted in ``skipped``. Raises `SatError` for a source or a ``column`` without photos.
     """
     pieces: list[Piece] = []
     taken: set[str] = set()

@@ -1,12 +1,9 @@
 """Weights in 8 bits: one byte per weight and one float32 scale per row, a quarter of float32's size; or in 4 bits.
 
-weight[r, …] ≈ int8[r, …] · scale[r], with scale[r] = max|weight[r, …]| / 127. The largest error of a weight
-is half its row's scale. A row is a slice of the first dimension: an output channel of a convolution, an
-output of a linear map, a word of an embedding.
+weight[r, …] ≈ int8[r, …] · scale[r], with scale[r] = max|weight[r, …]| / 127; a row is a slice of the first dimension.
 
-In 4 bits, two weights to a byte, there are 15 values instead of 255. So the largest weights of a row are cut off where
-this makes the error of the whole row smallest. That is for large matrices, which are used in sums over many weights: in
-these the errors average out.
+In 4 bits, two weights to a byte, the largest weights of a row are cut off where this makes the error of the whole row
+smallest. That is for large matrices, in whose sums over many weights the errors average out.
 """
 
 import hashlib
@@ -32,9 +29,8 @@ def pack(state: Arrays, bits: Literal[8, 4] = 8) -> dict[str, NDArray[Any]]:
     """Round every floating array of two or more dimensions to int8, its scales stored as `NAME.scale`.
 
     With 4 ``bits``, matrices of `LARGE` weights or more, in rows of an even number, are rounded to these instead
-    (`pack_4bit`). Floating arrays of fewer than two dimensions (biases) become float32; integers and booleans stay as
-    they are. Packing what `unpack` returned gives the same bytes again. Raises `SatError` for a weight that is not
-    finite, and for an array that has the name of another array's scales.
+    (`pack_4bit`). Biases become float32. Packing what `unpack` returned gives the same bytes again. Raises `SatError`
+    for a weight that is not finite, and for an array that has the name of another array's scales.
     """
     packed: dict[str, NDArray[Any]] = {}
     for name, array in state.items():

@@ -28,12 +28,11 @@ class PairsOption(click.Option):
 
 
 def options_from(classes: str, *names: str, into: str, rest: str = "", default: str = "") -> Callable[[F], F]:
-    """A decorator that gives a command options for settings.
+    """A decorator that gives a command options for settings of ``classes``, "MODULE:CLASS MODULE:CLASS".
 
-    ``classes`` names the data classes of the settings, "MODULE:CLASS MODULE:CLASS". Each field in ``names`` becomes an
-    option of that name. The option called ``rest``, if there is one, takes any field as KEY=VALUE. The command's
-    function gets the values that were given as a dictionary, its argument ``into``. ``default`` says in the help where
-    other values come from, if it is not from the class.
+    Each field in ``names`` becomes an option. The option called ``rest`` takes any other field as KEY=VALUE. The
+    command's function gets the values that were given as a dictionary, its argument ``into``. ``default`` says in the
+    help where other values come from, if it is not from the class.
     """
 
     def make() -> Iterator[click.Option]:

@@ -1,17 +1,11 @@
 """Rows of captions from a text file of any form, which its content tells, not its name.
 
-1. A table whose first line names columns for the photo, for captions, and perhaps for the split (`PHOTO` or `IDS`,
-   `CAPTION` and `SPLIT` are their names). Other columns are not used. One row is one caption, or as many as it has
-   caption columns; a photo may have several rows. Cells are separated by commas, semicolons, tabs or ``|``: whichever
-   gives the first line these columns. A first line ``sep=;`` is skipped. Where a table's only caption column is the
-   last one, a caption need not have quotes.
-2. Lines ``PHOTO<tab>CAPTION`` or ``PHOTO,CAPTION`` without such a first line. PHOTO is a file's name or a number, and
-   before a tab anything; ``#NUMBER`` may end it, as in Flickr's token files, or be a cell of its own behind it.
-3. JSON: a list of objects or an object a line, with a photo and a caption or a list of captions each; COCO's captions;
-   our own evaluations; Karpathy's split file.
+1. A table whose first line names columns for the photo, for captions, and perhaps for the split. A row has one caption
+   or as many as there are caption columns. Cells are separated by whatever of `DELIMITERS` gives these columns.
+2. Lines ``PHOTO<tab>CAPTION`` or ``PHOTO,CAPTION``. PHOTO is a file's name or a number, and before a tab anything;
+   ``#NUMBER`` may end it, as in Flickr's token files, or be a cell of its own behind it.
+3. JSON: a list of objects or an object a line; COCO's captions; our own evaluations; Karpathy's split file.
 4. Where the caller allows it, sentences: one caption a line, without its photo.
-
-The text is UTF-8, UTF-16, or Windows-1252 as spreadsheets write it (`decoded`).
 """
 
 import csv

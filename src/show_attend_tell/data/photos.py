@@ -265,11 +265,10 @@ class Found:
 def find_photos(arguments: Sequence[str], *, recursive: bool | None = False) -> Found:
     """Return the photos that files, folders and globs stand for.
 
-    A folder stands for the photos in it by their suffix, sorted, and with ``recursive`` for those in its subfolders. A
-    glob stands for its matches, files by their suffix and folders as above. Names that begin with a dot are left out,
-    and links to folders are not followed. A file that is named is taken whatever its suffix. Raises `SatError` for an
-    argument without any photo, and for a folder that cannot be read. It offers --recursive, unless ``recursive`` is
-    None, which means that the command has no such option.
+    A folder stands for the photos in it by their suffix, sorted, with ``recursive`` also in its subfolders, and a glob
+    for its matches. Hidden names are left out, and links to folders are not followed. A file that is named is taken
+    whatever its suffix. Raises `SatError` for an argument without any photo, and for a folder that cannot be read;
+    ``recursive`` is None for a command without that option.
     """
     found = Found()
     for argument in arguments:
@@ -332,12 +331,10 @@ class Preprocessing:
     def pixels(self, photo: Image.Image, view: str = "original", name: str = "") -> NDArray[np.float32]:
         """Return the pixels of an RGB photo (`open_photo`), normalized: (3, size, size) float32.
 
-        Other views than the `original` are for training: `flipped` is the photo mirrored left to right; `crop-1`,
-        `crop-2` and so on are each a window of 75 to 100 % of what is seen, in width and in height, mirrored half the
-        time: another for every `name` of a photo, and the same whenever it is asked for. `rendered-1`, `rendered-2` and
-        so on are each a copy as photos are found: a window of 85 to 100 %, of 128 to 512 pixels by one of several
-        filters, in slightly other colors, compressed as JPEG, mirrored half the time. Raises `SatError` for a
-        view of another name.
+        Other views than the `original` are for training: `flipped` is mirrored left to right; `crop-1`, `crop-2` and so
+        on are windows of 75 to 100 % of its sides, mirrored half the time, drawn by the photo's `name`; `rendered-1`
+        and so on are copies as photos are found, of other sizes, colors and JPEG qualities. Raises `SatError` for
+        another view.
         """
         box, mirrored = self.seen(*photo.size), mirrors(view, name)
         if view.startswith("crop-"):
@@ -359,11 +356,7 @@ class Preprocessing:
         return np.ascontiguousarray(pixels.transpose(2, 0, 1))  # (3, H, W)
 
     def seen(self, width: int, height: int) -> tuple[float, float, float, float]:
-        """Return the rectangle of a photo that the encoder sees, as left, top, right, bottom.
-
-        `width`, `height` and the result are in the photo's own pixels, and the corners need not be whole:
-        attention drawn on the original belongs exactly there.
-        """
+        """Return the rectangle of a photo that the encoder sees: left, top, right, bottom in its own pixels."""
         if self.resize != "crop":
             return (0.0, 0.0, float(width), float(height))
         shortest = round(self.size * 256 / 224)

@@ -60,12 +60,10 @@ class Vocabulary:
     ) -> "Vocabulary":
         """Collect the most frequent words of the training captions, ties in alphabetical order.
 
-        `captions` are lists of words, of the training split only (the caller sees to that). Words that occur fewer than
-        `minimum_count` times are left out, and so is what does not fit into `size` ids (the two special ones counted).
-        What they occur in `text_corpus`, captions without photos, counts too, but each must be in a training caption.
-        `texts` are the training captions as they were written, whose spelling `written` gives.
-        The vocabulary of a `Unigram` has all of its pieces instead. Raises SatError for a `size` below 3, a
-        `minimum_count` below 1, or when no word is left.
+        Words of fewer than `minimum_count` occurrences are left out, and so is what does not fit into `size` ids.
+        `text_corpus`, captions without photos, counts too for words that a training caption has. `texts` are the
+        training captions as they were written. A `Unigram` has all of its pieces instead. Raises SatError for a `size`
+        below 3, a `minimum_count` below 1, or when no word is left.
         """
         if size < 3:
             raise SatError(f"a vocabulary of size {size} has no room for words; give at least 3")
@@ -90,11 +88,9 @@ class Vocabulary:
         text_corpus: Iterable[Sequence[str]] = (),
         texts: Iterable[str] = (),
     ) -> "Vocabulary":
-        """This vocabulary, and behind its words the frequent words of training captions that it lacks.
+        """This vocabulary, and behind its words the frequent words of training captions that it lacks, as in `build`.
 
-        The new words are chosen and ordered as `build` does it, as far as there is room in `size` ids. `tokenizer` has
-        cut the captions, None for this vocabulary's own; `texts` say how words are spelt. A `Unigram` learns no more
-        pieces. Raises SatError for a `minimum_count` below 1.
+        `tokenizer` has cut the captions, None for this vocabulary's own. A `Unigram` learns no more pieces.
         """
         if isinstance(self.tokenizer, Unigram):
             return self

@@ -24,12 +24,9 @@ def bleu(
 ) -> list[float]:
     """BLEU-1 to BLEU-4 of captions over the whole corpus, x100, with brevity penalty or, not ``brevity``, without it.
 
-    `captions` are N lists of words and `references` N lists of captions, in the same order.
-    BLEU-n is the geometric mean of the precisions of 1- to n-grams, each counted over all captions (never
-    averaged over captions or batches) and clipped by the reference that has the n-gram most often. The
-    brevity penalty compares the summed length with that of the closest references, the shorter one where two
-    are as close. Equals pycocoevalcap's `Bleu` on the same words.
-
+    `captions` are N lists of words and `references` N lists of captions. BLEU-n is the geometric mean of the precisions
+    of 1- to n-grams, counted over all captions and clipped by the reference that has the n-gram most often. The penalty
+    compares the summed length with that of the closest references. Equals pycocoevalcap's `Bleu` on the same words.
     Raises SatError without captions, for lists of different lengths, and for a caption without references.
     """
     counts = bleu_counts(captions, references).sum(0)

@@ -1,13 +1,9 @@
 """Files of captions and of references of any system, to be scored, and our own evaluations, to be compared.
 
-Captions (`read_captions`) and references (`read_references`) have any of the forms of `data.caption_rows`, which the
-content of a file tells, not its name. Photos are told by their names or numbers, not by their order; only sentences,
-one a line, are in the order of the references. There may be several files of references: each adds to the photos' own,
-and each file of sentences holds one reference of each photo. An empty line is not a reference.
-
-A photo that is listed several times has the references of all its entries. Where a photo is named by a number, this is
-COCO's `id`, in Karpathy's file `cocoid` or, without that, `imgid`. Sentences are named by their number, from 1. A path
-that is no photo's name stands for the photo of the same file name.
+Captions (`read_captions`) and references (`read_references`) have any of the forms of `data.caption_rows`. Photos are
+told by their names or numbers: COCO's `id`, in Karpathy's file `cocoid` or else `imgid`; a path that is no photo's name
+stands for the photo of the same file name. Only sentences, one a line, are in the order of the references. Each of
+several files of references adds to the photos' own, and so does a photo that is listed several times.
 """
 
 import json
@@ -68,11 +64,9 @@ def read_references(
     """Read what captions are scored against; ``split`` is that of Karpathy's file.
 
     Without ``tokens`` these are "split", or those of the references' language (`language_tokens`) where common
-    ``english`` words are given to judge it by and the data are none of the paper's. With the tokens "split" the
-    references are in the split file's form: its own tokens, or raw text cut in the same way (`tokenizers.tokenize`).
-    With the others they are in the form of `tokenizers.in_form`, which is the raw text for "raw" and "ptb". The first
-    ``most`` references of a photo count, all by default. Raises `SatError` for a file of an unknown form, a damaged
-    file, one without references, an unknown split, and files of lines of different lengths.
+    ``english`` words are given and the data are none of the paper's. References are in the form of these tokens, and
+    the first ``most`` of a photo count. Raises `SatError` for files of an unknown form, damaged, without references or
+    of different lengths, and for an unknown split.
     """
     if not files:
         raise SatError("there are no references: name a file")
@@ -155,12 +149,10 @@ def language_tokens(texts: Sequence[str], english: Collection[str]) -> tuple[Tok
 
 
 def read_captions(file: Path, references: References) -> dict[str, str]:
-    """Read a system's captions, by the photos' names in ``references``, in their order in the file.
+    """Read a system's captions, by the photos' names in ``references``, in the form of their tokens.
 
-    Captions are put into the form of the references' tokens; with "split" this is the split file's
-    (`tokenizers.tokenize`), which does not change captions that have it already. A photo that the references list under
-    several numbers may have one caption under each, if they are the same. Raises `SatError`, naming the first offender,
-    for a file of an unknown form, an empty or damaged file, a photo that has no references or two captions, and a
+    A photo that the references list under several numbers may have the same caption under each. Raises `SatError`,
+    naming the first offender, for an empty or damaged file, a photo that has no references or two captions, and a
     number of lines that is not that of photos.
     """
     rows = _rows(file, references.notes)

@@ -1,11 +1,8 @@
 """Whether one system's captions are better than another's: differences of scores with their 95 % intervals.
 
-The intervals are by the paired bootstrap: every system is scored, as a corpus, on the same resampled photos. A system
-may be given by several trainings, which differ in their seed. Its score is then the mean of theirs, and its trainings
-are resampled too, so that the interval also says how far other trainings would move the difference.
-
-S trainings are drawn S − 1 at a time. Drawn S at a time, so few of them would vary too little, by a factor of
-(S − 1) / S (Rao & Wu 1988). With two or three trainings the interval is still rough.
+Every system is scored, as a corpus, on the same resampled photos (paired bootstrap). The score of a system of several
+trainings is the mean of theirs, and its trainings are resampled too. S of them are drawn S − 1 at a time: drawn S at a
+time, so few would vary too little, by a factor of (S − 1) / S (Rao & Wu 1988).
 
 N photos · R resamples · S trainings of a system.
 """

@@ -1,23 +1,17 @@
 """How good captions are: BLEU for use during training, and all metrics of a model's card, x100.
 
-To score is to compute metrics of captions against references. There are six conventions for what is compared:
+There are six conventions for what is compared, and scores of different ones must not be compared:
 
-- `"split"`, the headline: captions and references are the split file's own tokens (lower-case, no punctuation)
-  joined by spaces, and are given to the scorers as they are;
+- `"split"`, the headline: the split file's own tokens (lower-case, no punctuation), as they are;
 - `"english"`: the same, but numbers keep their points (`tokenizers.ENGLISH`), for English custom data;
-- `"raw"`: the references are raw text, with capitals and punctuation, and both are cut at spaces alone. The paper's own
-  figures may be of this kind;
+- `"raw"`: raw references, with capitals and punctuation, cut at spaces; the paper's figures may be of this kind;
 - `"ptb"`: both are raw text, which the Penn Treebank tokenizer cuts, as in coco-caption;
-- `"unicode"`: words by the rules of Unicode, for languages other than English (`tokenizers.UNICODE`);
-- `"characters"`: the characters, for scripts without spaces between words (`tokenizers.characters`).
-
-METEOR and SPICE know English only, so the last two do without them.
-
-Scores of different conventions must not be compared: they differ by several points.
+- `"unicode"`: words by the rules of Unicode (`tokenizers.UNICODE`), without METEOR and SPICE, which know English only;
+- `"characters"`: the characters, for scripts without spaces between words, also without these.
 
 BLEU without its brevity penalty, which the paper quotes, flatters short captions: quote it beside the other.
 
-`table.METRICS` has the metrics. N captions, one of each photo · R weightings of the photos.
+N captions, one of each photo · R weightings of the photos.
 """
 
 import contextlib
@@ -69,13 +63,10 @@ class Statistics:
 class Scores:
     """The scores of captions, together and one by one.
 
-    ``corpus`` has `bleu_1` to `bleu_4`, `bleu_1_no_brevity` to `bleu_4_no_brevity`, `meteor` (METEOR 1.5), `rouge_l`,
-    `cider` (CIDEr-D), `spice` and `brevity_penalty` (a factor, not x100). METEOR needs Java, SPICE also a parser's
-    models: without them they are None, and ``missing`` says why.
-
-    A caption by itself has `bleu_4_smoothed` (its BLEU-4 with one added to the counts of 2- to 4-grams, with brevity
-    penalty), `rouge_l`, `cider`, and `meteor` and `spice` where the corpus has them. The corpus' ROUGE-L, CIDEr and
-    SPICE are the means of these; its BLEU and METEOR are not.
+    ``corpus`` has `bleu_1` to `bleu_4`, also with `_no_brevity`, `meteor` (1.5), `rouge_l`, `cider` (CIDEr-D), `spice`
+    and `brevity_penalty` (a factor). METEOR needs Java, SPICE also a parser's models: without them they are None, and
+    ``missing`` says why. A caption by itself has `bleu_4_smoothed` instead of BLEU. The corpus' ROUGE-L, CIDEr and
+    SPICE are the captions' means.
     """
 
     corpus: dict[str, float | None]  # of all captions together, x100
@@ -94,12 +85,9 @@ def score(
 ) -> Scores:
     """Score captions by every metric of a captioner's card, together and one by one, through pycocoevalcap 1.2.
 
-    `captions` gives one caption a photo and `references` its references, by the same names. With the tokens "split"
-    the texts are compared word by word as they are; with "ptb" they are raw captions and are tokenized first, which
-    needs Java. With "characters" each character counts as a word. `java` says where the Java programs are.
-
-    Raises SatError when pycocoevalcap is not installed, without captions, when the two do not name the same
-    photos, for a photo without (non-empty) references, and for "ptb" without Java.
+    `captions` gives one caption a photo and `references` its references, by the same names. Raises SatError when
+    pycocoevalcap is not installed, without captions, when the two do not name the same photos, for a photo without
+    (non-empty) references, and for "ptb" without Java.
     """
     _check_names(captions, references)
     if tokens not in get_args(Tokens):
@@ -189,9 +177,8 @@ def score_entries(
 ) -> Evaluation:
     """Score captions and keep with the scores all that made them.
 
-    `entries` have a `photo` and its `caption`, and whatever else is known of it, such as whether it is `complete`;
-    `references` and `tokens` are `score`'s, `training` and `cut` are `variety`'s (`cut` gives the words of these tokens
-    by default). Raises as `score`, and for a photo that has two captions.
+    `entries` have a `photo`, its `caption`, and whatever else is known of it, such as whether it is `complete`;
+    `training` and `cut` are `variety`'s. Raises as `score`, and for a photo that has two captions.
     """
     captions: dict[str, str] = {}
     for entry in entries:
@@ -231,9 +218,8 @@ def variety(
     """How varied captions are, compared with the `training` captions (lists of words) where these are known.
 
     `cut` gives the words of a caption. A caption is truncated if `complete` says by its photo that the longest length
-    came before its end, or if it ends like "a man on a", with a word that hardly ends a training caption
-    (`hardly_ending`; BLEU rewards leaving the riskiest word out, METEOR and CIDEr hardly mind). Raises SatError without
-    captions.
+    came before its end, or if it ends like "a man on a" (`hardly_ending`; BLEU rewards it, METEOR and CIDEr hardly
+    mind).
     """
     if not captions:
         raise SatError("there are no captions to describe")

@@ -3,13 +3,8 @@
 B batch · P paths of one photo (beams, sampled sequences) · L locations · D annotation size · A attention size · n LSTM
 size.
 
-`Attention` computes α (paper sec. 3.1.2). An `AttentionMode` turns α into the context ẑ. In a decoder's step, soft and
-hard attention differ only in it:
-
-- `MeanAttention`: the soft model's Σ_i α_i a_i (eq. 8);
-- `SampleAttention` and `ArgmaxAttention`: the hard model's one location (eq. 3 and 4);
-- `MixedAttention`: the mean on some paths and a sampled location on others, to train a hard model (sec. 4.1);
-- `GivenLocations`: locations that were drawn before.
+`Attention` computes α (paper sec. 3.1.2). An `AttentionMode` turns α into the context ẑ; only in it do soft and hard
+attention differ.
 """
 
 from collections.abc import Sequence

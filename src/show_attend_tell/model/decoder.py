@@ -97,8 +97,7 @@ class AttentionDecoder(Decoder):
     def initialize(self) -> None:
         """Draw every matrix uniformly from ±1/√(inputs), the words from a Gaussian of 0.05; biases are zero.
 
-        The paper says "randomly". The authors' program draws from a Gaussian of 0.01, with orthogonal square matrices;
-        training starts more slowly with it here.
+        The paper says "randomly"; with the authors' Gaussian of 0.01 training starts more slowly here.
         """
         for module in self.modules():
             if isinstance(module, nn.Linear):

@@ -1,9 +1,8 @@
 """The kinds of decoder, by the names that they have in a model's configuration. Nothing here needs PyTorch.
 
-The paper's decoder has the kind "attention". A module with another one calls `register_decoder` when it is imported.
-Such a module is imported by the user's own program, by `import_plugin` (``--plugin`` on the command line), or through
-the entry-point group `ENTRY_POINTS`, in which an installed package names the module of each kind. The files of a model
-never name code: a model whose decoder is not registered is refused.
+The paper's decoder has the kind "attention". A module with another one calls `register_decoder` when it is imported: by
+the user's program, by `import_plugin` (``--plugin``), or through the entry points `ENTRY_POINTS` of an installed
+package, which name the module of each kind. The files of a model never name code.
 """
 
 import sys

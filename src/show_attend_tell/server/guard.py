@@ -78,11 +78,10 @@ def authority(scheme: str, host: str) -> tuple[str, int] | None:
 class Guard:
     """The app behind a guard, which lets requests pass or refuses them, and puts the safety headers on every answer.
 
-    With a ``token``, all requests under /v1/ must bring it. Without one the server is for this machine, and must be
-    called by a name of this machine: a page elsewhere whose name has been pointed at 127.0.0.1 is refused (DNS
-    rebinding). A browser's request for another site's page is always refused. HEAD is answered as GET is, without the
-    body. What the headers X-Forwarded-Proto, -Host and -Prefix say counts if the request comes from one of the
-    ``proxies``, addresses or networks. `Server` calls ``close`` when it begins to stop.
+    With a ``token``, all requests under /v1/ must bring it. Without one the server must be called by a name of this
+    machine: a page elsewhere whose name has been pointed at 127.0.0.1 is refused (DNS rebinding). A browser's request
+    for another site's page is always refused. The headers X-Forwarded-Proto, -Host and -Prefix of the ``proxies``,
+    addresses or networks, count. `Server` calls ``close`` when it begins to stop.
     """
 
     def __init__(

@@ -30,10 +30,10 @@ def sidecar_of(photo: Path) -> Path:
 
 
 def describe(photo: Path, text: str) -> bool:
-    """Write a photo's description into its sidecar, whole or not at all; the photo itself stays as it is.
+    """Write a photo's description into its sidecar, behind what is there, whole or not at all.
 
-    Of a sidecar that is there, every byte stays, and the description comes behind its properties. False for one that
-    has a description, which stays as it is. Raises `SatError` for one that cannot be read or written.
+    False for a sidecar that has a description, which stays as it is. Raises `SatError` for one that cannot be read or
+    written.
     """
     file = sidecar_of(photo)
     try:

@@ -114,11 +114,10 @@ def network_backbone(network: Network, weights: Weights, resize: Resize) -> Back
 
 
 class SmallEncoder(ConvolutionalNetwork):
-    """Three convolutions, to be trained along: (B, 3, H, W) → (B, 64, H / 8, W / 8).
+    """Three convolutions, to be trained along: (B, 3, H, W) → (B, 64, H / 8, W / 8), for `research/scenes.py`.
 
-    Made for generated pictures (`research/scenes.py`). A location sees 22 × 22 pixels around its own 8 × 8 (even
-    kernels keep them centered), so that attention on it says what was seen. "Left of" cannot be known from these, so
-    two more channels give each pixel's column and row, −1 to 1.
+    A location sees 22 × 22 pixels around its own 8 × 8, so that attention on it says what was seen. Two more channels
+    give each pixel's column and row, −1 to 1, since "left of" cannot be known from these.
     """
 
     BLOCKS = tuple(

@@ -25,12 +25,10 @@ Encode = Callable[[Tensor | NDArray[Any]], Tensor]  # pixels (B, 3, S, S) → an
 
 
 class Encoder(nn.Module):
-    """A network that turns a photo's pixels into annotation vectors, and the preprocessing it was made for.
+    """A network that turns a photo's pixels into annotation vectors, with the attributes of its `Backbone`.
 
-    It is frozen: its parameters need no gradient, and `train()` of it or of a parent module leaves it in evaluation
-    mode, so that dropout is off and batch norm keeps its statistics. `unfreeze()` allows fine-tuning.
-
-    Its attributes are those of the `Backbone`.
+    It is frozen, also under `train()` of a parent module, until `unfreeze()`: its parameters need no gradient, dropout
+    is off and batch norm keeps its statistics.
     """
 
     def __init__(self, backbone: Backbone) -> None:

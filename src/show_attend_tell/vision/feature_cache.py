@@ -1,30 +1,21 @@
 """Annotations of many photos, encoded once and kept on disk: a frozen encoder always gives the same ones.
 
-A cache belongs to one encoder (by the digest of its weights), one preprocessing (its values, and the version of the
-code that makes pixels of a photo), one precision and one view of the photos: `original`, or, for augmentation,
-`flipped`, `crop-1`, `rendered-1` and so on (`Preprocessing`). Each such cache has a folder of its own, whose name ends
-with a hash of all this:
+A cache belongs to one encoder (by the digest of its weights), one preprocessing, one precision and one view of the
+photos (`Preprocessing`). Each such cache has a folder of its own, whose name ends with a hash of all this:
 
     DIRECTORY/
         files.json            the SHA-256 of each photo's file by its path, size and time of change
         crop224-bfloat16-original-1a2b3c4d5e6f/
             3f/3f8a…          a photo's annotations (L, D) in half precision, and their CRC-32
 
-The file of a photo's annotations is named by the SHA-256 of the photo's bytes. Names and paths are only used to find
-those bytes. So a data set may move or be copied, two data sets may share a folder, and two photos of one name are never
-confused. A view that is drawn also depends on the photo's name, and so does its key. `files.json` only saves time:
-without it, the files are read again.
+The file of a photo's annotations is named by the SHA-256 of the photo's bytes (and, for a view that is drawn, of the
+photo's name). So a data set may move or be copied, and two photos of one name are never confused. `files.json` only
+saves time.
 
-DIRECTORY is a folder of `default_cache()`: `$SAT_CACHE` where that is set, otherwise
-`~/.cache/show-attend-tell/features`.
-
-A file gets its name when it is whole. So a run that is killed goes on from there. One process writes at a time, so that
-nothing is encoded twice (`files.file_lock`); any number of processes read.
-
-A process compares annotations with their checksum when it first reads them. If they differ, they are damaged, by the
-disk, say. Then all are compared, the damaged ones are removed, and `SatError` names their photos. The next run encodes
-these photos again and no others. They are not encoded at once, because the encoder may have been trained meanwhile, and
-because a disk that damages files should be noticed.
+A file gets its name when it is whole, so a run that is killed goes on from there. One process writes at a time; any
+number read. Annotations are compared with their checksum when they are first read. Damaged ones are removed, and
+`SatError` names their photos. The next run encodes these again, and not this one, because the encoder may have been
+trained meanwhile, and because a disk that damages files should be noticed.
 
 Letters in shapes: B photos asked for, L locations, D annotation size.
 """
@@ -159,15 +150,11 @@ class FeatureCache:
         batch_size: int = 8,
         progress: bool = True,
     ) -> "FeatureCache":
-        """Encode those of `photos` whose bytes are not in the cache yet, and return the cache.
+        """Encode those of `photos` (files by name) whose bytes are not in the cache yet, and return the cache.
 
-        `photos` gives each photo's file by its name. A cache that is complete costs nothing; annotations of earlier
-        calls stay; a call that was interrupted goes on where it was. While another process writes the same cache, this
-        one waits. `encode` is a faster way to do what `Encoder.annotate` does, which is the default. `progress` shows
-        bars on the terminal, with the photos done, their number, the rate and the time left.
-
-        Raises `SatError` for annotations beyond half precision (65,504), for a disk without room, and, after the others
-        are stored, `UnreadablePhotos`, saying how many and which are the first.
+        While another process writes the same cache, this one waits. `encode` is a faster way to do what
+        `Encoder.annotate` does; `progress` shows bars. Raises `SatError` for annotations beyond half precision
+        (65,504), for a disk without room, and, after the others are stored, `UnreadablePhotos`.
         """
         rows, columns = encoder.grid
         shape = (rows * columns, encoder.annotation_size)

@@ -1,24 +1,20 @@
 """Photos, their captions and their splits, read from a folder in the form in which people have them.
 
-`read_dataset(folder)` takes the first of these that the folder holds. Names say where to look, in
-large or small letters, and the content decides: a file of such a name with other content is passed over.
+`read_dataset(folder)` takes the first of these that the folder holds; a file of such a name with other content is
+passed over.
 
-1. Karpathy's split file: ``dataset_flickr8k.json`` or any other ``dataset*.json`` of that form (`karpathy`).
+1. Karpathy's split file: ``dataset*.json`` (`karpathy`).
 2. The authors' own Flickr files: ``Flickr8k.token.txt`` or ``results_20130124.token`` with their lists (`flickr`).
 3. COCO's captions: any ``captions_*.json``, in the folder or in ``annotations/`` (`coco`).
-4. A table: ``captions.csv``, ``captions.tsv``, ``captions.jsonl`` or ``captions.txt``, or Kaggle's ``results.csv`` of
-   Flickr30k (`tables`).
-5. A Hugging Face imagefolder: ``metadata.csv``, ``metadata.tsv`` or ``metadata.jsonl``, in the folder or in its
-   sub-folders ``train``, ``val`` and ``test`` (`tables`).
+4. A table: ``captions.csv``, ``.tsv``, ``.jsonl`` or ``.txt``, or Kaggle's ``results.csv`` of Flickr30k (`tables`).
+5. A Hugging Face imagefolder: ``metadata.csv``, ``.tsv`` or ``.jsonl``, there or in the splits' folders (`tables`).
 
-Photos are looked for in ``images/`` (or another of `PHOTO_FOLDERS`) below the folder, then in the folder itself. COCO's
-are also looked for in ``train2014/`` and ``val2014/`` of both. The files cannot name a photo outside of these folders,
-but a link in them may lead elsewhere.
+Photos are looked for in `PHOTO_FOLDERS` below the folder, then in the folder itself, and never outside of it.
 
 The paper's data sets (Flickr8k, Flickr30k and COCO) are read as the paper reads them: with their own splits, and five
 captions a photo. All other data are *custom data*: every caption counts and is cleaned (`cleaning`), photos without a
-split get one at random (`splits`), and no photo is in two splits, nor an exact copy of it. Where data sets are joined,
-this also holds from one to another (`join`).
+split get one at random (`splits`), and no photo, nor an exact copy of it, is in two splits, also of data that are
+joined (`join`).
 """
 
 import os
@@ -65,14 +61,11 @@ __all__ = [
 def read_dataset(folder: str | os.PathLike[str], *, restval: bool = False) -> Dataset:
     """Read the photos, captions and splits of a folder in any of the forms that the module describes.
 
-    `restval` adds COCO's split of that name to train, as many do and the paper did not. Photos are found by name and
-    not opened; only files of the same size are compared, to find copies.
+    `restval` adds COCO's split of that name to train. Photos are found by name and not opened; only files of the same
+    size are compared, to find copies. `Dataset.report` counts what is left out.
 
-    What is left out is counted in `Dataset.report`: a photo that is missing in train or has no split yet, a photo that
-    is listed twice or without captions, a copy of a photo of another split, an empty caption, and captions beyond five
-    of the paper's data sets. Raises SatError for what would make a score wrong (a missing val or test photo, a photo in
-    two splits), for a photo outside of the folder, for a damaged file (naming file and line), and for a folder with
-    nothing recognized in it.
+    Raises SatError for what would make a score wrong (a missing val or test photo, a photo in two splits), for a photo
+    outside of the folder, for a damaged file (naming file and line), and for a folder with nothing recognized in it.
     """
     folder = Path(folder)
     if not folder.is_dir():

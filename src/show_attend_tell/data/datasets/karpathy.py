@@ -1,9 +1,7 @@
 """Karpathy's split files: photos, splits, and captions as text and as tokens.
 
-The file is ``dataset_flickr8k.json``, ``dataset_flickr30k.json``, ``dataset_coco.json`` or any other ``dataset*.json``
-of that form: ``{"dataset": NAME, "images": [{"filename", "split", "filepath" (COCO's subfolder, optional),
-"sentences": [{"tokens", "raw"}]}]}``. Its tokens are used as they are, until another tokenizer cuts the raw text
-(`Dataset.retokenize`), as for custom data. COCO's split ``restval`` joins train only when asked for.
+``{"dataset": NAME, "images": [{"filename", "split", "filepath" (COCO's subfolder, optional), "sentences": [{"tokens",
+"raw"}]}]}``. Its tokens are used as they are, until another tokenizer cuts the raw text (`Dataset.retokenize`).
 """
 
 from pathlib import Path

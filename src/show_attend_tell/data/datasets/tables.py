@@ -1,10 +1,7 @@
 """Tables of captions: ``captions.csv``, ``.tsv``, ``.jsonl`` or ``.txt``, and ``metadata`` files of an imagefolder.
 
-What is in them is in any of the forms of `data.caption_rows`. A file that has none of them is passed over. In a Hugging
-Face imagefolder, photos are named from the folder of the ``metadata`` file. This file is in the data folder, or one is
-in each of the sub-folders ``train``, ``val`` (or ``validation``) and ``test``, which are the splits. A file in the data
-folder may name photos in these sub-folders instead. Flickr8k and Flickr30k of Kaggle are tables too: ``captions.txt``,
-and ``results.csv`` with ``|``.
+What is in them has any form of `data.caption_rows`. In a Hugging Face imagefolder, photos are named from the folder of
+the ``metadata`` file, which is the data folder or the sub-folder of each split (``train``, ``val``, ``test``).
 """
 
 from pathlib import Path, PurePosixPath

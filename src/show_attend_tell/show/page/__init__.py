@@ -61,11 +61,10 @@ def captions_page(
     cards: Mapping[str, str] | None = None,
     failed: Iterable[tuple[str, str]] = (),
 ) -> str:
-    """A page of captions in one HTML file; captions of one photo stand side by side.
+    """A page of captions, those of `with_image`, in one HTML file; captions of one photo stand side by side.
 
-    ``captions`` are those of `with_image`, ``cards`` the texts of the models' cards by model name, and ``failed`` the
-    paths of photos without a caption, with the reasons. The page shows up to `FEW` photos in full. More than that
-    become an index that draws the photos near the window only. Of a photo's path the page keeps the name only.
+    ``cards`` are texts of the models' cards by name, ``failed`` paths of photos without a caption, with the reasons. Up
+    to `FEW` photos are shown in full; more become an index. Of a photo's path the page keeps the name only.
     """
     photos: dict[tuple[str, str | None], dict[str, Any]] = {}
     for caption in captions:

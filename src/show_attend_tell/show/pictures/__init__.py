@@ -46,12 +46,9 @@ FORMATS = ("png", "jpg", "svg", "gif", "webp")  # the last two are animations
 def strip(figures: Sequence[FigureData], style: Style | None = None) -> Image.Image:
     """Draw captions side by side, each as a grid of panels: the photo, then the photo once for each word.
 
-    The photo is bright where a word's evidence is, or its attention where the style asks for that or there is no
-    evidence. All words of a caption share one scale, which the foot of the picture explains: a word without evidence is
-    dark, and flat attention looks flat. Below each word are the sum of its positive evidence and its place, or its β
-    and the peak of its α before smoothing. Where attention chose one location, a frame shows it. What the encoder did
-    not see is faded and striped. Letters that no font on this machine has become boxes, and the caption's note names
-    them.
+    The photo is bright where a word's evidence is, or its attention. All words share one scale, which the foot
+    explains. Below each word are its share of the evidence and its place, or its β and the peak of α. A frame shows a
+    chosen location, and stripes what the encoder did not see.
     """
     return draw_layout(lay_out(noted(figures), style or Style()))
 

@@ -1,10 +1,8 @@
 """The letters of a picture, each drawn in a font that has it.
 
-Inter comes with the package: Latin, Greek and Cyrillic letters. A letter that Inter lacks is drawn in a font of this
-machine. A letter that no font has becomes a box, and `lacking` names it, so that the picture can say so.
-
-Scripts from right to left, and letters with marks, are laid out by Raqm, which Pillow has where FriBiDi is installed.
-Without it, `unshaped` says so.
+Inter comes with the package. A letter that it lacks is drawn in a font of this machine; one that no font has becomes a
+box, and `lacking` names it. Scripts from right to left, and letters with marks, are laid out by Raqm, which Pillow has
+where FriBiDi is installed; without it, `unshaped` says so.
 """
 
 import shutil

@@ -26,12 +26,9 @@ def attention_map(
 
     ``alpha`` is (rows, columns), ``size`` the photo's (W, H), and ``visible_box`` the rectangle of it, in its pixels,
     that the encoder saw. ``offset`` is how far below and to the right of its cell a location looks, in cells: each cell
-    is moved there, and those at the border are cut or stretched to it. Where the encoder squashed the photo, the
-    Gaussian is squashed with it. The result has the units of alpha: uniform attention is 1 / L at every visible pixel,
-    without an offset the mean over the visible pixels is that of ``alpha``, and all other pixels have 0. This is
-    section 5.4 of the paper with the authors' sigma of 20 pixels in 224, as a formula and not step by step.
-
-    Raises `SatError` for an ``alpha`` of another shape and an empty ``visible_box``.
+    is moved there. The result has the units of alpha: uniform attention is 1 / L at every visible pixel, and other
+    pixels have 0. This is section 5.4 of the paper with the authors' sigma of 20 pixels in 224, as a formula. Raises
+    `SatError` for an ``alpha`` of another shape and an empty ``visible_box``.
     """
     if alpha.ndim != 2 or alpha.size == 0:
         raise SatError(f"attention of shape {alpha.shape}: a map has rows and columns")
