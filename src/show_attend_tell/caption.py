@@ -16,7 +16,7 @@ from PIL import Image
 from show_attend_tell.data.photos import FEWEST, open_photo
 from show_attend_tell.data.tokenizers import KARPATHY, Unigram, joined
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import as_path, atomic_write
+from show_attend_tell.files import as_path, atomic_write, write_text
 from show_attend_tell.messages import shorten
 from show_attend_tell.show import page, pictures
 from show_attend_tell.show.pictures import Colormap, Shown, Style
@@ -192,8 +192,7 @@ class Caption:
         if form not in (*pictures.FORMATS, "html"):
             raise SatError(f"{file}: name a file that ends in .{', .'.join(pictures.FORMATS)} or .html")
         if form == "html":
-            text = self.html(compare=compare)
-            atomic_write(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
+            write_text(file, self.html(compare=compare))
         else:
             figures = [caption._figure_data(shown) for caption in self._with(compare)]
             style = Style(shown=shown, colormap=colormap, dark=dark, per_word_scale=per_word_scale)

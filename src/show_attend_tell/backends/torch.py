@@ -166,7 +166,9 @@ class TorchBackend:
     def batch_size(self, config: GenerationConfig) -> int:
         if self.torch_device.type == "cpu" and isinstance(self.decoder, AttentionDecoder):
             return batch_size(config)
-        return paths_batch_size(config.paths, self.torch_device)
+        if self.torch_device.type != "cpu":
+            return max(1, GPU_PATHS // config.paths)
+        return max(1, min(CPU_PHOTOS, CPU_PATHS // config.paths))
 
     def second_moments(self, features: Tensor, channels: NDArray[Any]) -> NDArray[Any]:
         with torch.inference_mode():
@@ -273,13 +275,6 @@ def evidence_by_autograd(
             after = step.state if mode is None else decoder.step(now, state, mode).state
         state = State(state.source, map_parts(Tensor.detach, after.memory))
     return [part[:length] for part, length in zip(np.stack(found, axis=1), lengths, strict=True)]
-
-
-def paths_batch_size(paths: int, device: torch.device) -> int:
-    """How many photos with so many paths each PyTorch searches fastest together."""
-    if device.type != "cpu":
-        return max(1, GPU_PATHS // paths)
-    return max(1, min(CPU_PHOTOS, CPU_PATHS // paths))
 
 
 def array(tensor: Tensor) -> NDArray[Any]:

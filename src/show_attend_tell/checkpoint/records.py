@@ -52,10 +52,6 @@ class EncoderRecord:
         """The record of an encoder."""
         return cls(name=encoder.name, digest=encoder.digest, preprocessing=encoder.preprocessing, grid=encoder.grid)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The values as JSON can hold them."""
-        return {**asdict(self), "preprocessing": self.preprocessing.to_dict()}
-
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "EncoderRecord":
         """The record that `to_dict` described.
@@ -124,7 +120,7 @@ class Description:
         entries = {
             "format": FORMAT,
             "decoder": self.config.to_dict(),
-            "encoder": self.encoder.to_dict(),
+            "encoder": asdict(self.encoder),
             "generation": self.generation.to_dict(),
             **digests,
             "training": self.training,

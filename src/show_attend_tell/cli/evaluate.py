@@ -184,18 +184,15 @@ def score(
 def write_scores(json_file: str | None, result: "Evaluation", title: str, how: str = "") -> None:
     """Print an evaluation's figures, how they were made, and write it as JSON, a caption a line; "-": JSON alone."""
     content = result.to_dict()
+    tokens = "scores count characters" if content["tokens"] == "characters" else f"{content['tokens']} tokens"
+    tokenizer = f"tokenizer {content['tokenizer']}" if "tokenizer" in content else ""
     if json_file != "-":
-        click.echo("\n".join([f"{title}: {len(result.results)} captions, {_compared(content, how)}", *_lines(result)]))
+        made = ", ".join(filter(None, (how, tokens, tokenizer)))
+        click.echo("\n".join([f"{title}: {len(result.results)} captions, {made}", *_lines(result)]))
     if json_file:
         captions = ",\n".join("  " + json.dumps(entry, ensure_ascii=False) for entry in content.pop("results"))
         head = json.dumps(content, ensure_ascii=False, indent=1).removesuffix("\n}")
         write_output(json_file, f'{head},\n "results": [\n{captions}\n ]\n}}\n')
-
-
-def _compared(content: dict[str, Any], how: str) -> str:
-    tokens = "scores count characters" if content["tokens"] == "characters" else f"{content['tokens']} tokens"
-    tokenizer = f"tokenizer {content['tokenizer']}" if "tokenizer" in content else ""
-    return ", ".join(filter(None, (how, tokens, tokenizer)))
 
 
 def _lines(result: "Evaluation") -> list[str]:

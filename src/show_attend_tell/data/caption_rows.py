@@ -294,10 +294,13 @@ def _json_rows(file: Path, text: str) -> Iterator[Row]:
         elif isinstance(content, dict):
             key = next((key for key in ("annotations", "results") if key in content), None)
             content, entry = ([content], "line") if key is None else (list_of_objects(content, key, str(file)), entry)
-        if content and not (isinstance(content[0], dict) and any(map(_names_caption, content[0]))):
+        first = content[0] if content else {"sentences": []}
+        if not isinstance(first, dict) or not any(
+            key == "sentences" or CAPTION.fullmatch(key.lower()) for key in first
+        ):
             raise UnknownForm(
                 f'{file}: an entry must be an object like {{"photo": …, "caption": …}} (or text, or description), and '
-                f"is {shown(content[0])}"
+                f"is {shown(first)}"
             )
         records = [(f"{file}: {entry} {number}", record) for number, record in enumerate(content, start=1)]
     except (ValueError, RecursionError) as error:
@@ -314,10 +317,6 @@ def _json_rows(file: Path, text: str) -> Iterator[Row]:
             raise SatError(f"{where}: some lines have a split and others have not: name all or none")
         with_split = row.split is not None
         yield row
-
-
-def _names_caption(key: str) -> bool:
-    return CAPTION.fullmatch(key.lower()) is not None or key == "sentences"
 
 
 def _parsed(where: str, line: str) -> Any:

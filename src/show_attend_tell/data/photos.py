@@ -493,7 +493,10 @@ def _to_rgb(image: Image.Image, name: str = "array") -> Image.Image:
         alpha = seen_through.getchannel("A")
     else:
         color = image if image.mode == "CMYK" else image.convert("L" if image.mode in GRAY else "RGB")
-    color = _in_srgb(color, image.info.get("icc_profile")).convert("RGB")
+    profile = image.info.get("icc_profile")
+    if profile and (transform := _to_srgb(profile, color.mode)):
+        color = ImageCms.applyTransform(color, transform) or color
+    color = color.convert("RGB")
     return Image.composite(color, Image.new("RGB", color.size, "white"), alpha) if alpha else color
 
 
@@ -509,12 +512,6 @@ def _from_deep(values: NDArray[Any], key: int | None, name: str) -> tuple[Image.
         low, full = 0.0, 1 if values.dtype.kind == "f" and high <= 1 else _full(high)
     levels = ((values.astype(np.float64) - low) * (255 / full)).round().clip(0, 255).astype(np.uint8)
     return Image.fromarray(levels), None if key is None else Image.fromarray(seen).convert("L")
-
-
-def _in_srgb(image: Image.Image, profile: bytes | None) -> Image.Image:
-    """An image in the colors of sRGB; one whose profile is damaged or of other colors stays as it is."""
-    transform = _to_srgb(profile, image.mode) if profile else None
-    return (ImageCms.applyTransform(image, transform) or image) if transform else image
 
 
 @functools.lru_cache(maxsize=64)

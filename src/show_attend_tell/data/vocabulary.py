@@ -14,7 +14,7 @@ from typing import Any
 
 from show_attend_tell.data.tokenizers import KARPATHY, Spaced, Tokenizer, Unigram, named
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import atomic_write
+from show_attend_tell.files import write_text
 
 END_TEXT = "<end>"
 UNKNOWN_TEXT = "<unk>"
@@ -40,11 +40,11 @@ class Vocabulary:
         ``forms`` are how captions write some words ("Hund" for "hund"); ``capital``: they begin with a capital letter.
         """
         self.tokenizer, self.forms, self.capital = tokenizer, dict(forms or {}), capital
-        self._words = (END_TEXT, UNKNOWN_TEXT, *words)
+        self.words = (END_TEXT, UNKNOWN_TEXT, *words)  # all K, in the order of their ids
         # The two special words are left out: a caption that spells "<end>" must not end there.
-        self._ids = {word: i for i, word in enumerate(self._words) if i > Vocabulary.UNKNOWN}
-        if len(self._ids) != len(self._words) - 2:
-            twice = next(word for word, count in Counter(self._words).items() if count > 1)
+        self._ids = {word: i for i, word in enumerate(self.words) if i > Vocabulary.UNKNOWN}
+        if len(self._ids) != len(self.words) - 2:
+            twice = next(word for word, count in Counter(self.words).items() if count > 1)
             raise SatError(f"the vocabulary holds the word {twice!r} twice; build it again")
 
     @classmethod
@@ -95,7 +95,7 @@ class Vocabulary:
         if isinstance(self.tokenizer, Unigram):
             return self
         new = [word for word in _frequent(captions, minimum_count, text_corpus) if word not in self]
-        words = (*self._words[2:], *new[: max(0, size - len(self))])
+        words = (*self.words[2:], *new[: max(0, size - len(self))])
         return Vocabulary(words, tokenizer or self.tokenizer, forms=self.forms, capital=self.capital)._spelt(texts)
 
     def _spelt(self, texts: Iterable[str]) -> "Vocabulary":
@@ -115,7 +115,7 @@ class Vocabulary:
         often = {word: max(forms, key=lambda form: (forms[form], form == word)) for word, forms in counts.items()}
         kept = {word: form for word, form in (self.forms | often).items() if form != word and word in self}
         capital = begin[True] > begin[False] if begin else self.capital
-        return Vocabulary(self._words[2:], self.tokenizer, forms=kept, capital=capital)
+        return Vocabulary(self.words[2:], self.tokenizer, forms=kept, capital=capital)
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
         """Turn T words into C = T + 1 ids: unknown words become UNKNOWN, and END is appended."""
@@ -127,9 +127,9 @@ class Vocabulary:
         for i in ids:
             if i == Vocabulary.END:
                 break
-            if not 0 <= i < len(self._words):
-                raise SatError(f"{i} is not the id of a word; this vocabulary has ids 0 to {len(self._words) - 1}")
-            words.append(self._words[i])
+            if not 0 <= i < len(self.words):
+                raise SatError(f"{i} is not the id of a word; this vocabulary has ids 0 to {len(self.words) - 1}")
+            words.append(self.words[i])
         return words
 
     def written(self, ids: Iterable[int]) -> list[str]:
@@ -144,25 +144,20 @@ class Vocabulary:
         return self.tokenizer.text(self.decode(ids))
 
     def __len__(self) -> int:
-        return len(self._words)
+        return len(self.words)
 
     def __contains__(self, word: object) -> bool:
         return word in self._ids
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and self._words == other._words and self.tokenizer == other.tokenizer
+        return isinstance(other, Vocabulary) and self.words == other.words and self.tokenizer == other.tokenizer
 
     def __repr__(self) -> str:
         return f"Vocabulary({len(self)} words)"
 
-    @property
-    def words(self) -> tuple[str, ...]:
-        """All K words in the order of their ids, `<end>` and `<unk>` first."""
-        return self._words
-
     def to_json(self) -> Any:
         """What `from_json` takes: all K words in the order of their ids, and any tokenizer but Karpathy's."""
-        words = list(self._words)
+        words = list(self.words)
         if self.tokenizer == KARPATHY:
             return words
         more: dict[str, Any] = {"forms": self.forms} if self.forms else {}
@@ -194,8 +189,7 @@ class Vocabulary:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the words to `path` as JSON (`to_json`), whole or not at all."""
-        text = json.dumps(self.to_json(), ensure_ascii=False, indent=0)
-        atomic_write(Path(path), lambda file: file.write_text(text, encoding="utf-8"))
+        write_text(Path(path), json.dumps(self.to_json(), ensure_ascii=False, indent=0))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Vocabulary":

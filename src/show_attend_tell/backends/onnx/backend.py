@@ -29,11 +29,7 @@ class OnnxBackend:
     name, device = "onnx", "cpu"
 
     def __init__(self, decoder: OnnxDecoder, encoder: OnnxEncoder) -> None:
-        self.decoder, self._encoder = decoder, encoder
-
-    @property
-    def encoder(self) -> OnnxEncoder:
-        return self._encoder
+        self.decoder, self.encoder = decoder, encoder
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, name: str, *, encoder_weights: str | Path | None = None) -> "OnnxBackend":
@@ -48,7 +44,7 @@ class OnnxBackend:
         return cls(decoder, encoder)
 
     def share_encoder(self, other: Backend) -> None:
-        self._encoder = other.encoder
+        self.encoder = other.encoder
 
     @property
     def preprocessing(self) -> Any:

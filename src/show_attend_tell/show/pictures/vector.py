@@ -52,7 +52,12 @@ def svg(layout: Layout) -> str:
         f"<!-- {SIGNATURE} -->",
         "<defs>",
         *(f'<image id="{name}" {definition}' for definition, name in photos.items()),
-        *(_visible_box(number, panels) for number, panels in enumerate(layout.captions)),
+        *(
+            f'<clipPath id="visible{number}"><rect x="{left:g}" y="{top:g}" width="{right - left:g}" '
+            f'height="{bottom - top:g}"/></clipPath>'
+            for number, panels in enumerate(layout.captions)
+            for left, top, right, bottom in [panels.visible_box]
+        ),
         '<pattern id="hatching" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">',
         f'<rect width="1.4" height="7" fill="{_hex(theme.faint)}"/>',
         "</pattern>",
@@ -98,12 +103,6 @@ def _panel(panel: Panel, panels: Panels, use: str) -> list[str]:
         lines.append(f'{box} stroke="{_hex(EDGE)}" stroke-width="5"/>')
         lines.append(f'{box} stroke="{_hex(MARK)}" stroke-width="3"/>')
     return [*lines, "</g>"]
-
-
-def _visible_box(number: int, panels: Panels) -> str:
-    left, top, right, bottom = panels.visible_box
-    rectangle = f'x="{left:g}" y="{top:g}" width="{right - left:g}" height="{bottom - top:g}"'
-    return f'<clipPath id="visible{number}"><rect {rectangle}/></clipPath>'
 
 
 def _scale(scale: Scale, style: Style) -> list[str]:
