@@ -295,9 +295,7 @@ def _json_rows(file: Path, text: str) -> Iterator[Row]:
             key = next((key for key in ("annotations", "results") if key in content), None)
             content, entry = ([content], "line") if key is None else (list_of_objects(content, key, str(file)), entry)
         first = content[0] if content else {"sentences": []}
-        if not isinstance(first, dict) or not any(
-            key == "sentences" or CAPTION.fullmatch(key.lower()) for key in first
-        ):
+        if not isinstance(first, dict) or not any(k == "sentences" or CAPTION.fullmatch(k.lower()) for k in first):
             raise UnknownForm(
                 f'{file}: an entry must be an object like {{"photo": …, "caption": …}} (or text, or description), and '
                 f"is {shown(first)}"
