@@ -25,7 +25,7 @@ from pathlib import Path
 from stages import reporting
 
 from show_attend_tell.data.datasets.coco import coco_photos
-from show_attend_tell.data.datasets.listing import Listed
+from show_attend_tell.data.datasets.listing import PhotoEntry
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write
 from show_attend_tell.messages import first_three
@@ -40,7 +40,7 @@ def splits(file: Path = PHOTOS) -> dict[int, str]:
         return {int(Path(row["photo"]).stem): row["split"] for row in csv.DictReader(lines)}
 
 
-def read_photos(downloaded: Path) -> dict[int, Listed]:
+def read_photos(downloaded: Path) -> dict[int, PhotoEntry]:
     """COCO's photos by their ids, with their captions; raises `SatError` where there are none, or for damaged files."""
     files = sorted((downloaded / "annotations").glob("captions_*.json"))
     if not files:

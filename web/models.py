@@ -28,7 +28,7 @@ from show_attend_tell.backends.onnx.encoder import OnnxEncoder
 from show_attend_tell.backends.onnx.graph import Graph
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, find_model, model_name
-from show_attend_tell.data.tokenizers import KARPATHY, joined
+from show_attend_tell.data.tokenizers import KARPATHY, detokenize
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.rerank import class_words
@@ -173,7 +173,7 @@ def exported(name: str, files: Files) -> dict[str, Any]:
         "words": [vocabulary.forms.get(word, word) for word in vocabulary.words],
         "capital": vocabulary.capital,
         "tokenizer": None if vocabulary.tokenizer == KARPATHY else vocabulary.tokenizer.name,
-        "between": joined(["", ""], vocabulary.tokenizer.name),
+        "between": detokenize(["", ""], vocabulary.tokenizer.name),
         "forms": nouns_and_colors(vocabulary),
         "class_words": None if words is None else described(words),
         "card": checkpoint.card(name),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from show_attend_tell.data.photos import FEWEST, open_photo
-from show_attend_tell.data.tokenizers import KARPATHY, Unigram, joined
+from show_attend_tell.data.tokenizers import KARPATHY, Unigram, detokenize
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import as_path, atomic_write, write_text
 from show_attend_tell.messages import shorten
@@ -50,7 +50,7 @@ class Caption:
     @property
     def text(self) -> str:
         """The sentence."""
-        return joined(self.words, self.settings.get("tokenizer", KARPATHY.name))
+        return detokenize(self.words, self.settings.get("tokenizer", KARPATHY.name))
 
     def __str__(self) -> str:
         return self.text

@@ -14,7 +14,7 @@ from typing import Any
 from safetensors import SafetensorError
 
 from show_attend_tell.errors import InvalidValue, MissingFile, SatError
-from show_attend_tell.messages import shorten, shown
+from show_attend_tell.messages import quoted, shorten
 
 try:
     import fcntl
@@ -51,7 +51,7 @@ def read_object(file: Path, key: str) -> dict[str, Any]:
     """The JSON object in a file. The message about another kind of file says that it must have ``key``."""
     content = read_json(file)
     if not isinstance(content, dict):
-        raise SatError(f"{file} must hold a JSON object with {key!r}, and holds {shown(content)}")
+        raise SatError(f"{file} must hold a JSON object with {key!r}, and holds {quoted(content)}")
     return content
 
 
@@ -59,7 +59,7 @@ def list_of_objects(record: dict[str, Any], key: str, where: str) -> list[dict[s
     """``record[key]``, a list of JSON objects; raises `SatError`, saying ``where``, if it is anything else."""
     value = record.get(key)
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise SatError(f"{where}: {key!r} must be a list of JSON objects, and is {shown(value)}")
+        raise SatError(f"{where}: {key!r} must be a list of JSON objects, and is {quoted(value)}")
     return value
 
 
@@ -67,7 +67,7 @@ def text_of(record: dict[str, Any], key: str, where: str) -> str:
     """``record[key]``, a text; raises `SatError`, saying ``where``, if it is anything else."""
     value = record.get(key)
     if not isinstance(value, str):
-        raise SatError(f"{where}: {key!r} must be a text, and is {shown(value)}")
+        raise SatError(f"{where}: {key!r} must be a text, and is {quoted(value)}")
     return encodable(value, where)
 
 
@@ -88,7 +88,7 @@ def number_of(record: dict[str, Any], key: str, where: str) -> int:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if not isinstance(value, int):
-        raise SatError(f"{where}: {key!r} must be a whole number, and is {shown(value)}")
+        raise SatError(f"{where}: {key!r} must be a whole number, and is {quoted(value)}")
     return value
 
 

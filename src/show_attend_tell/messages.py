@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 
-def shown(value: object) -> str:
+def quoted(value: object) -> str:
     """A damaged value of a file for a message, never a whole file of it."""
     return "missing" if value is None else shorten(value)
 

@@ -1,6 +1,6 @@
 """The report of one evaluation, or of two of the same photos: scores, mistakes, and where the model looked.
 
-T words shown · R rows and C columns of places.
+T words shown · R rows and C columns of locations.
 """
 
 import math
@@ -13,10 +13,10 @@ import numpy as np
 
 from show_attend_tell.data.parts_of_speech import FUNCTION_WORDS
 from show_attend_tell.data.photos import open_photo
-from show_attend_tell.data.tokenizers import Tokens, joined
+from show_attend_tell.data.tokenizers import Tokens, detokenize
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_object
-from show_attend_tell.messages import shown
+from show_attend_tell.messages import quoted
 from show_attend_tell.metrics.caption_files import check_alike, read_evaluation
 from show_attend_tell.metrics.scores import words_of
 from show_attend_tell.metrics.table import METRICS, Metric, besides_bleu
@@ -131,9 +131,9 @@ def _caption(
     maps = {name: packed(where, entry.get(name), len(words), name) for name in ("attention", "evidence")}
     others = entry.get("alternatives") or []
     if not isinstance(others, list) or not all(isinstance(other, dict) for other in others):
-        raise SatError(f"{where}: 'alternatives' must be a list of captions, and is {shown(others)}")
+        raise SatError(f"{where}: 'alternatives' must be a list of captions, and is {quoted(others)}")
     return {
-        "caption": joined(words, tokenizer),
+        "caption": detokenize(words, tokenizer),
         "words": words,
         "settings": dict(settings),
         "unsupported": _unsupported(words, references, tokens),
@@ -160,7 +160,7 @@ def _words(where: str, entry: Mapping[str, Any]) -> list[str]:
     """The pieces of words of an entry; raises `SatError`, saying ``where``, for anything but a list of texts."""
     words = entry.get("words")
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise SatError(f"{where}: 'words' must be a list of texts, and is {shown(words)}")
+        raise SatError(f"{where}: 'words' must be a list of texts, and is {quoted(words)}")
     return words
 
 
@@ -179,7 +179,7 @@ def _rounded(where: str, entry: Mapping[str, Any], key: str, digits: int) -> flo
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not -math.inf < value < math.inf:
-        raise SatError(f"{where}: {key!r} must be a number, and is {shown(value)}")
+        raise SatError(f"{where}: {key!r} must be a number, and is {quoted(value)}")
     return round(float(value), digits)
 
 
@@ -193,5 +193,5 @@ def _numbers(where: str, entry: Mapping[str, Any], key: str, shape: tuple[int, .
     except (TypeError, ValueError, OverflowError):
         found = np.empty(0)
     if found.shape != shape or not np.isfinite(found).all():
-        raise SatError(f"{where}: {key!r} must be {' × '.join(map(str, shape))} numbers, and is {shown(value)}")
+        raise SatError(f"{where}: {key!r} must be {' × '.join(map(str, shape))} numbers, and is {quoted(value)}")
     return found.round(digits).tolist() if digits else found.astype(int).tolist()

@@ -10,7 +10,7 @@ import torch
 from builders import shape_folder, small_encoder
 from PIL import Image
 
-from show_attend_tell.data.datasets import Dataset, join, read_dataset, shown
+from show_attend_tell.data.datasets import Dataset, join, read_dataset, repeat_by_weight
 from show_attend_tell.errors import SatError
 from show_attend_tell.vision.sources import cached
 
@@ -91,11 +91,11 @@ def test_folders_whose_train_is_nothing_but_the_other_s_val_are_refused(tmp_path
 
 def test_an_epoch_shows_each_as_often_as_its_weight_says() -> None:
     weights = [1.0] * 10 + [2.5] * 20 + [0.25] * 40
-    found = Counter(shown(weights, random.Random(1)))
+    found = Counter(repeat_by_weight(weights, random.Random(1)))
     assert {found[index] for index in range(10)} == {1}
     assert sorted(found[index] for index in range(10, 30)) == [2] * 10 + [3] * 10
     assert sorted(found[index] for index in range(30, 70)) == [0] * 30 + [1] * 10
-    assert found != Counter(shown(weights, random.Random(2)))
+    assert found != Counter(repeat_by_weight(weights, random.Random(2)))
 
 
 def test_each_part_is_encoded_in_its_own_folder_of_the_cache(parts: list[Dataset], tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from show_attend_tell.checkpoint.checkpoint import Checkpoint, StoredReranker
 from show_attend_tell.cli import main
 from show_attend_tell.cli.command import BaseCommand
 from show_attend_tell.data.datasets import READERS, read_dataset
-from show_attend_tell.data.datasets.listing import Listed, Listing
+from show_attend_tell.data.datasets.listing import CaptionFile, PhotoEntry
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.table import METRICS
 from show_attend_tell.model.interface import Decoder
@@ -141,13 +141,13 @@ def test_a_command_is_a_function_in_a_section() -> None:
 
 
 def test_a_format_of_captions_is_a_reader(tmp_path: Path) -> None:
-    def read_pairs(folder: Path, passed_over: dict[str, str]) -> Listing | None:
+    def read_pairs(folder: Path, passed_over: dict[str, str]) -> CaptionFile | None:
         file = folder / "pairs.txt"
         if not file.is_file():
             return None
         pairs = [line.split(": ") for line in file.read_text(encoding="utf-8").splitlines()]
-        photos = [Listed(photo, None, "", [(tuple(text.split()), text)]) for photo, text in pairs]
-        return Listing(folder.name, [file], photos)
+        photos = [PhotoEntry(photo, None, "", [(tuple(text.split()), text)]) for photo, text in pairs]
+        return CaptionFile(folder.name, [file], photos)
 
     photos = list((shape_folder(tmp_path / "shapes") / "images").iterdir())
     (tmp_path / "shapes" / "captions.csv").unlink()

@@ -18,7 +18,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.vision.backbones import Backbone, ConvolutionalNetwork, SmallEncoder
 from show_attend_tell.vision.blocks import cut
 from show_attend_tell.vision.encoder import Encoder, load_encoder
-from show_attend_tell.vision.sources import TunedAnnotations, joined
+from show_attend_tell.vision.sources import TunedAnnotations, join_sources
 from show_attend_tell.vision.vgg import VGG19
 
 
@@ -124,7 +124,7 @@ def test_tuned_blocks_read_joined_data_sets_in_bfloat16() -> None:
     below, last, _ = cut(small(), "conv3")
     read = dict(zip(("one/a", "two/b"), below(noise(2, 64)).half(), strict=True))
     parts = {name.partition("/")[0]: Held({name.partition("/")[2]: value}) for name, value in read.items()}
-    found = TunedAnnotations(joined(parts), last, "bfloat16")["two/b", "one/a"]
+    found = TunedAnnotations(join_sources(parts), last, "bfloat16")["two/b", "one/a"]
     plain = last(torch.stack([read["two/b"], read["one/a"]]).float())
     torch.testing.assert_close(found, plain, atol=0.02, rtol=0.02)
 

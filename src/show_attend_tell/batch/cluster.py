@@ -57,7 +57,7 @@ def write_by_ray(
         fn_constructor_args=(work, counter),
         batch_size=1,
         compute=ray.data.ActorPoolStrategy(size=config.workers),
-        num_cpus=min(1, cores / 2 / config.workers),  # did workers reserve all cores, nothing could be read, for ever
+        num_cpus=min(1, cores / 2 / config.workers),  # else workers reserve all cores, and nothing can be read
         num_gpus=1 if work.device.startswith("cuda") or (work.device == "auto" and gpus) else None,
     )
     watcher = threading.Thread(target=show_progress, daemon=True)

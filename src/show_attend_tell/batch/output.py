@@ -27,7 +27,7 @@ from typing import IO, Any
 import numpy as np
 from fsspec.implementations.local import LocalFileSystem
 
-from show_attend_tell.batch.reading import KEY, shown
+from show_attend_tell.batch.reading import KEY, display_name
 from show_attend_tell.batch.sources import Piece, file_system, pyarrow_parquet
 from show_attend_tell.batch.tables import FORMS, read_rows, write_rows
 from show_attend_tell.batch.work import Row
@@ -167,9 +167,9 @@ class Output:
     def _note_versions(self, pieces: Sequence[Piece]) -> None:
         """Keep the files of photos, and these with their versions, for `_stands`."""
         photos = [piece for piece in pieces if piece.versions]
-        self.listed = Sources({"source": shown(file), "error": None} for piece in photos for file in piece.files)
+        self.listed = Sources({"source": display_name(file), "error": None} for piece in photos for file in piece.files)
         self.unchanged = Sources(
-            {"source": f"{shown(file)}\0{version}", "error": None}
+            {"source": f"{display_name(file)}\0{version}", "error": None}
             for piece in photos
             for file, version in zip(piece.files, piece.versions, strict=True)
         )

@@ -55,7 +55,7 @@ def photos_of(piece: Piece, *, most: int = 256 * MEGABYTE) -> Iterator[Item]:
     """
     if piece.kind == "photos":
         contents = read_ahead(lambda file: _file(file, most), piece.files, ahead=AHEAD)
-        yield from map(Item, map(shown, piece.files), contents, piece.versions or [None] * len(piece.files))
+        yield from map(Item, map(display_name, piece.files), contents, piece.versions or [None] * len(piece.files))
         return
     (file,), number = piece.files, 0
     try:
@@ -67,7 +67,7 @@ def photos_of(piece: Piece, *, most: int = 256 * MEGABYTE) -> Iterator[Item]:
             reason, remedy = unreadable(error)
             why = f"{reason}; photos from here on are missing"
             error = PhotoError(why if remedy else f"damaged: photos from here on are missing ({error})", remedy=remedy)
-        yield Item(f"{shown(file)}#{number}" if piece.rows else shown(file), error)
+        yield Item(f"{display_name(file)}#{number}" if piece.rows else display_name(file), error)
 
 
 def batches_left(pieces: Iterable[Piece], done: Container[str]) -> Iterator[list[Item]]:
@@ -80,9 +80,9 @@ def batches_left(pieces: Iterable[Piece], done: Container[str]) -> Iterator[list
 def _left(piece: Piece, done: Container[str]) -> Iterator[Item]:
     if piece.kind == "photos":
         versions = piece.versions or ("",) * len(piece.files)
-        left = [each for each in zip(piece.files, versions, strict=True) if shown(each[0]) not in done]
+        left = [each for each in zip(piece.files, versions, strict=True) if display_name(each[0]) not in done]
         piece = piece._replace(files=tuple(file for file, _ in left), versions=tuple(version for _, version in left))
-    if not piece.rows or any(f"{shown(piece.files[0])}#{row}" not in done for row in range(piece.rows)):
+    if not piece.rows or any(f"{display_name(piece.files[0])}#{row}" not in done for row in range(piece.rows)):
         yield from (item for item in photos_of(piece) if item.source not in done)
 
 
@@ -97,7 +97,7 @@ def expected(pieces: Sequence[Piece]) -> int:
     return known + round(sum(piece.size for piece in tars) / mean)
 
 
-def shown(address: str) -> str:
+def display_name(address: str) -> str:
     """The name of a photo in the output: an address or a path, in which bytes that are not UTF-8 are spelled out."""
     return address.removeprefix("file://").encode("utf-8", "backslashreplace").decode()
 
@@ -164,7 +164,7 @@ def _of_tar(file: str, most: int) -> Iterator[Item]:
                 tar.members = []  # type: ignore[attr-defined]  # which would grow with the file
                 if not counts_as_photo(member.name):
                     continue
-                name = f"{shown(file)}#{member.name.encode('utf-8', 'replace').decode()}"
+                name = f"{display_name(file)}#{member.name.encode('utf-8', 'replace').decode()}"
                 seen[hash(name)] += 1
                 again = seen[hash(name)]
                 yield Item(name if again == 1 else f"{name}#{again}", _of_member(tar, member, most))
@@ -196,7 +196,7 @@ def _of_parquet(file: str, column: str | None, most: int) -> Iterator[Item]:
     with opened(file) as stream, pyarrow_parquet().ParquetFile(stream, pre_buffer=False) as found:
         for batch in found.iter_batches(ROWS, columns=[column], use_threads=False):
             for value in batch.column(0):
-                yield Item(f"{shown(file)}#{row}", _of_value(value.as_py(), folder, most))
+                yield Item(f"{display_name(file)}#{row}", _of_value(value.as_py(), folder, most))
                 row += 1
 
 

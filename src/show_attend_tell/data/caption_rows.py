@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from show_attend_tell.data.photos import SUFFIXES as PHOTO_SUFFIXES
 from show_attend_tell.errors import MissingFile, SatError
 from show_attend_tell.files import encodable, list_of_objects
-from show_attend_tell.messages import first_three, plural, shorten, shown
+from show_attend_tell.messages import first_three, plural, quoted, shorten
 
 PHOTO = (
     *("photo", "image", "file_name", "filename", "file", "path", "photo_path", "image_path", "image_name"),
@@ -298,7 +298,7 @@ def _json_rows(file: Path, text: str) -> Iterator[Row]:
         if not isinstance(first, dict) or not any(k == "sentences" or CAPTION.fullmatch(k.lower()) for k in first):
             raise UnknownForm(
                 f'{file}: an entry must be an object like {{"photo": …, "caption": …}} (or text, or description), and '
-                f"is {shown(first)}"
+                f"is {quoted(first)}"
             )
         records = [(f"{file}: {entry} {number}", record) for number, record in enumerate(content, start=1)]
     except (ValueError, RecursionError) as error:
@@ -327,7 +327,7 @@ def _parsed(where: str, line: str) -> Any:
 def _of_record(where: str, record: Any) -> Row:
     """The row of a JSON object; an entry of Karpathy's split file is one."""
     if not isinstance(record, dict):
-        raise SatError(f'{where} must be an object like {{"photo": …, "caption": …}}, and is {shown(record)}')
+        raise SatError(f'{where} must be an object like {{"photo": …, "caption": …}}, and is {quoted(record)}')
     if "sentences" in record:
         sentences = list_of_objects(record, "sentences", where)
         record = {**record, "caption": [each.get("raw", " ".join(each.get("tokens", []))) for each in sentences]}
@@ -340,7 +340,7 @@ def _of_record(where: str, record: Any) -> Row:
         given = value if isinstance(value, list) else [value]
         texts = ["" if text is None or text != text else text for text in given]  # NaN is not equal to itself
         if not all(isinstance(text, str) for text in texts):
-            raise SatError(f"{where}: {name!r} must be a text or a list of texts, and is {shown(value)}")
+            raise SatError(f"{where}: {name!r} must be a text or a list of texts, and is {quoted(value)}")
         captions += [encodable(text.strip(), where) for text in texts]
     if not keys:
         raise SatError(f"{where}: 'caption' must be a text, and is missing (it may be called text or description)")
@@ -356,5 +356,5 @@ def _only(record: Mapping[str, Any], names: list[str], where: str, what: str) ->
         return str(int(value))
     if not isinstance(value, str) or not value.strip():
         kind = "a number or a file name" if names and names[0] in IDS else "a text"
-        raise SatError(f"{where}: {names[0] if names else what!r} must be {kind}, and is {shown(value)}")
+        raise SatError(f"{where}: {names[0] if names else what!r} must be {kind}, and is {quoted(value)}")
     return encodable(value.strip(), where)

@@ -301,7 +301,7 @@ def named(name: object, scores: dict[str, float] | None = None) -> Tokenizer:
     return known[str(name)]
 
 
-def joined(words: Iterable[str], name: str) -> str:
+def detokenize(words: Iterable[str], name: str) -> str:
     """The text of words that the tokenizer of that name has cut."""
     return "".join(words).strip() if name == Unigram.name else " ".join(words)
 

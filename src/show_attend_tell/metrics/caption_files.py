@@ -22,7 +22,7 @@ from show_attend_tell.data.inspection import language_of
 from show_attend_tell.data.tokenizers import Tokens, in_form, tokenize
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import list_of_objects, read_object, text_of
-from show_attend_tell.messages import first_three, plural, shorten, shown
+from show_attend_tell.messages import first_three, plural, quoted, shorten
 from show_attend_tell.metrics.scores import words_of
 
 Spoken = tuple[tuple[str, ...], str]  # a caption in words of the split file's form, and as it was written
@@ -203,7 +203,7 @@ def read_evaluation(file: Path) -> EvaluationFile:
         if photo in captions:
             raise SatError(f"{where}: the photo {photo!r} is there twice; keep one")
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise SatError(f"{where}: 'references' must be a list of texts, and is {shown(texts)}; evaluate again")
+            raise SatError(f"{where}: 'references' must be a list of texts, and is {quoted(texts)}; evaluate again")
         captions[photo], references[photo] = text_of(entry, "caption", where), texts
     if not captions:
         raise SatError(f"{file} holds no captions")

@@ -3,7 +3,7 @@
 The programs are pycocoevalcap's, with the same settings and the same input. Its Python classes for them are not used:
 
 - they do not check that Java and the jars are there; the tokenizer then returns empty captions, and every score is 0;
-- they wait for ever for a program that died or does not answer.
+- they wait without end for a program that died or does not answer.
 
 N captions, each with its references; the words of a text are separated by single spaces.
 """

@@ -47,7 +47,7 @@ class Ensemble(Decoder):
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
         """The members' states side by side."""
-        return joined([initial_state(member, annotations, paths=paths) for member in self.members])
+        return stack_states([initial_state(member, annotations, paths=paths) for member in self.members])
 
     def embed(self, words: Tensor) -> tuple[Parts, ...]:
         """The words (...) as each member embeds them."""
@@ -64,7 +64,7 @@ class Ensemble(Decoder):
         ]
         return Step(
             output=torch.stack(log_probabilities).logsumexp(0) - math.log(len(steps)),
-            state=joined([step.state for step in steps]),
+            state=stack_states([step.state for step in steps]),
             alpha=mean([step.alpha for step in steps]),
             beta=mean([step.beta for step in steps]),
         )
@@ -74,7 +74,7 @@ class Ensemble(Decoder):
         return output
 
 
-def joined(states: Sequence[State]) -> State:
+def stack_states(states: Sequence[State]) -> State:
     """Several decoders' states as one: its source and its memory have one part for each decoder."""
     return State(tuple(state.source for state in states), tuple(state.memory for state in states))
 

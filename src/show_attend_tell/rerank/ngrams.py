@@ -79,7 +79,7 @@ class VisualNgrams(Reranker):
         return found
 
     def worth(self, rare_word_exponent: float) -> Array:
-        """How much each n-gram counts in the rerank score (G,): one, and for a word more the rarer it is.
+        """How much each n-gram counts in the rerank score (G,): 1, and for a word more if it is rare.
 
         A word that a share p of the training captions has counts p^−τ times a constant, τ being the
         ``rare_word_exponent``. A word's second time in a caption counts as much as its first. By the constant, the mean

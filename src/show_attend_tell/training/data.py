@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from show_attend_tell.backends.encoding import fastest_encode
-from show_attend_tell.data.datasets import Dataset, shown
+from show_attend_tell.data.datasets import Dataset, repeat_by_weight
 from show_attend_tell.data.photos import PREPROCESSING_VERSION, mirrors
 from show_attend_tell.data.sides import names_side
 from show_attend_tell.data.vocabulary import Vocabulary
@@ -192,7 +192,7 @@ def batches(
     """
     order = random.Random(seed)
     result = []
-    for indices in of_one_length(captions, shown(weights, order) if weights else range(len(captions))):
+    for indices in of_one_length(captions, repeat_by_weight(weights, order) if weights else range(len(captions))):
         order.shuffle(indices)
         result += [indices[i : i + size] for i in range(0, len(indices), size)]
     order.shuffle(result)
@@ -208,7 +208,7 @@ def batches_of_photos(
     """
     order = random.Random(seed)
     of_photo: dict[str, list[int]] = defaultdict(list)
-    for index in shown(weights, order) if weights else range(len(captions)):
+    for index in repeat_by_weight(weights, order) if weights else range(len(captions)):
         of_photo[captions[index][0]].append(index)
     photos = list(of_photo.values())
     order.shuffle(photos)

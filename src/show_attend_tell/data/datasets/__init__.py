@@ -30,7 +30,7 @@ from show_attend_tell.data.datasets.dataset import (
     Dataset,
     Example,
     NoCaptions,
-    shown,
+    repeat_by_weight,
 )
 from show_attend_tell.data.datasets.flickr import read_flickr
 from show_attend_tell.data.datasets.joined import join
@@ -54,7 +54,7 @@ __all__ = [
     "NoCaptions",
     "join",
     "read_dataset",
-    "shown",
+    "repeat_by_weight",
 ]
 
 

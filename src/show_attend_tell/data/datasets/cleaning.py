@@ -10,7 +10,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from show_attend_tell.data.datasets.listing import Listed
+from show_attend_tell.data.datasets.listing import PhotoEntry
 from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.messages import first_three, plural
 
@@ -52,7 +52,7 @@ CHANGES: dict[str, Callable[[str], str]] = {
 }
 
 
-def clean(photos: Sequence[Listed]) -> list[str]:
+def clean(photos: Sequence[PhotoEntry]) -> list[str]:
     """Put the captions of photos right, in place. Returns lines for the user: what was changed, and what to look at."""
     notes: list[str] = []
     if lists := _replace(photos, lambda raw: text_list(raw) or [raw]):
@@ -89,7 +89,7 @@ def clean(photos: Sequence[Listed]) -> list[str]:
     return notes
 
 
-def _replace(photos: Sequence[Listed], parts: Callable[[str], list[str]]) -> list[str]:
+def _replace(photos: Sequence[PhotoEntry], parts: Callable[[str], list[str]]) -> list[str]:
     """Put other captions in the place of each; returns the texts that were changed."""
     changed = []
     for photo in photos:

@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from show_attend_tell.data.datasets.listing import SPLIT_NAMES, Listed, Listing, json_files
+from show_attend_tell.data.datasets.listing import SPLIT_NAMES, CaptionFile, PhotoEntry, json_files
 from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import list_of_objects, number_of, read_object, text_of
@@ -19,7 +19,7 @@ from show_attend_tell.messages import first_three
 PAPERS_FILES = re.compile(r"captions_(train|val)20(14|17)\.json")
 
 
-def read_coco(folder: Path, passed_over: dict[str, str]) -> Listing | None:
+def read_coco(folder: Path, passed_over: dict[str, str]) -> CaptionFile | None:
     """What COCO's caption files in a folder list; None where there are none. Others ``passed_over`` is told."""
     for root in (folder, folder / "annotations"):
         contents = json_files(root, "captions_", "dataset")
@@ -37,14 +37,14 @@ def read_coco(folder: Path, passed_over: dict[str, str]) -> Listing | None:
             f"{root} holds {first_three([file.name for file in files])}: keep one file of each split, named after "
             "train, val or test, or only files whose names have no split"
         )
-    photos: list[Listed] = []
+    photos: list[PhotoEntry] = []
     strays: Counter[str] = Counter()
     for file in sorted(files, key=lambda file: ("train", "val", "test", None).index(splits[file])):
         listed, without_photo = coco_photos(file, splits[file], contents[file])
         photos += listed
         strays += without_photo
     papers = all(papers_coco(file) for file in files)
-    return Listing("coco" if papers else folder.resolve().name, files, photos, strays, custom=not papers)
+    return CaptionFile("coco" if papers else folder.resolve().name, files, photos, strays, custom=not papers)
 
 
 def is_coco(content: Any) -> bool:
@@ -64,17 +64,17 @@ def split_of(file: Path) -> str | None:
     )
 
 
-def coco_photos(file: Path, split: str | None = "", content: Any = None) -> tuple[list[Listed], Counter[str]]:
+def coco_photos(file: Path, split: str | None = "", content: Any = None) -> tuple[list[PhotoEntry], Counter[str]]:
     """What a file of COCO's captions, or its ``content``, lists, and the captions for each photo it does not list."""
     content = read_object(file, "images") if content is None else content
-    photos: list[Listed] = []
-    by_id: dict[int, Listed] = {}
+    photos: list[PhotoEntry] = []
+    by_id: dict[int, PhotoEntry] = {}
     strays: Counter[str] = Counter()
     subfolder = file.stem.removeprefix("captions_")  # "train2014"
     for index, image in enumerate(list_of_objects(content, "images", str(file))):
         where = f"{file}: images[{index}]"
         name, number = text_of(image, "file_name", where), number_of(image, "id", where)
-        listed = Listed(name, split, subfolder, [], number)
+        listed = PhotoEntry(name, split, subfolder, [], number)
         if (first := by_id.setdefault(number, listed)).name != listed.name:
             raise SatError(
                 f"{where}: {first.name!r} and {name!r} have the same id, {number}, by which captions name their "

@@ -169,7 +169,7 @@ class Part:
         return {name.removeprefix(f"{self.name}/") for name in names if name.startswith(f"{self.name}/")}
 
 
-def shown(weights: Sequence[float], chance: random.Random) -> list[int]:
+def repeat_by_weight(weights: Sequence[float], chance: random.Random) -> list[int]:
     """The numbers of what an epoch repeats, each as often as its weight says; of a fraction, that share at random."""
     of_weight: dict[float, list[int]] = defaultdict(list)
     for index, weight in enumerate(weights):

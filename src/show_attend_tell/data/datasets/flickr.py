@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 from show_attend_tell.data.caption_rows import caption_rows
-from show_attend_tell.data.datasets.listing import Listed, Listing
+from show_attend_tell.data.datasets.listing import CaptionFile, PhotoEntry
 from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_lines
@@ -22,7 +22,7 @@ FILES = (
 LISTS = {"train": "trainImages", "val": "devImages", "test": "testImages"}
 
 
-def read_flickr(folder: Path, passed_over: dict[str, str]) -> Listing | None:
+def read_flickr(folder: Path, passed_over: dict[str, str]) -> CaptionFile | None:
     """What the Flickr files in a folder list; None where there are none."""
     for name, token_file, prefix in FILES:
         for root in (folder, folder / "text"):
@@ -31,7 +31,7 @@ def read_flickr(folder: Path, passed_over: dict[str, str]) -> Listing | None:
     return None
 
 
-def _read_files(name: str, file: Path, prefix: str) -> Listing:
+def _read_files(name: str, file: Path, prefix: str) -> CaptionFile:
     captions: dict[str, list[tuple[tuple[str, ...], str]]] = {}
     for row in caption_rows(file, []):
         captions.setdefault(row.photo, []).extend((tuple(tokenize(raw)), raw) for raw in row.captions)
@@ -42,7 +42,7 @@ def _read_files(name: str, file: Path, prefix: str) -> Listing:
             f"beside it, or Karpathy's dataset_{name}.json into the data folder"
         )
     photos = [
-        Listed(photo.strip(), split, "", captions.get(photo.strip(), []))
+        PhotoEntry(photo.strip(), split, "", captions.get(photo.strip(), []))
         for split, path in lists.items()
         if path.is_file()
         for photo in read_lines(path)
@@ -51,4 +51,4 @@ def _read_files(name: str, file: Path, prefix: str) -> Listing:
     listed = {photo.name for photo in photos}
     strays = Counter({photo: len(texts) for photo, texts in captions.items() if photo not in listed})
     sources = [file, *(path for path in lists.values() if path.is_file())]
-    return Listing(name, sources, photos, strays, custom=False)
+    return CaptionFile(name, sources, photos, strays, custom=False)

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from show_attend_tell.data.datasets.dataset import DataReport, Dataset, Part, counted, shown
+from show_attend_tell.data.datasets.dataset import DataReport, Dataset, Part, counted, repeat_by_weight
 from show_attend_tell.data.datasets.splits import copies_elsewhere, with_copies
 from show_attend_tell.errors import SatError
 
@@ -35,7 +35,7 @@ def join(datasets: Sequence[Dataset], weights: Sequence[float] = ()) -> Dataset:
         parts.append(Part(name, dataset, weight))
     parts = without_copies(parts)
     of_captions = [part.weight for part in parts for each in part.dataset.split("train") for _ in each.captions]
-    if not shown(of_captions, random.Random(0)):
+    if not repeat_by_weight(of_captions, random.Random(0)):
         raise SatError("an epoch would show no caption: give a larger --weight")
     examples = tuple(
         replace(example, name=f"{part.name}/{example.name}") for part in parts for example in part.dataset.examples

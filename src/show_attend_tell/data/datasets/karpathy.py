@@ -9,13 +9,13 @@ from typing import Any
 
 from show_attend_tell.data.datasets.coco import is_coco
 from show_attend_tell.data.datasets.dataset import PAPERS
-from show_attend_tell.data.datasets.listing import Listed, Listing, json_files
+from show_attend_tell.data.datasets.listing import CaptionFile, PhotoEntry, json_files
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import list_of_objects, number_of, read_object, text_of
-from show_attend_tell.messages import first_three, shown
+from show_attend_tell.messages import first_three, quoted
 
 
-def read_karpathy(folder: Path, passed_over: dict[str, str]) -> Listing | None:
+def read_karpathy(folder: Path, passed_over: dict[str, str]) -> CaptionFile | None:
     """What Karpathy's split file in a folder lists; None where there is none. Others ``passed_over`` is told."""
     contents = json_files(folder, "dataset")
     files = [file for file, content in contents.items() if is_karpathy(content)]
@@ -26,7 +26,7 @@ def read_karpathy(folder: Path, passed_over: dict[str, str]) -> Listing | None:
     if not files:
         return None
     photos, name = karpathy_photos(files[0], contents[files[0]])
-    return Listing(name, files, photos, custom=name not in PAPERS)
+    return CaptionFile(name, files, photos, custom=name not in PAPERS)
 
 
 def is_karpathy(content: Any) -> bool:
@@ -34,7 +34,7 @@ def is_karpathy(content: Any) -> bool:
     return isinstance(content, dict) and isinstance(content.get("images"), list) and "annotations" not in content
 
 
-def karpathy_photos(file: Path, content: Any = None) -> tuple[list[Listed], str]:
+def karpathy_photos(file: Path, content: Any = None) -> tuple[list[PhotoEntry], str]:
     """What one of Karpathy's split files, or its ``content``, lists, and the data set's name."""
     content = read_object(file, "images") if content is None else content
     photos = []
@@ -47,7 +47,7 @@ def karpathy_photos(file: Path, content: Any = None) -> tuple[list[Listed], str]
         subfolder = text_of(image, "filepath", where) if "filepath" in image else ""
         number = next((number_of(image, key, where) for key in ("cocoid", "imgid") if key in image), None)
         photo, split = text_of(image, "filename", where), text_of(image, "split", where)
-        photos.append(Listed(photo, split, subfolder, sentences, number))
+        photos.append(PhotoEntry(photo, split, subfolder, sentences, number))
     name = content.get("dataset")
     if not isinstance(name, str) or not name:
         name = file.stem.removeprefix("dataset").lstrip("_") or file.resolve().parent.name
@@ -57,6 +57,6 @@ def karpathy_photos(file: Path, content: Any = None) -> tuple[list[Listed], str]
 def _karpathy_caption(sentence: dict[str, Any], where: str) -> tuple[tuple[str, ...], str]:
     tokens = sentence.get("tokens")
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
-        raise SatError(f"{where}: 'tokens' must be a list of words, and is {shown(tokens)}")
+        raise SatError(f"{where}: 'tokens' must be a list of words, and is {quoted(tokens)}")
     words = tuple(token for token in tokens if token.strip())
     return words, text_of(sentence, "raw", where) if "raw" in sentence else " ".join(words)

@@ -21,7 +21,7 @@ SPLIT_NAMES = {
 
 
 @dataclass
-class Listed:
+class PhotoEntry:
     """A photo as a file lists it: nothing checked yet but the form. Backslashes in its path become slashes."""
 
     name: str
@@ -36,12 +36,12 @@ class Listed:
 
 
 @dataclass
-class Listing:
+class CaptionFile:
     """What the files of a data set list."""
 
     name: str
     sources: list[Path]  # the files; the first is named in messages
-    photos: list[Listed]
+    photos: list[PhotoEntry]
     strays: Counter[str] = field(default_factory=Counter)  # captions per photo that is in no split
     notes: list[str] = field(default_factory=list)  # how the files were read, where a person should know
     custom: bool = True  # not one of the paper's data sets
@@ -53,9 +53,9 @@ def json_files(folder: Path, *names: str) -> dict[Path, Any]:
     return {file: read_json(file) for file in found if file.suffix.lower() == ".json"}
 
 
-def merged(photos: Iterable[Listed]) -> list[Listed]:
+def merged(photos: Iterable[PhotoEntry]) -> list[PhotoEntry]:
     """Photos of custom data, each once with the captions of all its entries in the same split."""
-    found: dict[tuple[str, str | None], Listed] = {}
+    found: dict[tuple[str, str | None], PhotoEntry] = {}
     for listed in photos:
         first = found.setdefault((listed.name, listed.split), listed)
         if first is not listed:
@@ -63,7 +63,7 @@ def merged(photos: Iterable[Listed]) -> list[Listed]:
     return list(found.values())
 
 
-def assemble(listing: Listing, folder: Path, roots: list[Path], *, restval: bool) -> Dataset:
+def assemble(listing: CaptionFile, folder: Path, roots: list[Path], *, restval: bool) -> Dataset:
     """Check what a file lists, find its photos, choose splits that are missing, and count what is left out."""
     source = listing.sources[0]
     found = _Photos(roots)
@@ -160,7 +160,7 @@ def _in_final_splits(examples: Mapping[str, Example], report: DataReport) -> dic
     return {name: replace(example, split=final[name]) for name, example in examples.items() if name in final}
 
 
-def check_inside(where: str, listed: Listed) -> None:
+def check_inside(where: str, listed: PhotoEntry) -> None:
     """Raise `SatError` for a photo whose path is not one below the data folder."""
     for part in (listed.subfolder, listed.name):
         path = PurePosixPath(part)
@@ -178,7 +178,7 @@ class _Photos:
         self._roots = list(roots)
         self._files: dict[Path, dict[str, str]] = {}
 
-    def find(self, listed: Listed) -> Path | None:
+    def find(self, listed: PhotoEntry) -> Path | None:
         for root in self._roots:
             for path in dict.fromkeys((root / listed.subfolder / listed.name, root / listed.name)):
                 files = self._list(path.parent)

@@ -7,7 +7,7 @@ the ``metadata`` file, which is the data folder or the sub-folder of each split 
 from pathlib import Path, PurePosixPath
 
 from show_attend_tell.data.caption_rows import Row, UnknownForm, caption_rows
-from show_attend_tell.data.datasets.listing import SPLIT_NAMES, Listed, Listing
+from show_attend_tell.data.datasets.listing import SPLIT_NAMES, CaptionFile, PhotoEntry
 from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import first_three, shorten
@@ -15,7 +15,7 @@ from show_attend_tell.messages import first_three, shorten
 SUFFIXES = (".csv", ".tsv", ".jsonl")
 
 
-def read_table(folder: Path, passed_over: dict[str, str]) -> Listing | None:
+def read_table(folder: Path, passed_over: dict[str, str]) -> CaptionFile | None:
     """What ``captions.csv``, ``.tsv``, ``.jsonl`` or ``.txt`` in a folder lists, or else ``results.csv``, as Kaggle has
     Flickr30k; None where there is none. What was no such table is told in ``passed_over``."""
     for stem, suffixes in (("captions", SUFFIXES), ("captions", (".txt",)), ("results", (".csv",))):
@@ -24,7 +24,7 @@ def read_table(folder: Path, passed_over: dict[str, str]) -> Listing | None:
     return None
 
 
-def read_imagefolder(folder: Path, passed_over: dict[str, str]) -> Listing | None:
+def read_imagefolder(folder: Path, passed_over: dict[str, str]) -> CaptionFile | None:
     """What the ``metadata`` files of an imagefolder list; None where there are none. See `read_table`."""
     for root in (folder, folder / "data"):
         for files in ([the_one(root, "metadata")], _file_of_each_split(root)):
@@ -67,7 +67,7 @@ def _is_table(file: Path) -> bool:
 
 def _listing(
     folder: Path, root: Path, files: list[Path], passed_over: dict[str, str], *, imagefolder: bool = False
-) -> Listing | None:
+) -> CaptionFile | None:
     """What tables list; None where one is no table of captions, which ``passed_over`` is told."""
     try:
         return _of_tables(folder, root, files, imagefolder=imagefolder)
@@ -76,9 +76,9 @@ def _listing(
         return None
 
 
-def _of_tables(folder: Path, root: Path, files: list[Path], *, imagefolder: bool) -> Listing:
+def _of_tables(folder: Path, root: Path, files: list[Path], *, imagefolder: bool) -> CaptionFile:
     notes: list[str] = []
-    photos: list[Listed] = []
+    photos: list[PhotoEntry] = []
     inside: list[str] = []
     outside: list[str] = []
     for file in files:
@@ -96,13 +96,13 @@ def _of_tables(folder: Path, root: Path, files: list[Path], *, imagefolder: bool
                 )
             name = PurePosixPath(root.relative_to(folder).as_posix(), path).as_posix()
             captions = [(tuple(tokenize(caption)), caption) for caption in row.captions]
-            photos.append(Listed(name, split, "", captions, where=row.where))
+            photos.append(PhotoEntry(name, split, "", captions, where=row.where))
     if imagefolder and inside and outside:
         raise SatError(
             f"{files[0]}: some photos are in a sub-folder that is named like a split, and others are not "
             f"({first_three(outside)}): move them, or add a column split"
         )
-    return Listing(folder.resolve().name, files, photos, notes=notes)
+    return CaptionFile(folder.resolve().name, files, photos, notes=notes)
 
 
 def named_split(row: Row) -> str | None:

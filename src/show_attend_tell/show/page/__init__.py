@@ -21,7 +21,7 @@ import numpy as np
 from PIL import Image
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.messages import plural, shown
+from show_attend_tell.messages import plural, quoted
 
 HERE = Path(__file__).parent
 FEW = 10  # photos that a page shows in full
@@ -144,7 +144,7 @@ def packed(where: str, maps: Any, words: int, name: str = "attention") -> dict[s
     except (TypeError, ValueError):
         values = np.empty(0)
     if values.ndim != 3 or len(values) != words or not values.size or not np.isfinite(values).all():
-        raise SatError(f"{where}: {name!r} must be a map for each of {plural(words, 'word')}, and is {shown(maps)}")
+        raise SatError(f"{where}: {name!r} must be a map for each of {plural(words, 'word')}, and is {quoted(maps)}")
     peaks = values.max(axis=(1, 2)).clip(0)
     levels = (255 * values / np.maximum(peaks, 1e-12)[:, None, None]).round().clip(0, 255).astype(np.uint8)
     return {
