@@ -64,10 +64,9 @@ class Backend(Protocol):
     def evidence(
         self, features: Features, captions: Sequence[Hypothesis], config: GenerationConfig
     ) -> list[NDArray[Any]] | None:
-        """∂ log p(y_t) / ∂ e_ti in nats (T, L), of one caption that was found for each photo.
+        """∂ log p(y_t) / ∂ e_ti in nats (T, L), e the energies of the attention, of one caption for each photo.
 
-        e are the energies of the attention. The context is the mean one in every attention mode; β_t and the state
-        before the step are held fixed. None for a decoder without it.
+        The context is the mean one in every attention mode; β_t and the state before are held fixed. None without it.
         """
         ...
 

@@ -18,11 +18,7 @@ DEATHS = 3  # of workers with one photo, before it is given up
 
 
 def made_locally(work: PhotoBatch, batches: Iterable[list[Item]], workers: int) -> Generator[list[Row]]:
-    """The rows of each batch, as soon as they are made.
-
-    The photos of a batch whose worker was killed are done again, one at a time, so that the next death shows which of
-    them kills workers.
-    """
+    """The rows of each batch, as soon as they are made; photos whose worker was killed are done one by one."""
     context = multiprocessing.get_context("spawn")
     unread, again, deaths = iter(batches), deque[list[Item]](), Counter[str]()
     processes: dict[Connection, BaseProcess] = {}

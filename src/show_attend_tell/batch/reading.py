@@ -49,10 +49,7 @@ class Item(NamedTuple):
 
 
 def photos_of(piece: Piece, *, most: int = 256 * MEGABYTE) -> Iterator[Item]:
-    """The photos of a piece, in order; a few at a time are held in memory, each of ``most`` bytes at most.
-
-    What cannot be read gives its `SatError`; where a file breaks off, this is the last item.
-    """
+    """The photos of a piece, in order, each of at most ``most`` bytes; what cannot be read gives its `SatError`."""
     if piece.kind == "photos":
         contents = read_ahead(lambda file: _file(file, most), piece.files, ahead=AHEAD)
         yield from map(Item, map(display_name, piece.files), contents, piece.versions or [None] * len(piece.files))

@@ -22,10 +22,7 @@ CLASS_WORDS = "class_words.safetensors"
 
 
 def read_arrays(file: Path, *, unpacked: bool = False, remedy: str = "copy the model again") -> dict[str, NDArray[Any]]:
-    """The arrays of a safetensors file, with ``unpacked`` the float32 weights that it packs.
-
-    Raises `SatError`, which ends with the remedy, when the file is missing or damaged or may not be read.
-    """
+    """The arrays of a safetensors file, or the float32 weights in it; raises `SatError` with the remedy."""
     try:
         open(file, "rb").close()  # safetensors would call a file missing that may not be read
         arrays = load_file(file)

@@ -12,8 +12,7 @@
 | class_words.safetensors | how far the words of classes are raised; only where the encoder has a classifier |
 
 Models may share their visual n-grams and their encoder's tuned weights: config.json names these by their SHA-256, and
-they may lie in a folder of their own beside the models, NAME-ngrams or NAME-encoder. The everyday models share both
-so.
+they may lie in a folder of their own beside the models, NAME-ngrams or NAME-encoder.
 
 Nothing here is ever unpickled. `save` writes all files under temporary names before it renames the first, and renames
 config.json last. So a reader never finds half a file, and a save that is killed while it writes leaves the old model.

@@ -126,10 +126,9 @@ def arrays_digest(arrays: Arrays) -> str:
 
 
 def pack_4bit(weights: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """Round weights (rows, n) to two a byte, (rows, ⌈n/2⌉) uint8, and scales (rows,).
+    """Round weights (rows, n) to two a byte, (rows, ⌈n/2⌉) uint8, and scales (rows,) of the least squared error.
 
-    weight[r, i] ≈ (four bits − 8) · scale[r], an even i's in the lower half of its byte. Of seven scales each row has
-    the one with the least squared error.
+    weight[r, i] ≈ (four bits − 8) · scale[r], an even i's in the lower half of its byte.
     """
     weights = np.pad(weights.astype(np.float32), ((0, 0), (0, weights.shape[1] % 2)))
     if not np.isfinite(weights).all():

@@ -80,10 +80,7 @@ class EncoderRecord:
         weights: str | Path | None = None,
         tuned: Mapping[str, Any] | None = None,
     ) -> Encoding:
-        """The encoder recorded, by the ``load_encoder`` of a back end, with the weights that were ``tuned``.
-
-        Raises `SatError`, naming the ``model``, for weights, a grid or a size that are not the recorded ones.
-        """
+        """The encoder recorded, by ``load_encoder``, with ``tuned`` weights; raises `SatError` for another encoder."""
         if self.digest is None and weights is None:
             raise SatError(
                 f"{model} was imported without the encoder that it was trained on, and no other has its annotations: "

@@ -312,10 +312,7 @@ encoder_options = options(
 def check_targets(
     *targets: str | None, read: Iterable[str | os.PathLike[str] | None] = (), models: Iterable[str] = ()
 ) -> None:
-    """Raise `SatError` for an output file that cannot be written, before any time is spent on its content.
-
-    So also for a file that is named for two outputs, and for one in ``read``, or in a folder in ``read`` or ``models``.
-    """
+    """Raise `SatError` for an output file that cannot be written, is named twice, or is read, before time is spent."""
     inputs = [Path(each).resolve() for each in (*read, *models) if each is not None]
     files = [Path(target) for target in targets if target and target != "-"]
     for file in files:

@@ -81,10 +81,7 @@ def caption_rows(file: Path, notes: list[str], *, sentences: bool = False, data:
 
 
 def decoded(file: Path, notes: list[str], data: bytes | None = None) -> str:
-    """The text of a file, or of its ``data``, in UTF-8, with or without its mark, in UTF-16, or in Windows-1252.
-
-    Adds to ``notes`` that it is Windows-1252. Raises `SatError` for other bytes, and for damaged UTF-8.
-    """
+    """The text of a file, or of its ``data``, in UTF-8, UTF-16, or, which ``notes`` get, in Windows-1252."""
     try:
         data = file.read_bytes() if data is None else data
     except OSError as error:

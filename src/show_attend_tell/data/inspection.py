@@ -80,10 +80,7 @@ class Inspection:
 
 
 def inspect(dataset: Dataset, vocabulary: Vocabulary, *, english: Collection[str], longest: int) -> Inspection:
-    """Look at the captions of a data set; ``longest`` is the number of words that a model says at most.
-
-    ``vocabulary`` is what a training would learn, and ``english`` are common English words.
-    """
+    """Look at the captions of a data set, by the ``vocabulary`` of a training and common ``english`` words."""
     lengths: list[int] = []
     counts: dict[str, Counter[str]] = {"train": Counter(), "val": Counter(), "test": Counter()}
     language = language_of(dataset.texts(), english)
@@ -134,10 +131,7 @@ def repeated(words: Sequence[str]) -> tuple[str, ...]:
 def choose_tokenizer(
     dataset: Dataset, *, english: Collection[str], minimum_count: int, size: int
 ) -> tuple[Tokenizer, str]:
-    """The tokenizer for the captions of a data set, and why; ``english`` are common English words.
-
-    A tokenizer for a script without spaces learns at most ``size`` - 2 pieces of the training captions.
-    """
+    """The tokenizer for the captions of a data set, of at most ``size`` - 2 learnt pieces, and why it is this one."""
     language = language_of(dataset.texts(), english)
     if language.is_english or not dataset.custom:
         tokenizer = start_tokenizer(KARPATHY, dataset)

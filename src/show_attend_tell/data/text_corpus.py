@@ -12,10 +12,7 @@ LONGEST = 10_000  # characters of a caption; what is longer is none
 
 
 def read_text_corpus(file: Path, tokenizer: Tokenizer, notes: list[str] | None = None) -> list[tuple[str, ...]]:
-    """The captions of a text file of any form of `data.caption_rows`, maybe gzipped (.gz), cut into words.
-
-    Those without a word are left out. ``notes`` get what a person should know of how it was read.
-    """
+    """The captions of a text file of any form of `data.caption_rows`, maybe gzipped (.gz), cut into words."""
     try:
         data = gzip.decompress(file.read_bytes()) if file.suffix.lower() == ".gz" else None
     except (OSError, EOFError, zlib.error) as error:

@@ -165,10 +165,7 @@ class Unigram:
 
     @classmethod
     def fit(cls, texts: Iterable[str], *, minimum_count: int = 1, size: int = 10_000) -> "Unigram":
-        """Learn at most ``size`` pieces of training captions with sentencepiece, the same for the same captions.
-
-        Signs that are seen fewer than ``minimum_count`` times are not learnt.
-        """
+        """Learn at most ``size`` pieces of training captions with sentencepiece, of signs seen often enough."""
         parts = [part for text in texts for part in chunks(text)]
         counts = Counter(character for part in parts for character in part)
         often = [character for character, times in counts.most_common(size // 2) if times >= minimum_count]

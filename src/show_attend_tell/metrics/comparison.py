@@ -49,10 +49,7 @@ def differences(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> list[Difference]:
-    """Compare two systems by the paired bootstrap, on every metric that all trainings have.
-
-    Each system is a list of S trainings' statistics (`scores.score`), all of the same N photos in one order.
-    """
+    """Compare two systems, S trainings' statistics each of the same N photos, by the paired bootstrap."""
     trainings = (first, system)
     size = first[0].photos
     corpus = [_mean_scores(each, np.ones((1, size)), np.full((1, len(each)), 1 / len(each))) for each in trainings]

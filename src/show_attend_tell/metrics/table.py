@@ -37,10 +37,7 @@ def percent(values: Array) -> Array:
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: what each caption adds to it, and what that makes of a corpus and of a caption by itself, ×100.
-
-    Where the corpus' score is the mean of the captions' scores, 0 to 1, it has a label and ``counts`` alone.
-    """
+    """A metric: what each caption adds to it, and what that makes of a corpus and of a caption, ×100."""
 
     label: str  # in tables and on pages
     counts: Callable[[Texts], Array]  # (N,) or (N, ·), computed once for all metrics that share it; raises `JavaError`

@@ -13,6 +13,7 @@ from pydantic import Field
 from show_attend_tell.errors import SatError
 from show_attend_tell.settings import Count, CountOrNone, ShareBelowOne, settings
 
+Depth = Annotated[int, Field(ge=1, le=20)]
 LARGEST = 40.0  # of |2k| and |2q| in the attention, so that the product of their exponentials is finite in float32
 
 
@@ -83,9 +84,7 @@ class DecoderConfig(Config):
     output_tanh: bool = True  # tanh of the deep output's sum
     output_word: bool = True  # E·y_{t−1} feeds the deep output
     output_context: bool = True  # ẑ_t feeds the deep output
-    output_depth: Annotated[int, Field(ge=1, le=20)] = (
-        1  # 2 or more: that many layers, L_o included; those before L_o are square ReLU layers
-    )
+    output_depth: Depth = 1  # layers of the deep output, L_o included; those before L_o are square ReLU layers
     tied_embeddings: bool = False  # L_o is E
     annotation_norm: Literal["scale", "layer"] = "scale"  # one number for all annotations; "layer": each by itself
     annotation_window: Count = 1  # locations on a side of the window that each annotation is the mean of; 1: no window

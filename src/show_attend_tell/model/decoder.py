@@ -95,10 +95,7 @@ class AttentionDecoder(Decoder):
         self.initialize()
 
     def initialize(self) -> None:
-        """Draw every matrix uniformly from ±1/√(inputs), the words from a Gaussian of 0.05; biases are zero.
-
-        The paper says "randomly"; with the authors' Gaussian of 0.01 training starts more slowly here.
-        """
+        """Draw matrices uniformly from ±1/√(inputs), words from a Gaussian of 0.05; the paper says "randomly"."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.uniform_(module.weight, -(module.in_features**-0.5), module.in_features**-0.5)
@@ -259,10 +256,7 @@ class Dropout(nn.Dropout):
 
 
 def windowed(annotations: Tensor, window: int) -> Tensor:
-    """Annotations (B, L, D) of a square grid, each the mean of the window around it, cut at the border.
-
-    Hard attention reads one location a word: with windows, one that is a little off still shows most of the thing.
-    """
+    """Annotations (B, L, D) of a square grid, each replaced by the mean of the window around it, cut at the border."""
     batch, locations, size = annotations.shape
     side = window_side(window, locations)
     grid = annotations.mT.reshape(batch, size, side, side)

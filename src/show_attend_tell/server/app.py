@@ -93,10 +93,7 @@ def make_app(
 
 
 async def on_error(request: Request, error: Any) -> Response:
-    """The refusal that an error stands for: ours, the framework's (no such path or method), or a fault.
-
-    uvicorn logs a fault's traceback, which holds no photo, and closes the connection, as the answer says.
-    """
+    """The refusal that an error stands for: ours, the framework's (no such path or method), or a fault."""
     if isinstance(error, Problem):
         return error.answer()
     if isinstance(error, RequestValidationError):

@@ -12,6 +12,7 @@ from show_attend_tell.show.pictures import Shown
 MOST_CAPTIONS = 20  # scored for each photo of a request
 LONGEST_CAPTION = 400  # characters of a caption to be scored
 A_WORD = r"[^\s\-–—.,;!?'\"‘’“”…]"  # a character of which `tokenizers.tokenize` leaves something
+Maps = list[list[list[float]]]
 SETTINGS = get_type_hints(GenerationConfig, include_extras=True)
 
 
@@ -106,10 +107,8 @@ class CaptionAnswer(Described):
     log_probability: float  # log p(caption | photo) in nats, end token included, with the attention mode in `settings`
     word_log_probabilities: list[float]  # log p of each word given those before, T numbers
     complete: bool  # false if the caption was truncated at the maximum length
-    attention: list[list[list[float]]] | None  # α: T × rows × columns; each word's map sums to one
-    evidence: (
-        list[list[list[float]]] | None
-    )  # T × rows × columns: how log p of a word grows with the attention, in nats
+    attention: Maps | None  # α: T × rows × columns; each word's map sums to one
+    evidence: Maps | None  # T × rows × columns: how log p of a word grows with the attention, in nats
     gate: list[float] | None  # β, how much each word relied on the photo: T numbers from 0 to 1
     locations: list[tuple[int, int]] | None  # row and column chosen for each word; null for the attention mode `mean`
     rerank_score: float | None  # from 0: how well the caption has the words that are expected; null without reranker

@@ -42,10 +42,7 @@ class Cut(NamedTuple):
 
 
 def cut(encoder: Encoder, block: str) -> Cut:
-    """Cut an encoder before a block: of layers known as data ("conv5_1"), or of transformers ("encoder.layer.10").
-
-    Raises `SatError` for a block that it lacks, and where the last blocks do not give the encoder's annotations.
-    """
+    """Cut an encoder before a block, as "conv5_1" or "encoder.layer.10"; raises `SatError` where it cannot be cut."""
     body = encoder.body
     below: nn.Module
     ways: list[nn.Module]

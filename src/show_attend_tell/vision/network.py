@@ -40,10 +40,7 @@ class Convolution(NamedTuple):
 
     @property
     def padding(self) -> tuple[int, int]:
-        """Rows of zeros above and below the map, and columns left and right of it.
-
-        This is TensorFlow's padding "same" for maps with even sides: with stride 2 there is one more after than before.
-        """
+        """Rows and columns of zeros before the map and after it: TensorFlow's padding "same" for even sides."""
         total = self.kernel - self.stride
         return total // 2, total - total // 2
 

@@ -197,10 +197,7 @@ class OnnxDecoder:
         return found
 
     def _advanced(self, graph: Graph, entered: str, memory: str) -> tuple[list[str], str, str, str, list[str]]:
-        """The LSTM's step and the deep output, by what enters them (·, S) and c before the step (·, n).
-
-        Gives i, f, o and g; the new c, its tanh, and h; and the layers of the deep output, the last one last.
-        """
+        """Gates i, f, o, g; the new c, its tanh, and h; the deep output's layers; of what enters (·, S) and c."""
         config, w, n = self.config, self.weights, self.config.hidden_size
         sizes = graph.constant([3 * n, n, self.shared - self.gates])
         three, modulator, deep = graph("Split", entered, sizes, outputs=3, axis=-1)

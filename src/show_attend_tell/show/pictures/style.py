@@ -38,9 +38,7 @@ class Style:
     """What the user of a picture may choose. Raises `SatError` for another value."""
 
     colormap: Colormap = "light"  # maps as light, or as colors (viridis) over a gray photo
-    shown: Shown = (
-        "evidence"  # which locations supported a word, or where the model looked before it chose the word (α)
-    )
+    shown: Shown = "evidence"  # what supported a word, or where the model looked before it chose the word (attention)
     dark: bool = False  # a dark page
     per_word_scale: bool = False  # each word has its own scale, up to its own peak; else all words share one
 
