@@ -47,8 +47,6 @@ def test_minimum_count_and_size() -> None:
     )  # the size counts the two specials
     with pytest.raises(SatError, match="size 2"):
         Vocabulary.build(CAPTIONS, size=2)
-    with pytest.raises(SatError, match="minimum_count is 0"):
-        Vocabulary.build(CAPTIONS, minimum_count=0)
     with pytest.raises(SatError, match="no word occurs 4 times"):
         Vocabulary.build(CAPTIONS, minimum_count=4)
 
@@ -60,9 +58,6 @@ def test_encode_and_decode() -> None:
     assert vocabulary.encode([]) == [0]
     assert vocabulary.decode([2, 1, 3, 0, 6, 6]) == ["a", "<unk>", "runs"]
     assert vocabulary.decode([2, 6]) == ["a", "dog"]
-    for i in (7, -1):
-        with pytest.raises(SatError, match=f"{i} is not the id"):
-            vocabulary.decode([i])
 
 
 def test_a_caption_that_spells_a_special_word_does_not_end_there() -> None:

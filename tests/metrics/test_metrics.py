@@ -105,23 +105,12 @@ def test_bleu_equals_pycocoevalcap(seed: int) -> None:
     assert bleu(hypotheses, references) == pytest.approx([100 * b for b in theirs], abs=1e-9)
 
 
-def test_bleu_refuses_what_it_cannot_score() -> None:
-    with pytest.raises(SatError, match="no captions"):
-        bleu([], [])
-    with pytest.raises(SatError, match="2 captions cannot be scored against 1 lists"):
-        bleu([["a"], ["b"]], [[["a"]]])
-    with pytest.raises(SatError, match=r"caption 1 \('b c'\) has no references"):
-        bleu([["a"], ["b", "c"]], [[["a"]], []])
-
-
 def test_variety() -> None:
     result = variety({"1": "a dog", "2": "A dog.", "3": "a big cat", "4": ""}, [["a", "dog"], ["a", "bird"]])
     assert result == Variety(
         words_used=4, mean_length=7 / 4, distinct=75, repetitive=0, not_in_training=50, truncated=None
     )
     assert variety({"1": "a dog"}, None).not_in_training is None
-    with pytest.raises(SatError, match="no captions"):
-        variety({}, None)
 
 
 @pytest.mark.parametrize(
@@ -281,8 +270,6 @@ def test_an_evaluation_holds_all_that_it_takes_to_score_it_again() -> None:
         tokens=result["tokens"],
     ).corpus
     assert again == {name: result[name] for name in again}
-    with pytest.raises(SatError, match=r"'dog\.jpg' has two captions"):
-        score_entries([*entries, entries[0]], REFERENCES)
 
 
 @pytest.mark.usefixtures("without_java")

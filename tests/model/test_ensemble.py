@@ -84,13 +84,6 @@ def test_locations_are_drawn_once_a_step() -> None:
     assert alone.locations is not None and together.locations is None
 
 
-def test_members_must_belong_together() -> None:
-    with pytest.raises(SatError, match="an ensemble has no members: give at least one"):
-        Ensemble([])
-    with pytest.raises(SatError, match="vocabularies of 23 and 29 words: give models of one vocabulary"):
-        Ensemble([small_decoder(), small_decoder(vocabulary_size=29)])
-
-
 def test_models_of_other_encoders_are_named(tmp_path: Path) -> None:
     one = small_checkpoint(small_encoder())
     one.save(tmp_path / "one")

@@ -131,8 +131,6 @@ def pack_4bit(weights: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.floa
     weight[r, i] ≈ (four bits − 8) · scale[r], an even i's in the lower half of its byte.
     """
     weights = np.pad(weights.astype(np.float32), ((0, 0), (0, weights.shape[1] % 2)))
-    if not np.isfinite(weights).all():
-        raise SatError("weights that are not finite cannot be stored")
     largest = np.abs(weights).max(1)
     values = np.full(weights.shape, 8, dtype=np.uint8)
     scale, least = np.ones_like(largest), np.full_like(largest, np.inf)

@@ -9,6 +9,7 @@ import json
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ class Vocabulary:
         Words of fewer than `minimum_count` occurrences are left out, and so is what does not fit into `size` ids.
         `text_corpus`, captions without photos, counts too for words that a training caption has. `texts` are the
         training captions as they were written. A `Unigram` has all of its pieces instead. Raises SatError for a `size`
-        below 3, a `minimum_count` below 1, or when no word is left.
+        below 3, and when no word is left.
         """
         if size < 3:
             raise SatError(f"a vocabulary of size {size} has no room for words; give at least 3")
@@ -123,14 +124,7 @@ class Vocabulary:
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """Turn ids into words, up to the first END if there is one; UNKNOWN prints as `<unk>`."""
-        words = []
-        for i in ids:
-            if i == Vocabulary.END:
-                break
-            if not 0 <= i < len(self.words):
-                raise SatError(f"{i} is not the id of a word; this vocabulary has ids 0 to {len(self.words) - 1}")
-            words.append(self.words[i])
-        return words
+        return [self.words[i] for i in takewhile(lambda i: i != Vocabulary.END, ids)]
 
     def written(self, ids: Iterable[int]) -> list[str]:
         """The words of ids as the training captions mostly write them, up to the first END if there is one."""
@@ -210,8 +204,6 @@ def _frequent(
     captions: Iterable[Sequence[str]], minimum_count: int, text_corpus: Iterable[Sequence[str]] = ()
 ) -> list[str]:
     """The words that captions have ``minimum_count`` times with the corpus, the most frequent first, then by letter."""
-    if minimum_count < 1:
-        raise SatError(f"minimum_count is {minimum_count}; give 1 or more")
     counts = Counter(word for caption in captions for word in caption)
     counts.update(word for text in text_corpus for word in text if word in counts)
     del counts[END_TEXT], counts[UNKNOWN_TEXT]

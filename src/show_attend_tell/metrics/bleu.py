@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.cider import ngrams
 
 Array = NDArray[np.float64]
@@ -27,7 +26,6 @@ def bleu(
     `captions` are N lists of words and `references` N lists of captions. BLEU-n is the geometric mean of the precisions
     of 1- to n-grams, counted over all captions and clipped by the reference that has the n-gram most often. The penalty
     compares the summed length with that of the closest references. Equals pycocoevalcap's `Bleu` on the same words.
-    Raises SatError without captions, for lists of different lengths, and for a caption without references.
     """
     counts = bleu_counts(captions, references).sum(0)
     values: list[float] = (precisions(counts) * (brevity_penalty(counts) if brevity else 1)).tolist()
@@ -36,14 +34,8 @@ def bleu(
 
 def bleu_counts(captions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> Array:
     """What each caption adds to BLEU (N, 10): right 1- to 4-grams, all of them, its length, the closest reference's."""
-    if not captions:
-        raise SatError("there are no captions to score")
-    if len(captions) != len(references):
-        raise SatError(f"{len(captions)} captions cannot be scored against {len(references)} lists of references")
     rows = []
-    for index, (words, choices) in enumerate(zip(captions, references, strict=True)):
-        if not choices:
-            raise SatError(f"caption {index} ({' '.join(words)!r}) has no references")
+    for words, choices in zip(captions, references, strict=True):
         guessed, allowed = Counter(ngrams(words)), Counter[tuple[str, ...]]()
         for choice in choices:
             allowed |= Counter(ngrams(choice))

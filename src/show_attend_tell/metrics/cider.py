@@ -11,8 +11,6 @@ from collections.abc import Hashable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
-from show_attend_tell.errors import SatError
-
 LONGEST = 4  # words of an n-gram
 SIGMA = 6.0  # of the Gaussian on the difference of lengths
 
@@ -33,8 +31,6 @@ class CiderD:
 
     def __init__(self, documents: Sequence[Sequence[Words]]) -> None:
         """``documents`` has the references of each photo, which has an n-gram when any of them has it."""
-        if not any(map(len, documents)):
-            raise SatError("there are no references to count n-grams in")
         photos = Counter(ngram for references in documents for ngram in set().union(*map(ngrams, references)))
         self.log_documents = math.log(len(documents))
         # an n-gram of one photo weighs as much as one of none
@@ -71,7 +67,5 @@ def ngrams(words: Sequence[Word]) -> Iterator[tuple[Word, ...]]:
 
 def cider(captions: Sequence[Words], references: Sequence[Sequence[Words]]) -> float:
     """CIDEr-D ×100 of N captions, with the document frequencies of their references, as pycocoevalcap has it."""
-    if not captions or len(captions) != len(references):
-        raise SatError(f"{len(captions)} captions cannot be scored against {len(references)} lists of references")
     score = CiderD(references)
-    return 100 * sum(map(score, captions, references)) / len(captions)
+    return 100 * sum(score(*each) for each in zip(captions, references, strict=True)) / len(captions)

@@ -178,13 +178,9 @@ def score_entries(
     """Score captions and keep with the scores all that made them.
 
     `entries` have a `photo`, its `caption`, and whatever else is known of it, such as whether it is `complete`;
-    `training` and `cut` are `variety`'s. Raises as `score`, and for a photo that has two captions.
+    `training` and `cut` are `variety`'s. Raises as `score`.
     """
-    captions: dict[str, str] = {}
-    for entry in entries:
-        if entry["photo"] in captions:
-            raise SatError(f"the photo {entry['photo']!r} has two captions; keep one")
-        captions[entry["photo"]] = entry["caption"]
+    captions = {entry["photo"]: entry["caption"] for entry in entries}
     scores = score(captions, references, tokens=tokens)
     complete = {entry["photo"]: entry["complete"] for entry in entries if isinstance(entry.get("complete"), bool)}
     return Evaluation(
@@ -221,8 +217,6 @@ def variety(
     came before its end, or if it ends like "a man on a" (`hardly_ending`; BLEU rewards it, METEOR and CIDEr hardly
     mind).
     """
-    if not captions:
-        raise SatError("there are no captions to describe")
     said = [tuple(cut(text)) for text in captions.values()]
     known = None if training is None else [tuple(caption) for caption in training]
     last = None if known is None else hardly_ending(known)

@@ -13,9 +13,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.errors import SatError
 from show_attend_tell.model.precision import promote
-from show_attend_tell.settings import ATTENTION_MODES
+from show_attend_tell.settings import AttentionModeName
 
 
 class Attention(nn.Module):
@@ -143,7 +142,7 @@ def attend_at(locations: Tensor, annotations: Tensor) -> Attended:
 
 
 def attention_mode_by_name(
-    name: str,
+    name: AttentionModeName,
     *,
     seeds: Sequence[int] = (),
     paths: int = 1,
@@ -155,6 +154,4 @@ def attention_mode_by_name(
         return MeanAttention()
     if name == "argmax":
         return ArgmaxAttention()
-    if name == "sample":
-        return SampleAttention.for_photos(seeds, paths=paths, steps=steps, device=device or torch.device("cpu"))
-    raise SatError(f"attention_mode is {name!r}: choose one of {', '.join(ATTENTION_MODES)}")
+    return SampleAttention.for_photos(seeds, paths=paths, steps=steps, device=device or torch.device("cpu"))

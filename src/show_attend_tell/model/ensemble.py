@@ -21,21 +21,14 @@ class Ensemble(Decoder):
     """p(y_t) = (1/M) Σ_m p_m(y_t) over M decoders of one vocabulary, each with a state of its own.
 
     α and β are the members' means, and None if a member has none. When locations are sampled, each member samples one
-    from its own α, by the same random numbers; `Step.locations` is None. Raises `SatError` without members, and for
-    members whose vocabularies differ in size.
+    from its own α, by the same random numbers; `Step.locations` is None.
     """
 
     def __init__(self, members: Sequence[Decoder]) -> None:
         super().__init__()
-        sizes = sorted({member.vocabulary_size for member in members})
-        if not sizes:
-            raise SatError("an ensemble has no members: give at least one")
-        if len(sizes) > 1:
-            words = " and ".join(map(str, sizes))
-            raise SatError(f"an ensemble's members have vocabularies of {words} words: give models of one vocabulary")
         self.members = tuple(members)
         self.registered = nn.ModuleList(members)  # so that `to` and `eval` reach them
-        self.vocabulary_size = sizes[0]
+        self.vocabulary_size = members[0].vocabulary_size
 
     @property
     def config(self) -> Config:  # type: ignore[override]

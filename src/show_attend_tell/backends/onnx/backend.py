@@ -15,7 +15,6 @@ from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession, bat
 from show_attend_tell.backends.onnx.encoder import OnnxEncoder, load_encoder
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.packing import as_array
-from show_attend_tell.errors import SatError
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis
@@ -33,13 +32,10 @@ class OnnxBackend:
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, name: str, *, encoder_weights: str | Path | None = None) -> "OnnxBackend":
-        """The back end of the model called ``name``. Raises `SatError` for weights that do not fit."""
+        """The back end of the model called ``name``. Raises `SatError` for an encoder that does not fit."""
         assert isinstance(checkpoint.config, DecoderConfig)  # which `backends.pick_backend` saw to
         rows, columns = checkpoint.encoder.grid
-        try:
-            decoder = OnnxDecoder(checkpoint.config, checkpoint.weights, rows * columns)
-        except SatError as error:
-            raise SatError(f"{name}: its model.safetensors does not fit its config.json: {error}") from error
+        decoder = OnnxDecoder(checkpoint.config, checkpoint.weights, rows * columns)
         encoder = checkpoint.encoder.load(load_encoder, name, weights=encoder_weights, tuned=checkpoint.tuned_encoder)
         return cls(decoder, encoder)
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from show_attend_tell.backends.onnx.graph import Graph, Session
 from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.config import LARGEST, DecoderConfig, misfit, window_side
+from show_attend_tell.model.config import LARGEST, DecoderConfig, window_side
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.sampling import Uniforms
@@ -37,9 +37,7 @@ class OnnxDecoder:
     """A trained decoder of the paper, run by ONNX Runtime. Each graph is made when it is first needed."""
 
     def __init__(self, config: DecoderConfig, weights: Mapping[str, NDArray[Any]], locations: int) -> None:
-        """Take the weights of an `AttentionDecoder` by their names; raises `SatError` for those that do not fit."""
-        if difference := misfit(weights, config.weight_shapes()):
-            raise SatError(difference)
+        """Take the weights of an `AttentionDecoder` by their names."""
         self.config, self.weights, self.locations = config, weights, locations
         self.vocabulary_size = config.vocabulary_size
         self.side = window_side(config.annotation_window, locations)
