@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from show_attend_tell.model.precision import promote
-from show_attend_tell.settings import AttentionModeName
 
 
 class Attention(nn.Module):
@@ -142,7 +141,7 @@ def attend_at(locations: Tensor, annotations: Tensor) -> Attended:
 
 
 def attention_mode_by_name(
-    name: AttentionModeName,
+    name: str,
     *,
     seeds: Sequence[int] = (),
     paths: int = 1,
