@@ -15,10 +15,9 @@ def needs_torch(what: str) -> MissingPackage:
 
 
 def pick_device(name: "str | torch.device" = "auto") -> "torch.device":
-    """Return the device called `name`: `cpu`, `cuda`, `cuda:1`, `mps`, or `auto`.
+    """Return the device called `name`: `cpu`, `cuda`, `cuda:1`, `mps`, or `auto`, which is CUDA if there, else CPU.
 
-    `auto` is CUDA where there is a CUDA device and the CPU otherwise. Apple's `mps` is used only when asked for. Raises
-    `SatError` for a name that is not a device's, and for a device that this machine or this PyTorch lacks.
+    Raises `SatError` for a name that is not a device's, and for one that this machine or this PyTorch lacks.
     """
     import torch
 

@@ -95,8 +95,8 @@ def number_of(record: dict[str, Any], key: str, where: str) -> int:
 def atomic_write(file: Path, write: Callable[[Path], object], *, sync: bool = False) -> None:
     """Write a file under a temporary name and then rename it into place; a file that is a link stays one.
 
-    A device or a pipe is written to directly. With ``sync``, the file is on the disk when this returns. Raises
-    `SatError` as `check_file` does, and when the file cannot be written; what was there before then stays.
+    With ``sync``, it is on the disk when this returns. Raises `SatError` when it cannot be written; what was there
+    stays.
     """
     atomic_write_all({file: write}, sync=sync)
 
@@ -155,10 +155,9 @@ def _synced(path: Path) -> None:
 
 @contextmanager
 def file_lock(folder: Path, *, waiting: str | None = None, refusal: str = "") -> Iterator[None]:
-    """Keep other processes that ask for the same folder out.
+    """Keep other processes that ask for the same folder out, where the system has such locks.
 
-    While another one is in, this one says ``waiting`` on stderr and waits; without ``waiting``, `SatError` is raised
-    with ``refusal``. Where the system or the disk has no such locks, nobody is kept out.
+    While another one is in, this one says ``waiting`` and waits; without it, `SatError` is raised with ``refusal``.
     """
     if fcntl is None:
         yield

@@ -110,10 +110,7 @@ def rescored(
 
 
 def explain(backend: Backend, features: Any, ids: list[int], config: GenerationConfig, seed: int) -> Hypothesis:
-    """A given caption, word ids with the end token, of one photo's features (1, L, D), by teacher forcing.
-
-    Raises `InvalidValue` for a caption of more than 1,000 words.
-    """
+    """A given caption, word ids with the end token, of one photo's features (1, L, D), by teacher forcing."""
     if len(ids) > 1000:
         raise InvalidValue(f"the caption has {len(ids) - 1:,} words: give at most 999")
     forced = GenerationConfig(beam_size=1, attention_mode=config.attention_mode, max_length=len(ids))

@@ -41,8 +41,7 @@ class Report:
 def report(files: Sequence[Path], *, cards: Mapping[str, str] | None = None, show: bool = True) -> Report:
     """Make the report of evaluations, as `sat evaluate --json` and `sat score --json` write them.
 
-    The page holds a small copy of each photo, and of the ``cards``, by model name, those that it needs. Raises
-    `SatError` for a damaged evaluation, and for two whose photos, tokens or references differ (`check_alike`).
+    ``cards`` are by model name. Raises `SatError` for a damaged evaluation, and for two that differ (`check_alike`).
     """
     content = [read_object(file, "results") for file in files]
     evaluations = [read_evaluation(file) for file in files]

@@ -17,11 +17,7 @@ USER_SETTINGS = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "KMP_LIBR
 
 
 def prepare_process() -> None:
-    """Set how threads wait and which warnings are shown, as the command `sat` does it.
-
-    PyTorch's threads sleep while they wait, unless the environment says otherwise or PyTorch is imported already.
-    Pillow's warnings are not shown, because they name neither the photo nor a remedy.
-    """
+    """Set how threads wait, unless the environment says so, and hide Pillow's warnings, as the command `sat` does."""
     warnings.filterwarnings("ignore", module=r"PIL\.", append=True)
     if "torch" not in sys.modules and not any(name in os.environ for name in USER_SETTINGS):
         os.environ["OMP_WAIT_POLICY"] = "passive"

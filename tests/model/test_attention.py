@@ -5,7 +5,6 @@ import torch
 from decoders import B, C, L, P, small_annotations, small_captions, small_decoder
 
 from show_attend_tell.model.attention import (
-    ATTENTION_MODES,
     ArgmaxAttention,
     Attention,
     MeanAttention,
@@ -14,6 +13,7 @@ from show_attend_tell.model.attention import (
     attention_mode_by_name,
 )
 from show_attend_tell.model.interface import teacher_forcing
+from show_attend_tell.settings import ATTENTION_MODES
 
 
 @pytest.mark.parametrize("depth", [1, 2])

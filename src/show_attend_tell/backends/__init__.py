@@ -47,10 +47,9 @@ def load(
 
 
 def pick_backend(name: str, checkpoint: Checkpoint, device: object = "auto") -> BackendName:
-    """The back end called ``name``: "torch", "onnx", or "auto", which is the faster one for captions of that model.
+    """The back end called ``name``, or for "auto" the faster one: ONNX Runtime on a processor, if it has the model.
 
-    On a processor that is ONNX Runtime, where it has the decoder and the encoder; on a GPU it is PyTorch. Raises
-    `SatError` for another name, for PyTorch where it is not installed, and for a model that ONNX Runtime lacks.
+    Raises `SatError` for another name, for PyTorch where it is not installed, and for a model that it lacks.
     """
     if name not in ("auto", *get_args(BackendName)):
         raise InvalidValue(f"backend {name!r}: choose auto, {' or '.join(get_args(BackendName))}")

@@ -16,8 +16,8 @@ from show_attend_tell.vision.network import convolutions
 def fastest_encode(encoder: Encoder) -> Encode:
     """`Encoder.annotate`, or the same by ONNX Runtime: pixels (B, 3, S, S) → annotations (B, L, D), float32.
 
-    PyTorch's depthwise convolutions are slow on a CPU, so ONNX Runtime runs a frozen encoder that has them there; its
-    annotations agree to about 1e-5. It uses the device and the weights that the encoder has now.
+    PyTorch's depthwise convolutions are slow on a CPU, so ONNX Runtime runs a frozen encoder that has them there, with
+    the weights that it has now; its annotations agree to about 1e-5.
     """
     body, on_cpu = encoder.body, next(encoder.parameters()).device.type == "cpu"
     depthwise = isinstance(body, ConvolutionalNetwork) and any(each.groups > 1 for each in convolutions(body.blocks))

@@ -137,9 +137,8 @@ class Output:
     def finish(self, *, ended: bool = True) -> Sources:
         """Make the file of its parts, and return the sources of all rows; if not ``ended``, of those done so far.
 
-        A worker of an earlier run that was killed may have finished a part meanwhile; it is removed, since its photos
-        were done again. A row of the file is replaced by one of the same source. One that was to be made again and was
-        not stays until a run has ended: then its photo is gone.
+        What a worker of an earlier run finished meanwhile is removed, since it was done again. A row is replaced by one
+        of the same source; one to be made again that was not stays until a run has ended: then its photo is gone.
         """
         for name in self._files() - self.earlier:
             if not name.startswith(self.run):

@@ -75,11 +75,10 @@ class PhotoBatch:
         return {**dict.fromkeys(self.columns), **made}
 
     def __call__(self, batch: Any) -> Any:
-        """The batch without its photos, and with the columns that are made of them.
+        """The batch without its photos, and with the columns that are made of them; ``error`` says why there are none.
 
-        ``error`` says why a photo has none of the others. A batch is a table of pyarrow or a mapping of columns, such
-        as a DataFrame of pandas. The result is a table, which has the type of each column also where all values are
-        null, or a dictionary of lists.
+        A batch is a table of pyarrow, which stays one and has the type of each column, or a mapping of columns, such as
+        a DataFrame, which becomes a dictionary of lists.
         """
         values = batch[self.column]
         photos = values.to_pylist() if hasattr(values, "to_pylist") else list(values)

@@ -28,9 +28,8 @@ LARGE = 65_536  # weights from which on a matrix may have 4 bits
 def pack(state: Arrays, bits: Literal[8, 4] = 8) -> dict[str, NDArray[Any]]:
     """Round every floating array of two or more dimensions to int8, its scales stored as `NAME.scale`.
 
-    With 4 ``bits``, matrices of `LARGE` weights or more, in rows of an even number, are rounded to these instead
-    (`pack_4bit`). Biases become float32. Packing what `unpack` returned gives the same bytes again. Raises `SatError`
-    for a weight that is not finite, and for an array that has the name of another array's scales.
+    With 4 ``bits``, `LARGE` matrices are rounded to these instead (`pack_4bit`). Packing what `unpack` returned gives
+    the same bytes again. Raises `SatError` for a weight that is not finite, and for a name that is taken.
     """
     packed: dict[str, NDArray[Any]] = {}
     for name, array in state.items():

@@ -218,11 +218,7 @@ def _is_heic(source: Path | io.BytesIO) -> bool:
 
 
 def counts_as_photo(name: str) -> bool:
-    """Whether a file found in a folder, by a pattern or in an archive is a photo: by suffix, if not hidden.
-
-    Hidden are names that begin with a dot, as those that macOS writes beside photos (``._mug.jpg``). What is named, by
-    a path or in a table, counts whatever its name.
-    """
+    """Whether a file found in a folder, by a pattern or in an archive is a photo: by suffix, and if not hidden."""
     hidden = any(part.startswith(".") and part.strip(".") for part in name.replace("\\", "/").split("/"))
     return not hidden and name.lower().endswith(SUFFIXES)
 
@@ -311,10 +307,9 @@ def check_view(view: str) -> str:
 class Preprocessing:
     """How a photo becomes the square of pixels that an encoder was made for; it travels with the weights.
 
-    `squash` resizes the whole photo to `size` × `size`, whatever its shape. `squash-256` does so by way of 256 × 256
-    pixels, so that copies of a photo in several sizes become nearly the same. `crop` resizes its shortest side to
-    256/224 of `size` and cuts the central square (section 4.3 of the paper). All are bilinear with antialiasing. `mean`
-    and `std` are of each channel, red first, on the scale 0 to 1.
+    `squash` resizes the whole photo to `size` × `size`; `squash-256` does so by way of 256 × 256 pixels, so that copies
+    in several sizes become nearly the same. `crop` resizes its shortest side to 256/224 of `size` and cuts the central
+    square (section 4.3 of the paper). `mean` and `std` are of red, green and blue from 0 to 1.
     """
 
     size: Count = 224

@@ -154,8 +154,7 @@ UNKNOWN_CHARACTER = 10.0  # how much less likely, in nats, a character is that n
 class Unigram:
     """Pieces of words with log-probabilities; a text is cut into those whose product is most probable.
 
-    A piece after white space begins with a space, so the pieces in a row are the text. A character that no piece has is
-    a word of its own, which no vocabulary knows.
+    A piece after white space begins with a space, so the pieces in a row are the text; no vocabulary knows others.
     """
 
     scores: dict[str, float] = field(repr=False)  # log p of each piece

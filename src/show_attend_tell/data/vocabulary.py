@@ -36,10 +36,7 @@ class Vocabulary:
         forms: Mapping[str, str] | None = None,
         capital: bool = False,
     ) -> None:
-        """Make the vocabulary of a tokenizer's `words`, whose ids start at 2.
-
-        ``forms`` are how captions write some words ("Hund" for "hund"); ``capital``: they begin with a capital letter.
-        """
+        """Make the vocabulary of a tokenizer's `words`, whose ids start at 2, with their ``forms`` ("Hund")."""
         self.tokenizer, self.forms, self.capital = tokenizer, dict(forms or {}), capital
         self.words = (END_TEXT, UNKNOWN_TEXT, *words)  # all K, in the order of their ids
         # The two special words are left out: a caption that spells "<end>" must not end there.
@@ -89,10 +86,7 @@ class Vocabulary:
         text_corpus: Iterable[Sequence[str]] = (),
         texts: Iterable[str] = (),
     ) -> "Vocabulary":
-        """This vocabulary, and behind its words the frequent words of training captions that it lacks, as in `build`.
-
-        `tokenizer` has cut the captions, None for this vocabulary's own. A `Unigram` learns no more pieces.
-        """
+        """This vocabulary, and behind its words the frequent ones of ``captions`` that it lacks, as in `build`."""
         if isinstance(self.tokenizer, Unigram):
             return self
         new = [word for word in _frequent(captions, minimum_count, text_corpus) if word not in self]

@@ -150,8 +150,7 @@ def compare(
 ) -> Comparison:
     """Compare systems with the first of them, photo by photo; each is a list of evaluations, one for each training.
 
-    The captions are scored again, by METEOR and SPICE only where Java is installed. Raises `SatError` for fewer
-    than two systems, and for evaluations whose photos, tokens or references are not the first's, naming what differs.
+    Raises `SatError` for fewer than two systems, and for evaluations whose photos, tokens or references differ.
     """
     if len(systems) < 2 or not all(systems.values()):
         raise SatError("there is nothing to compare: give two systems or more, each with at least one evaluation")

@@ -175,10 +175,10 @@ def score_entries(
     cut: Callable[[str], Sequence[str]] | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Evaluation:
-    """Score captions and keep with the scores all that made them.
+    """Score captions and keep with the scores all that made them; raises as `score`.
 
-    `entries` have a `photo`, its `caption`, and whatever else is known of it, such as whether it is `complete`;
-    `training` and `cut` are `variety`'s. Raises as `score`.
+    `entries` have a `photo`, its `caption`, and what else is known of it, such as `complete`; `training`, `cut`:
+    `variety`.
     """
     captions = {entry["photo"]: entry["caption"] for entry in entries}
     scores = score(captions, references, tokens=tokens)

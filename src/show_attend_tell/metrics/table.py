@@ -25,24 +25,16 @@ class Texts:
     java: Java  # the programs of METEOR and SPICE
 
 
-def mean_of(sums: Array, photos: Array) -> Array:
-    """100 times the mean over the photos."""
-    return 100 * sums / photos
-
-
-def percent(values: Array) -> Array:
-    """100 times the values."""
-    return 100 * values
-
-
 @dataclass(frozen=True)
 class Metric:
     """A metric: what each caption adds to it, and what that makes of a corpus and of a caption, ×100."""
 
     label: str  # in tables and on pages
     counts: Callable[[Texts], Array]  # (N,) or (N, ·), computed once for all metrics that share it; raises `JavaError`
-    corpus: Callable[[Array, Array], Array] | None = mean_of  # (R,) of sums (R, ·) and the number of photos (R,)
-    each: Callable[[Array], Array] | None = percent  # (N,) of the counts; None where a single caption has no score
+    # (R,) of sums (R, ·) and the number of photos (R,); by default the mean over the photos
+    corpus: Callable[[Array, Array], Array] | None = lambda sums, photos: 100 * sums / photos
+    # (N,) of the counts; None where a single caption has no score
+    each: Callable[[Array], Array] | None = lambda counts: 100 * counts
     needs: Literal["English"] | None = None  # tokens of English
     higher_is_better: bool = True
 

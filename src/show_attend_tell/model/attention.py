@@ -40,8 +40,8 @@ class Attention(nn.Module):
     def forward(self, keys: Tensor, hidden: Tensor) -> Tensor:
         """α (B, P, L) in float32 at least, from keys (B, L, A) and the previous hidden state (B, P, n).
 
-        It is computed with the logistic σ instead of tanh, which is many times slower on a CPU:
-        w·tanh(z) = 2 w·σ(2z) − Σ_k w_k. The last term is the same for every location, so the softmax cancels it.
+        By σ instead of tanh, which is many times slower on a CPU: w·tanh(z) = 2 w·σ(2z) − Σ_k w_k, and the softmax
+        cancels the last term.
         """
         query = self.query(hidden)  # (B, P, A)
         layer = (keys[:, None] + query[:, :, None]).mul_(2).sigmoid_()  # (B, P, L, A)
@@ -80,9 +80,8 @@ class ArgmaxAttention:
 class SampleAttention:
     """ẑ_t = a_i of a location i drawn from Multinoulli(α_t) (eq. 3 and 4).
 
-    ``uniforms`` (B, P, C) are numbers drawn from [0, 1), one a step. Each becomes a location by the inverse of the
-    cumulative α. With the numbers of `for_photos`, a photo's locations do not depend on the other photos of its batch.
-    An instance counts its steps, so use it for one search or one `teacher_forcing`.
+    ``uniforms`` (B, P, C) from [0, 1), one a step, become locations by the inverse of the cumulative α. An instance
+    counts its steps, so use it for one search or one `teacher_forcing`.
     """
 
     def __init__(self, uniforms: Tensor) -> None:

@@ -276,9 +276,8 @@ def ungated(weights: dict[str, Tensor], beta: float) -> dict[str, Tensor]:
 def grown(weights: dict[str, Tensor], counts: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
     """The weights of an `AttentionDecoder` for more words, behind those that it has, which keep theirs.
 
-    ``counts`` (K',) says how often each word is in the training captions, the new words last. A new word's vectors are
-    drawn from a Gaussian of the old words' mean and variances; its bias is read off the line that fits the old words'
-    biases to the logarithms of their counts.
+    ``counts`` (K',) are those of the training captions. A new word's vectors are drawn from a Gaussian of the old
+    words' mean and variances; its bias is read off a line through their biases by the logarithms of their counts.
     """
     bias = weights["output_bias"]
     K, new = len(bias), len(counts) - len(bias)

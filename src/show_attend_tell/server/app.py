@@ -66,8 +66,7 @@ def make_app(
     """The ASGI app that serves these models; the first answers when a request names none.
 
     With a ``token`` every request under /v1/ must bring it; without one the app answers this machine alone. ``proxies``
-    are the addresses whose X-Forwarded headers count. Raises `SatError` when there is no model, when two have the same
-    name, and for a proxy that is no address.
+    are the addresses whose X-Forwarded headers count. Raises `SatError` for two models of one name.
     """
     service = Service(captioners, limits or Limits())
 

@@ -30,11 +30,7 @@ def sidecar_of(photo: Path) -> Path:
 
 
 def describe(photo: Path, text: str) -> bool:
-    """Write a photo's description into its sidecar, behind what is there, whole or not at all.
-
-    False for a sidecar that has a description, which stays as it is. Raises `SatError` for one that cannot be read or
-    written.
-    """
+    """Write a photo's description into its sidecar, behind what is there; False for one that has a description."""
     file = sidecar_of(photo)
     try:
         before = file.read_bytes() if file.exists() else EMPTY.encode()

@@ -27,8 +27,7 @@ Encode = Callable[[Tensor | NDArray[Any]], Tensor]  # pixels (B, 3, S, S) → an
 class Encoder(nn.Module):
     """A network that turns a photo's pixels into annotation vectors, with the attributes of its `Backbone`.
 
-    It is frozen, also under `train()` of a parent module, until `unfreeze()`: its parameters need no gradient, dropout
-    is off and batch norm keeps its statistics.
+    It is frozen until `unfreeze()`: no gradient, no dropout, and batch norm keeps its statistics, also under `train()`.
     """
 
     def __init__(self, backbone: Backbone) -> None:

@@ -38,8 +38,7 @@ def cached(
 ) -> Annotations:
     """The annotations of whole splits, encoded now if they are not yet in the cache.
 
-    Each data set has a folder of its name, also of several that were joined. ``encode`` is as in `FeatureCache.build`.
-    Raises `UnreadablePhotos` of all of them after all are encoded.
+    Each data set has a folder of its name. Raises `UnreadablePhotos` of all of them after all are encoded.
     """
     found: dict[str, Annotations] = {}
     problems: dict[str, str] = {}

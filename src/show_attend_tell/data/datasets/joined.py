@@ -14,9 +14,8 @@ LARGEST_WEIGHT = 1000
 def join(datasets: Sequence[Dataset], weights: Sequence[float] = ()) -> Dataset:
     """Several data sets as one, split by split, each with a weight above 0 and up to 1000, 1 by default.
 
-    A training shows each training caption of a data set of weight w that many times an epoch. No photo is in two
-    splits, nor an exact copy of it in another data set (`without_copies`). Raises `SatError` for other weights, and for
-    the same folder twice.
+    An epoch shows each training caption of a data set of weight w that many times. No photo is in two splits, nor an
+    exact copy of it (`without_copies`). Raises `SatError` for other weights, and for the same folder twice.
     """
     weights = weights or [1.0] * len(datasets)
     if len(weights) != len(datasets):

@@ -16,9 +16,8 @@ MIDDLE = 4096  # bytes in the middle of a file, which tell most files of one siz
 def split_at_random(groups: Sequence[Sequence[str]], splits: Collection[str] = SPLITS) -> dict[str, str]:
     """The split of each photo, by its name. Each group has the names of one photo and its copies.
 
-    A hash of a photo's name decides, so most photos stay in their split when others are added: 90, 5 and 5 % are in
-    train, val and test. Val and test then get training photos until they have a tenth of all photos or ten, and at
-    least one; of fewer than ten photos, test gets none. ``splits`` are those that get photos, train among them.
+    A hash of a photo's name decides: 90, 5 and 5 % are in train, val and test. Val and test then get training photos
+    until they have a tenth of all photos or ten; of fewer than ten photos, test gets none.
     """
     order = sorted(groups, key=lambda group: position(min(group)))
     photos = sum(map(len, groups))

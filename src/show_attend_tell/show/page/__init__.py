@@ -38,10 +38,9 @@ def longest(photos: int) -> int:
 
 
 def with_image(caption: Mapping[str, Any], photo: Image.Image | None, *, side: int = longest(1)) -> dict[str, Any]:
-    """A caption as `captions_page` takes it: what `Caption.to_dict` says of it, with its photo.
+    """A caption as `captions_page` takes it: what `Caption.to_dict` says of it, with its photo as a data: URI.
 
-    ``image`` is a data: URI of a JPEG with at most ``side`` pixels a side. ``size`` is the photo's own [width, height];
-    ``visible_box`` is in its pixels. Raises `SatError` for a caption without a photo.
+    ``image`` has at most ``side`` pixels a side; ``size`` is the photo's own. Raises `SatError` without a photo.
     """
     if photo is None:
         raise SatError("this caption has no photo to show: caption a photo, not annotations")

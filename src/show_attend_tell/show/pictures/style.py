@@ -58,11 +58,7 @@ class Style:
         return photo.convert("L").point(lambda gray: 24 + 0.5 * gray).convert("RGB")
 
     def overlay(self, strength: NDArray[np.float64]) -> Image.Image:
-        """The RGBA palette image over the photo for a map of ``strength`` (H, W), 0 to 1.
-
-        "light" leaves a fifth of the photo at strength 0 and all of it half way, and whitens it from there. "heat" is
-        viridis, the denser the stronger.
-        """
+        """The RGBA palette image over the photo for a map of ``strength`` (H, W), 0 to 1; "heat" is viridis."""
         levels = (strength.clip(0, 1) * 255).round().astype(np.uint8)
         overlay = Image.frombytes("P", strength.shape[::-1], levels.tobytes())
         overlay.putpalette(self.ramp().tobytes(), "RGBA")
