@@ -15,7 +15,7 @@ def needs_torch(what: str) -> MissingPackage:
 
 
 def pick_device(name: "str | torch.device" = "auto") -> "torch.device":
-    """Return the device called `name`: `cpu`, `cuda`, `cuda:1`, `mps`, or `auto`, which is CUDA if there, else CPU.
+    """Return the device called `name`: `cpu`, `cuda`, `cuda:1`, `mps`, or `auto`, which is CUDA where there is one.
 
     Raises `SatError` for a name that is not a device's, and for one that this machine or this PyTorch lacks.
     """

@@ -107,7 +107,7 @@ def write_text(file: Path, text: str) -> None:
 
 
 def atomic_write_all(files: Mapping[Path, Callable[[Path], object]], *, sync: bool = True) -> None:
-    """Write files that belong together: only when all are whole they are renamed, in order (`atomic_write`)."""
+    """Write files that belong together: only when all are whole are they renamed, in order (`atomic_write`)."""
     scratches: dict[Path, Path] = {}  # with the file that each becomes
     try:
         for file, write in files.items():

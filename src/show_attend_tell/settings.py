@@ -117,7 +117,7 @@ def comments(cls: type) -> dict[str, str]:
 
 
 def read_setting(cls: type, name: str, text: str) -> Any:
-    """The value that a text stands for, "1e-3" or "none", of that setting; raises `InvalidValue` for no value."""
+    """The value of a setting that a text stands for, "1e-3" or "none"; raises `InvalidValue` for another text."""
     hint = get_type_hints(cls, include_extras=True)[name]
     choices = {"none": None} if NoneType in get_args(hint) else {}
     choices |= {str(choice): choice for choice in get_args(hint) if get_origin(hint) is Literal}

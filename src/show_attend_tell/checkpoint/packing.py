@@ -104,7 +104,7 @@ def as_tensors(arrays: Arrays) -> "dict[str, Tensor]":
 
 
 def weights_digest(weights: Arrays) -> str:
-    """The SHA-256 of named weights: of a line `NAME torch.float32 (SHAPE)` and the bytes of each, by name."""
+    """The SHA-256 of weights in the order of their names: a line `NAME torch.float32 (SHAPE)` and the bytes of each."""
     sha = hashlib.sha256()
     for name in sorted(weights):
         array = weights[name]

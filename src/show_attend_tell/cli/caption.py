@@ -200,7 +200,7 @@ def standard_input() -> bytes:
 
 
 def check_pictures(pictures: Sequence[Path], photos: Sequence[Path]) -> None:
-    """Make the folder of the pictures; raises `SatError` for one that would overwrite what is no such picture."""
+    """Make the folder of the pictures; raises `SatError` where they would overwrite another file."""
     from show_attend_tell.show.pictures import is_signed
 
     own_photos = {file.resolve() for file in photos}

@@ -147,7 +147,7 @@ def fail(message: str, code: int) -> NoReturn:
 
 
 def printable(text: str) -> str:
-    """A text whose signs that command a terminal, or turn the direction of what follows, are spelled out."""
+    """A text in which signs that command a terminal or change the direction of text are spelled out."""
     return "".join(sign if sign.isprintable() or sign in SEEN else repr(sign)[1:-1] for sign in text)
 
 
@@ -312,7 +312,7 @@ encoder_options = options(
 def check_targets(
     *targets: str | None, read: Iterable[str | os.PathLike[str] | None] = (), models: Iterable[str] = ()
 ) -> None:
-    """Raise `SatError` for an output file that cannot be written, is named twice, or is read, before time is spent."""
+    """Raise `SatError` for an output file that cannot be written, is named twice, or is read by the command."""
     inputs = [Path(each).resolve() for each in (*read, *models) if each is not None]
     files = [Path(target) for target in targets if target and target != "-"]
     for file in files:

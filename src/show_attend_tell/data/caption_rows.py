@@ -81,7 +81,7 @@ def caption_rows(file: Path, notes: list[str], *, sentences: bool = False, data:
 
 
 def decoded(file: Path, notes: list[str], data: bytes | None = None) -> str:
-    """The text of a file, or of its ``data``, in UTF-8, UTF-16, or, which ``notes`` get, in Windows-1252."""
+    """The text of a file, or of its ``data``, in UTF-8, UTF-16 or Windows-1252; the last is told in ``notes``."""
     try:
         data = file.read_bytes() if data is None else data
     except OSError as error:

@@ -177,7 +177,7 @@ def letter_script(character: str) -> str:
 
 
 def without_captions(dataset: Dataset) -> list[Path]:
-    """The photos in the data folder, by their suffix, that no caption is of and the data set does not leave out."""
+    """The photos in the data folder, by their suffix, without a caption, but for those that the data set leaves out."""
     report = dataset.report
     known = {os.path.realpath(example.photo) for example in dataset.examples}
     skipped = {*report.captionless_photos, *report.copied_photos, *report.stray_photos, *report.unused_photos}

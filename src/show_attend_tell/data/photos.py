@@ -218,7 +218,7 @@ def _is_heic(source: Path | io.BytesIO) -> bool:
 
 
 def counts_as_photo(name: str) -> bool:
-    """Whether a file found in a folder, by a pattern or in an archive is a photo: by suffix, and if not hidden."""
+    """Whether a file that is found, and not named, counts as a photo: by its suffix, unless it is hidden."""
     hidden = any(part.startswith(".") and part.strip(".") for part in name.replace("\\", "/").split("/"))
     return not hidden and name.lower().endswith(SUFFIXES)
 
@@ -383,7 +383,7 @@ def mirrors(view: str, name: str) -> bool:
 
 
 def _chances(view: str, name: str) -> list[float]:
-    """Twelve random numbers: of the window, width, height, left, top; mirrored; then of a rendering (`_rendered`)."""
+    """Twelve random numbers: the window's width, height, left and top; mirrored or not; then those of `_rendered`."""
     chance = random.Random(f"{view} of {name}")
     return [chance.random() for _ in range(12)]
 

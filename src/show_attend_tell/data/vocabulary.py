@@ -36,7 +36,7 @@ class Vocabulary:
         forms: Mapping[str, str] | None = None,
         capital: bool = False,
     ) -> None:
-        """Make the vocabulary of a tokenizer's `words`, whose ids start at 2, with their ``forms`` ("Hund")."""
+        """Make the vocabulary of `words`, whose ids start at 2; ``forms`` are spellings, such as "Hund" for "hund"."""
         self.tokenizer, self.forms, self.capital = tokenizer, dict(forms or {}), capital
         self.words = (END_TEXT, UNKNOWN_TEXT, *words)  # all K, in the order of their ids
         # The two special words are left out: a caption that spells "<end>" must not end there.

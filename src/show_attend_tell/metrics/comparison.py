@@ -49,7 +49,7 @@ def differences(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> list[Difference]:
-    """Compare two systems, S trainings' statistics each of the same N photos, by the paired bootstrap."""
+    """Compare two systems by the paired bootstrap; each is given by S trainings' statistics of the same N photos."""
     trainings = (first, system)
     size = first[0].photos
     corpus = [_mean_scores(each, np.ones((1, size)), np.full((1, len(each)), 1 / len(each))) for each in trainings]

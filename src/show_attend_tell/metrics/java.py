@@ -153,7 +153,7 @@ class Java:
 
 
 def _summable(statistics: Array) -> Array:
-    """METEOR's statistics (N, 23), with no chunk for a caption that matches a whole reference, as METEOR counts."""
+    """METEOR's statistics (N, 23); a caption that matches a whole reference has no chunk, as METEOR counts."""
     matched = statistics[:, 4:20].reshape(-1, 4, 4).sum(1)
     own, references, chunks = matched[:, 0] + matched[:, 2], matched[:, 1] + matched[:, 3], statistics[:, 20]
     chunks[(own == statistics[:, 0]) & (references == statistics[:, 1]) & (chunks == 1)] = 0  # a view: in place

@@ -236,7 +236,7 @@ def variety(
 
 
 def hardly_ending(captions: Sequence[Sequence[str]]) -> set[str] | None:
-    """The words that captions have a hundred times and that end less than one in a hundred; None without any."""
+    """Words that occur a hundred times or more and end a caption in less than 1 % of these; None if none does."""
     said = Counter(word for caption in captions for word in caption)
     ends = Counter(caption[-1] for caption in captions if caption)
     common = {word for word, times in said.items() if times >= 100}

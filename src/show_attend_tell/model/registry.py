@@ -26,7 +26,7 @@ plugins: list[str] = []  # what `import_plugin` has imported, for the worker pro
 
 
 def register_decoder(config_class: type[Config], decoder_class: "type[Decoder]") -> None:
-    """Register a kind of decoder, so that its models can be trained, saved and loaded, if it is not taken."""
+    """Register a kind of decoder, whose models can then be trained, saved and loaded; `SatError` if it is taken."""
     kind = getattr(config_class, "kind", None)
     if not kind:
         raise SatError(f'{name_of(config_class)} has no kind: give the class one, for example kind = "gru"')

@@ -219,7 +219,7 @@ class Connection(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """uvicorn for a guarded app: a stop waits ten seconds for requests, and always for a photo at work."""
+    """uvicorn for a guarded app: at its end it waits ten seconds for requests, and always for the photo in work."""
 
     def __init__(self, app: Guard, **options: Any) -> None:
         settings: dict[str, Any] = {"http": Connection, "ws": "none", "lifespan": "on", "proxy_headers": False}

@@ -62,7 +62,7 @@ class Service:
     def task(
         self, captioner: Captioner, captions: Sequence[str] | None = None, *, evidence: bool = False, **settings: Any
     ) -> Task:
-        """What to ask of a model, its own settings for None; raises `Problem` for more than a request may ask."""
+        """What to ask of a model, which sets what is None; raises `Problem` for more than one request may ask."""
         config = captioner.resolve_config(**settings)
         paths = "num_captions" if config.do_sample else "beam_size"
         self.limits.check("search_paths", config.paths, 422, f"{paths} is {config.paths}")

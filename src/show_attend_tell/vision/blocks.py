@@ -108,7 +108,7 @@ class _Layers(nn.Module):
 
 
 def _cut_transformers(encoder: Encoder, body: TransformersBody, block: str) -> tuple[nn.Module, list[nn.Module]]:
-    """A copy without the last layers and the norm, and these, without it and with: some only norm what they pool."""
+    """A copy without the last layers and the normalization; then these layers, without the normalization and with."""
     parent, _, number = block.rpartition(".")
     lists = {name: module for name, module in body.model.named_modules() if isinstance(module, nn.ModuleList)}
     if parent not in lists or not number.isdecimal() or not 0 < int(number) < len(lists[parent]):

@@ -54,7 +54,7 @@ MOST_BYTES = 2_000_000_000  # of `files.json`; a larger one is not read
 
 
 class UnreadablePhotos(SatError):
-    """Photos that cannot be read: `problems`, what is wrong with each by its name, of `photos` in all."""
+    """Photos that cannot be read: `problems` says why, by their names; `photos` is the number of all."""
 
     def __init__(self, problems: Mapping[str, str], photos: int) -> None:
         self.problems, self.photos = dict(problems), photos
@@ -240,7 +240,7 @@ def _key(digest: str, name: str, view: str) -> str:
 def _known_files(
     directory: Path, photos: Mapping[str, Path], progress: bool
 ) -> tuple[dict[str, PhotoFile], dict[str, str]]:
-    """What is known of each photo's file, and why others cannot be read, by name; changed files alone are read."""
+    """What is known of each photo's file, and why others cannot be read, by name; only changed files are read."""
     index = directory / "files.json"
     before = _read_index(index)
 

@@ -195,7 +195,7 @@ class OnnxDecoder:
         return found
 
     def _advanced(self, graph: Graph, entered: str, memory: str) -> tuple[list[str], str, str, str, list[str]]:
-        """Gates i, f, o, g; the new c, its tanh, and h; the deep output's layers; of what enters (·, S) and c."""
+        """The step by what enters (·, S) and c: the gates i, f, o, g; c, its tanh, and h; the deep output's layers."""
         config, w, n = self.config, self.weights, self.config.hidden_size
         sizes = graph.constant([3 * n, n, self.shared - self.gates])
         three, modulator, deep = graph("Split", entered, sizes, outputs=3, axis=-1)

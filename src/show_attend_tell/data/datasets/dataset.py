@@ -170,7 +170,7 @@ class Part:
 
 
 def repeat_by_weight(weights: Sequence[float], chance: random.Random) -> list[int]:
-    """The numbers of what an epoch repeats, each as often as its weight says; of a fraction, that share at random."""
+    """The numbers of what an epoch shows, each as often as its weight says; a fraction is a share, drawn at random."""
     of_weight: dict[float, list[int]] = defaultdict(list)
     for index, weight in enumerate(weights):
         of_weight[weight].append(index)

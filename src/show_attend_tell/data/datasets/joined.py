@@ -52,7 +52,7 @@ def join(datasets: Sequence[Dataset], weights: Sequence[float] = ()) -> Dataset:
 
 
 def without_copies(parts: Sequence[Part]) -> list[Part]:
-    """The data sets without photos that another has in another split: test keeps its first, then val, then train."""
+    """The data sets without copies in another split of another one: test keeps its photos first, then val."""
     examples = {f"{part.name}/{example.name}": example for part in parts for example in part.dataset.examples}
     groups = with_copies({name: example.photo for name, example in examples.items()})
     shared = [group for group in groups if len({name.partition("/")[0] for name in group}) > 1]

@@ -140,7 +140,7 @@ def assemble(listing: CaptionFile, folder: Path, roots: list[Path], *, restval: 
 
 
 def _in_final_splits(examples: Mapping[str, Example], report: DataReport) -> dict[str, Example]:
-    """Photos of custom data in their final splits, "" is none yet, without copies; the report says what was done."""
+    """Photos of custom data in their final splits, without copies; a photo without a split had an empty one."""
     groups = splits.with_copies({name: example.photo for name, example in examples.items()})
     final = {name: example.split for name, example in examples.items()}
     have = set(final.values())

@@ -48,7 +48,7 @@ def position(name: str) -> float:
 
 
 def with_copies(photos: Mapping[str, Path]) -> list[list[str]]:
-    """The names of photos in groups: each photo with those whose files hold the same bytes, as far as it is read."""
+    """The names of photos in groups: each photo with those whose files hold the same bytes."""
     groups: list[list[str]] = []
     by_size: dict[int, list[str]] = defaultdict(list)
     for name, photo in photos.items():

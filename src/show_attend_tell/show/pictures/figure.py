@@ -35,7 +35,7 @@ THINNEST = 60  # pixels of a panel's shorter side, where the room allows it: els
 
 
 def of_log_odds(evidence: NDArray[Any], log_probabilities: NDArray[Any]) -> NDArray[np.float64]:
-    """Evidence (T, rows, columns) for log-odds: that for log p (T,), divided by 1 − p, so that words compare."""
+    """Evidence (T, rows, columns) for log-odds: that for log p (T,) divided by 1 − p, so that words can be compared."""
     doubt: NDArray[np.float64] = np.maximum(DOUBT, 1 - np.exp(log_probabilities))
     found: NDArray[np.float64] = evidence / doubt[:, None, None]
     return found

@@ -92,7 +92,7 @@ def _direction(sign: str) -> str:
 
 @cache
 def font(size: int, face: Face = INTER, shaped: bool = False) -> ImageFont.FreeTypeFont:
-    """A font of this machine at a size in pixels, or `OSError`; ``shaped`` lays letters out as their script does."""
+    """A font at a size in pixels, or `OSError` if it is not here; ``shaped`` lays letters out as their script does."""
     layout = ImageFont.Layout.RAQM if shaped and SHAPES else ImageFont.Layout.BASIC
     return ImageFont.truetype(face.file, size, face.number, layout_engine=layout)
 

@@ -41,7 +41,7 @@ def attention_map(
 
 
 def place(laid: NDArray[np.float64]) -> tuple[float, float]:
-    """The middle (x, y), 0 to 1, of the connected part above half of a map's (H, W) peak with the most light."""
+    """The middle (x, y), 0 to 1, of the part with the most light above half of a map's (H, W) peak."""
     open_cells = laid > PLACE * laid.max()
     best, middle = 0.0, (0.5, 0.5)
     for start in np.argwhere(open_cells).tolist():
