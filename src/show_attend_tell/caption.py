@@ -199,7 +199,6 @@ class Caption:
             atomic_write(file, lambda scratch: pictures.save(scratch, figures, style, form=form))
 
     def _with(self, compare: Iterable["Caption"]) -> list["Caption"]:
-        """This caption and those compared with it."""
         others = list(compare) if isinstance(compare, Iterable) else [None]
         if not all(isinstance(caption, Caption) for caption in others):
             raise SatError(f"compare is {shorten(compare)}: give a list of captions")

@@ -176,7 +176,7 @@ class TorchBackend:
 
 
 class TorchSession:
-    """A `Decoder` that follows ``paths`` paths of every photo to the end, with any attention mode."""
+    """A `DecoderSession` that follows ``paths`` paths of every photo to the end, with any attention mode."""
 
     keeps_all = True
 
@@ -192,14 +192,12 @@ class TorchSession:
 
     @torch.inference_mode()
     def step(self, words: Numbers) -> SessionStep:
-        """As `DecoderSession.step`."""
         embedded = self.decoder.embed(torch.from_numpy(words).to(self.device))
         self.taken = self.decoder.step(embedded, self.state, self.mode)
         return SessionStep(self.rows, self.taken.alpha, self.taken.beta, self.taken.locations)
 
     @torch.inference_mode()
     def reorder(self, photos: NDArray[np.bool_] | None, paths: Numbers) -> None:
-        """As `DecoderSession.reorder`."""
         self.state = self.taken.state.select(torch.from_numpy(paths).to(self.device))
 
     @torch.inference_mode()
@@ -214,7 +212,6 @@ class TorchSession:
 
     @torch.inference_mode()
     def log_probabilities(self) -> Scores:
-        """As `DecoderSession.log_probabilities`."""
         return array(self._log_probabilities())
 
     def _log_probabilities(self) -> Tensor:

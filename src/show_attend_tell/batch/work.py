@@ -135,7 +135,6 @@ class CaptionBatch(PhotoBatch):
         }
 
     def made(self, photos: list[Any]) -> Iterator[Row | SatError]:
-        """Captions."""
         for caption in self.model.stream(photos, batch_size=TOGETHER, **self.overrides):
             yield caption if isinstance(caption, SatError) else row_of(caption)
 
@@ -189,7 +188,6 @@ class EncodeBatch(PhotoBatch):
         }
 
     def made(self, photos: list[Any]) -> Iterator[Row | SatError]:
-        """Annotations."""
         pixels = list(read_ahead(lambda photo: self.model.preprocessing.pixels(open_photo(photo)), photos))
         good = [each for each in pixels if not isinstance(each, SatError)]
         parts = (self.encode(np.stack(good[at : at + TOGETHER])) for at in range(0, len(good), TOGETHER))
@@ -211,7 +209,6 @@ def as_table(rows: Sequence[Row], columns: Mapping[str, str]) -> Any:
 
 
 def _digest(files: Iterable[Path]) -> str:
-    """The SHA-256 of files' names and contents."""
     found = hashlib.sha256()
     for file in files:
         found.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())

@@ -94,7 +94,6 @@ def _fields(classes: Iterable[type]) -> dict[str, Field]:
 
 
 def _pair(text: str, fields: Mapping[str, Field]) -> tuple[str, str]:
-    """The key and the value in a text KEY=VALUE."""
     name, equals, value = text.partition("=")
     if not equals or name not in fields:
         from show_attend_tell.settings import meant

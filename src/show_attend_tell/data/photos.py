@@ -123,7 +123,6 @@ def is_address(photo: object) -> bool:
 
 
 def _fetched(address: str) -> bytes:
-    """The bytes behind an address."""
     from fsspec import open as opened
 
     try:
@@ -140,7 +139,6 @@ def _fetched(address: str) -> bytes:
 
 
 def _read_object(file: Any) -> Image.Image:
-    """The photo in a file object."""
     name = getattr(file, "name", None)
     name = os.fsdecode(name) if isinstance(name, (str, os.PathLike)) else ""  # a number for a file without a name
     start = 0
@@ -163,7 +161,6 @@ def _read_object(file: Any) -> Image.Image:
 
 
 def _read(source: Path | io.BytesIO, name: str) -> Image.Image:
-    """The photo in a file."""
     try:
         with open_header(source, name) as image:
             return _decode(image, name)
@@ -208,7 +205,6 @@ def open_header(source: Path | io.BytesIO, name: str) -> Image.Image:
 
 
 def _is_heic(source: Path | io.BytesIO) -> bool:
-    """Whether a file begins as a HEIC photo does."""
     if isinstance(source, Path):
         with open(source, "rb") as file:
             head = file.read(12)

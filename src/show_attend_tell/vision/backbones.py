@@ -126,7 +126,6 @@ class SmallEncoder(ConvolutionalNetwork):
     )
 
     def __init__(self, blocks: Sequence[Block] = BLOCKS) -> None:
-        """Random weights."""
         super().__init__(blocks)
         for layer in self.modules():
             if isinstance(layer, nn.Conv2d):  # He et al. 2015: else the biases drown what tells locations apart

@@ -374,7 +374,6 @@ class OnnxSession:
         return made
 
     def step(self, words: Numbers) -> SessionStep:
-        """As `DecoderSession.step`."""
         decoder, before = self.decoder, (self.hidden, self.memory)
         given = {"weighed": self.weighed, "keys": self.keys, "hidden": self.hidden}
         if self.attention_mode == "sample":
@@ -388,7 +387,6 @@ class OnnxSession:
         return SessionStep(self.rows, shown, beta, others[0] if others else None, *before)
 
     def reorder(self, photos: NDArray[np.bool_] | None, paths: Numbers) -> None:
-        """As `DecoderSession.reorder`."""
         if photos is not None:
             self.weighed, self.keys, self.hidden, self.memory = (
                 part[photos] for part in (self.weighed, self.keys, self.hidden, self.memory)
@@ -399,7 +397,6 @@ class OnnxSession:
         self.hidden, self.memory = gather(self.hidden, histories), gather(self.memory, histories)
 
     def best(self, before: Scores, count: int, ids: Numbers, weights: Scores) -> Continuations:
-        """As `DecoderSession.best`."""
         scores, chosen = self.decoder.run(
             self.decoder.best,
             deep=self.deep,
@@ -411,7 +408,6 @@ class OnnxSession:
         return Continuations(scores, chosen // self.vocabulary_size, chosen % self.vocabulary_size)
 
     def log_probabilities(self) -> Scores:
-        """As `DecoderSession.log_probabilities`."""
         (found,) = self.decoder.run(self.decoder.log_probabilities, deep=self.deep)
         return found
 

@@ -74,7 +74,7 @@ class Graph:
         return total
 
     def written(self, pack: Callable[[str, NDArray[Any]], tuple[bytes, bytes]] | None = None) -> bytes:
-        """The file's content. ``pack`` gives, by name and array, the messages of what it stored and restores."""
+        """The file's content; ``pack`` may write the weights: messages that store one, and nodes that restore it."""
         if pack is None:  # `Session` gives the values, and their place in a file is never read
             stored = [
                 initializer(name, array.dtype.name, array.shape, external(location="memory"))
@@ -112,7 +112,6 @@ class Session:
         self._outputs = graph.outputs
 
     def __call__(self, **inputs: NDArray[Any]) -> list[NDArray[Any]]:
-        """Run the graph."""
         found: list[NDArray[Any]] = self._session.run(self._outputs, inputs)
         return found
 

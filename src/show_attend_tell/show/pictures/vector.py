@@ -119,7 +119,6 @@ def _scale(scale: Scale, style: Style) -> list[str]:
 
 
 def _data(image: Image.Image, form: str) -> str:
-    """An image as a data: URI."""
     held = io.BytesIO()
     image.save(held, form, quality=90, optimize=True)
     return f"data:image/{form.lower()};base64,{base64.b64encode(held.getvalue()).decode()}"
