@@ -6,28 +6,9 @@ from typing import Any, Literal
 
 import pytest
 
-from show_attend_tell.batch.config import BatchConfig
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.settings import (
-    Amount,
-    Count,
-    CountOrNone,
-    Rate,
-    Share,
-    ShareBelowOne,
-    comments,
-    read_setting,
-    settings,
-)
-from show_attend_tell.show.pictures.style import Style
-
-
-@pytest.mark.parametrize("cls", [BatchConfig, DecoderConfig, GenerationConfig, Style])
-def test_each_setting_has_its_comment_which_is_its_help(cls: type) -> None:
-    explained = {name for base in cls.__mro__[:-1] for name in comments(base)}
-    assert {field.name for field in dataclasses.fields(cls)} <= explained
+from show_attend_tell.settings import Amount, Count, CountOrNone, Rate, Share, ShareBelowOne, read_setting, settings
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,14 @@ from click.testing import CliRunner
 from commands import refused, sat
 
 import show_attend_tell
+from show_attend_tell.batch.config import BatchConfig
 from show_attend_tell.cli import main
 from show_attend_tell.cli.command import BaseCommand, Commands
 from show_attend_tell.cli.options import options_from
+from show_attend_tell.model.config import DecoderConfig
+from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.settings import comments
+from show_attend_tell.show.pictures.style import Style
 
 
 def options_of(command: click.Command) -> list[click.Option]:
@@ -100,3 +105,9 @@ def test_options_of_settings_are_explained_by_the_comments_of_the_fields() -> No
     assert size.split() == "Size: --layers INTEGER Number of layers; 1 is a flat cake. [default: the baker's]".split()
     assert others.startswith("Options:\n  --plate") and "--more KEY=VALUE" in others
     assert keys.split() == "Keys of --more: icing=sugar|cream what is on top share=NUMBER part that is eaten".split()
+
+
+@pytest.mark.parametrize("cls", [BatchConfig, DecoderConfig, GenerationConfig, Style])
+def test_each_setting_has_its_comment_which_is_its_help(cls: type) -> None:
+    explained = {name for base in cls.__mro__[:-1] for name in comments(base)}
+    assert {field.name for field in dataclasses.fields(cls)} <= explained

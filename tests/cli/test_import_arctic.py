@@ -1,6 +1,8 @@
 """`research/import_arctic.py`: a model of the authors' program is imported, makes captions, and is evaluated."""
 
+import contextlib
 import dataclasses
+import io
 import json
 from pathlib import Path
 
@@ -22,8 +24,14 @@ DEEP = {"ctx_dim": 11, "dim": 13, "n_layers_att": 2, "n_layers_init": 2, "n_laye
 WEIGHTS = ("--encoder-weights", "authors-1")  # another small encoder than the default
 
 
-def imported(*arguments: object) -> None:
-    import_arctic.main([str(argument) for argument in arguments])
+def imported(*arguments: object) -> str:
+    """What the program prints, or the line with which it ends."""
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(out):
+        try:
+            import_arctic.main([str(argument) for argument in arguments])
+        except SystemExit as ended:
+            return f"{ended} {out.getvalue()}"
+    return out.getvalue()
 
 
 @pytest.fixture
@@ -32,12 +40,9 @@ def files(tmp_path: Path) -> Files:
     return write_files(tmp_path, options, random_parameters(options))
 
 
-def test_an_imported_model_is_a_model(
-    files: Files, photos: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_imported_model_is_a_model(files: Files, photos: Path, data: Path, tmp_path: Path) -> None:
     output = tmp_path / "imported"
-    imported(*files, "--output", output, *WEIGHTS)
-    assert capsys.readouterr().out.splitlines() == [
+    assert imported(*files, "--output", output, *WEIGHTS).splitlines() == [
         f"{output}: soft attention; LSTM of 13, embeddings of 7, attention of 11; 23 words",
         "For photos, it needs the authors' encoder: add --encoder-weights authors-1",
     ]
@@ -75,18 +80,13 @@ def test_an_imported_model_is_a_model(
 
 
 def test_without_its_encoder_it_says_what_photos_need(
-    files: Files,
-    photos: Path,
-    data: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    files: Files, photos: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unnamed = dataclasses.replace(EncoderRecord.of(small_encoder()), digest=None)  # VGG-19 has another grid
     monkeypatch.setattr(conversion, "AUTHORS", unnamed)
     output = tmp_path / "imported"
-    imported(*files, "--output", output)
-    assert "It takes annotations of 11 numbers. VGG-19 gives 512, so it takes no photos" in capsys.readouterr().out
+    printed = imported(*files, "--output", output)
+    assert "It takes annotations of 11 numbers. VGG-19 gives 512, so it takes no photos" in printed
     assert "the weights must be given for photos" in (output / "README.md").read_text(encoding="utf-8")
     missing = (
         "imported was imported without the encoder that it was trained on, and no other has its annotations: give the "
@@ -103,8 +103,7 @@ def test_without_its_encoder_it_says_what_photos_need(
 
 def test_a_model_of_vgg_19_says_which_option_photos_need(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = {**OPTIONS, "ctx_dim": 512}
-    imported(*write_files(tmp_path, options, random_parameters(options)), "--output", tmp_path / "m")
-    printed = capsys.readouterr().out
+    printed = imported(*write_files(tmp_path, options, random_parameters(options)), "--output", tmp_path / "m")
     assert printed.endswith("For photos, it needs the authors' encoder: add --encoder-weights FILE\n")
     assert Checkpoint.load(tmp_path / "m").encoder.grid == (14, 14)
 
@@ -116,38 +115,27 @@ def test_another_encoder_is_refused_once_it_is_known(files: Files, photos: Path,
         assert "imported was trained on an encoder small whose weights have SHA-256" in line
 
 
-def test_words_without_ids_and_ids_without_words_are_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_words_without_ids_and_ids_without_words_are_counted(tmp_path: Path) -> None:
     words = {"a": 2, "dog": 5, "rare": 23, "rarer": 24}
     files = write_files(tmp_path, OPTIONS, random_parameters(OPTIONS), words)
-    imported(*files, "--output", tmp_path / "imported")
-    printed = capsys.readouterr().out
+    printed = imported(*files, "--output", tmp_path / "imported")
     assert f"2 words of {files.dictionary} have ids that the model lacks: they are unknown to it" in printed
     assert f"19 ids of the model have no word in {files.dictionary}: they are called <unused-ID>" in printed
     assert Checkpoint.load(tmp_path / "imported").vocabulary.words[2:6] == ("a", "<unused-3>", "<unused-4>", "dog")
 
 
-def test_mistakes_cost_one_line_and_leave_nothing(
-    files: Files, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mistakes_cost_one_line_and_leave_nothing(files: Files, model: Path, tmp_path: Path) -> None:
     output = tmp_path / "imported"
-
-    def refusal(*arguments: object) -> str:
-        with pytest.raises(SystemExit) as ended:
-            imported(*files, *arguments)
-        return f"{ended.value} {capsys.readouterr().err}"
-
     files.options.write_bytes(b"cos\nsystem\n(S'true'\ntR.")
-    assert "instruction GLOBAL" in refusal("--output", output)
+    assert "instruction GLOBAL" in imported(*files, "--output", output)
     files.options.write_bytes(arctic.python2_pickle({**OPTIONS, **DEEP, "n_layers_lstm": 2}))
-    assert "only models with one LSTM layer can be imported" in refusal("--output", output)
+    assert "only models with one LSTM layer can be imported" in imported(*files, "--output", output)
     files.options.write_bytes(arctic.python2_pickle(OPTIONS))
-    assert "takes annotations of 5 numbers" in refusal("--output", output, *WEIGHTS)
-    assert "give the options that were saved with this model" in refusal("--output", output)
+    assert "takes annotations of 5 numbers" in imported(*files, "--output", output, *WEIGHTS)
+    assert "give the options that were saved with this model" in imported(*files, "--output", output)
     assert not output.exists()
     before = (model / "config.json").read_bytes()
-    assert "holds a model already: give another --output" in refusal("--output", model)
+    assert "holds a model already: give another --output" in imported(*files, "--output", model)
     assert (model / "config.json").read_bytes() == before
-    assert "required: --output" in refusal()
+    assert "required: --output" in imported(*files)
     assert "research/import_arctic.py" in refused("import-arctic", *files)
