@@ -1,4 +1,4 @@
-"""`sat train`, `encode`, `evaluate`, `models` and others: what they print and write, and what mistakes cost."""
+"""`sat train`, `evaluate`, `models` and others: what they print and write, and what mistakes cost."""
 
 import errno
 import json
@@ -33,7 +33,7 @@ SMALL = [part for name, value in SETTINGS.items() for part in ("--set", f"{name}
 NO_WINDOW = ("--set", "decoder.annotation_window=1")  # the locations of the small encoder are no square
 
 
-# sat train, sat encode
+# sat train
 
 
 def test_train_resume_evaluate_and_caption(data: Path, photos: Path, tmp_path: Path) -> None:
@@ -122,36 +122,25 @@ def test_a_training_starts_from_a_model_and_its_tuned_encoder(data: Path, tmp_pa
     assert not (tmp_path / "hard" / "encoder.safetensors").exists()
 
 
-def test_photos_are_encoded_once(data: Path, tmp_path: Path) -> None:
-    def stored() -> dict[str, int]:
-        return {str(file): file.stat().st_mtime_ns for file in (tmp_path / "cache").rglob("*") if file.is_file()}
-
-    lines = sat("encode", data, "--flipped", "--crops", 1).stdout.splitlines()
-    assert lines[0] == "train: 10 photos, 10 captions" and lines[-1].startswith("17 photos are encoded in ")
-    assert str(tmp_path / "cache") in lines[-1]
-    before = stored()
-    assert before
-    sat("encode", data, "--flipped", "--cache", tmp_path / "cache")
-    twice = ("--set", "crops=1", "--epochs", 1, *SMALL)
-    sat("train", data, "--attention", "soft", "--output", tmp_path / "model", *twice)
-    assert stored() == before
-
-
-def test_photos_that_cannot_be_read_are_left_out_of_custom_data_alone(data: Path) -> None:
-    for number in (3, 11, 15):  # one of each split
+def test_photos_are_encoded_once_and_those_that_cannot_be_read_are_left_out_of_custom_data_alone(
+    data: Path, tmp_path: Path
+) -> None:
+    for number in (3, 11):  # of train and val
         (data / "images" / f"photo{number}.png").write_bytes(b"no photo %d" % number)
-    for _ in range(2):
-        lines = sat("encode", data, "--flipped", "--crops", 1).stdout.splitlines()
-        assert lines[-2].startswith("left out: 3 of 17 photos cannot be read. First: ") and "photo3.png: " in lines[-2]
-        assert lines[-1].startswith("14 photos are encoded in ")
+    train = ("train", data, "--attention", "soft", "--epochs", 1, *SMALL, "--set", "flipped=true", "--output")
+    said = sat(*train, tmp_path / "model").stdout
+    assert "left out: 2 of 13 photos cannot be read. First: " in said and "photo3.png: " in said
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "cache").rglob("*") if file.is_file()}
+    sat(*train, tmp_path / "again", "--cache", tmp_path / "cache")
+    assert before == {file: file.stat().st_mtime_ns for file in (tmp_path / "cache").rglob("*") if file.is_file()}
     captions = (data / "captions.csv").read_text(encoding="utf-8").splitlines()[1:]
     listing = [
         {"filename": name, "split": split, "sentences": [{"tokens": caption.split(), "raw": caption}]}
         for name, caption, split in (line.split(",") for line in captions)
     ]
     (data / "dataset_flickr8k.json").write_text(json.dumps({"dataset": "flickr8k", "images": listing}))
-    line = refused("encode", data)  # of the paper's data sets, all are needed
-    assert "3 of 17 photos cannot be read" in line and "eplace these photos" in line
+    line = refused(*train, tmp_path / "papers")  # of the paper's data sets, all are needed
+    assert "photos cannot be read" in line and "eplace these photos" in line
 
 
 @pytest.mark.parametrize(
@@ -282,7 +271,6 @@ def test_other_errors_cost_one_line_too(error: BaseException, code: int, line: s
 
 def test_mistakes_with_other_commands(data: Path, model: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    assert "holds no captions" in refused("encode", tmp_path / "empty")
     assert "holds no captions" in refused("evaluate", "--model", model, "--data", tmp_path / "empty")
     assert "--data" in refused("evaluate", "--model", model)
     for command, where in (("analyze", "research/README.md"), ("tune", "examples/tune.py")):

@@ -52,23 +52,6 @@ def test_it_trains_soft_attention_from_the_shipped_model(start: Path, tmp_path: 
     assert "the training starts afresh" in sat("check", data).stdout  # the start has another decoder than the preset
 
 
-def test_features_are_those_that_the_training_reads(start: Path, tmp_path: Path) -> None:
-    """The start has another decoder than the preset, so the training starts afresh, unless its settings are given."""
-    data = shape_folder(tmp_path / "mine")
-    said = sat("encode", data).stdout
-    assert "the training starts afresh" in said and "encoder small, resize crop\n" in said
-    cache = tmp_path / "cache" / "mine"
-    before = {file: file.stat().st_mtime_ns for file in cache.glob("*-original-*/*/*")}
-    sat("train", data, "--output", tmp_path / "model", "--init-from", "none", *SMALL, "--epochs", 1)
-    assert before == {file: file.stat().st_mtime_ns for file in cache.glob("*-original-*/*/*")}
-    assert "resize squash\n" in sat("encode", data, "--resize", "squash").stdout
-
-    captions = data / "captions.csv"
-    text = captions.read_text(encoding="utf-8")
-    captions.write_text(text.replace(",train", ",test").replace(",val", ",test"), encoding="utf-8")
-    assert "starts" not in sat("encode", data).stdout  # nothing to train on
-
-
 def test_each_choice_can_be_turned_off(start: Path, tmp_path: Path) -> None:
     data = shape_folder(tmp_path / "mine")
     train = ("train", data, *SMALL, "--epochs", 1, "--output")

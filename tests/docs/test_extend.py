@@ -64,7 +64,8 @@ def test_an_encoder_of_layers_as_data_is_built_by_both_back_ends(
     line = refused("train", data, "--encoder", "tiny", "--output", model, *SHORT)
     assert "there is no encoder 'tiny'" in line
     sat("train", data, "--encoder", "tiny", "--plugin", file, "--output", model, *SHORT)
-    assert "encoder tiny" in sat("encode", data, "--plugin", file, "--encoder", "tiny").stdout
+    made = sat("encode", data / "images", "--plugin", file, "--encoder", "tiny", "--output", tmp_path / "x.jsonl")
+    assert "6 photos: 6 new" in made.stdout
     found = []
     for backend in ("torch", "onnx"):
         captioner = Captioner.from_pretrained(model, backend=backend, device="cpu")
