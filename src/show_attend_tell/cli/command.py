@@ -274,7 +274,7 @@ weights_option = click.option(
     "--encoder-weights",
     metavar="FILE",
     help="Weights of the encoder, for vgg19 and efficientnet-lite2-1280: a safetensors file with the names of "
-    "the shipped one, or, for vgg19, the word torchvision to download its own. [default: the shipped weights]",
+    "the shipped one. [default: the shipped weights]",
 )
 loading_options = options(
     weights_option,

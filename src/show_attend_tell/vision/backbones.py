@@ -13,15 +13,13 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn import functional
 
-from show_attend_tell.checkpoint.packing import as_array, as_tensors
+from show_attend_tell.checkpoint.packing import as_tensors
 from show_attend_tell.data.photos import IMAGENET_MEAN, IMAGENET_STD, Preprocessing, Resize
 from show_attend_tell.errors import MissingPackage, SatError
 from show_attend_tell.files import hub_id
 from show_attend_tell.messages import install_command
 from show_attend_tell.vision.network import Block, Convolution, Network, Precision, Weights, convolutions, reach
 from show_attend_tell.vision.registry import ENCODERS
-
-TORCHVISION_VGG19 = "https://download.pytorch.org/models/vgg19-dcbb9e9d.pth"
 
 
 class Backbone(NamedTuple):
@@ -87,16 +85,7 @@ class ConvolutionalNetwork(nn.Module):
 
 
 def network_backbone(network: Network, weights: Weights, resize: Resize) -> Backbone:
-    """A network with its shipped weights, torchvision's, or those of a file, as `encoder.load_encoder` has it."""
-    if weights == "torchvision" and network.name == "vgg19":
-        try:
-            state = torch.hub.load_state_dict_from_url(
-                TORCHVISION_VGG19, map_location="cpu", check_hash=True, weights_only=True
-            )
-        except (OSError, RuntimeError) as error:
-            reason, remedy = f"could not be downloaded ({error})", "try again, or give a local file"
-            raise SatError(reason, subject=TORCHVISION_VGG19, remedy=remedy) from None
-        weights = {name: as_array(tensor) for name, tensor in state.items()}
+    """A network with its shipped weights, or those of a file, as `encoder.load_encoder` has it."""
     body = ConvolutionalNetwork(network.blocks)
     body.load_state_dict(as_tensors(network.read(weights)))
     locations = network.size // reach(network.blocks)

@@ -114,17 +114,13 @@ def load_encoder(
     `name` is one of these:
 
     - `vgg19`, `efficientnet-lite2-1280`, or another of `registry.ENCODERS`;
-    - `small`: an untrained network for pictures of 64 × 64 pixels, to be trained together with a decoder. Its first
-      weights are always the same (`backbones.SmallEncoder`);
+    - `small`: an untrained network for pictures of 64 × 64 pixels, always with the same first weights;
     - the hub id or the local folder of a vision model of Hugging Face `transformers` (an extra) that gives a feature
-      map or patch tokens. Class and register tokens are dropped. A folder of the hub's cache is known by its hub id,
-      every other folder by its whole path.
+      map or patch tokens. A folder of the hub's cache is known by its hub id, every other folder by its whole path.
 
-    `weights` is for `registry.ENCODERS`. None takes the encoder's own file. A path takes another `.safetensors` file
-    with the same names, plain or 8-bit (`pack`). Tensors by their names are taken as they are. For `vgg19`, whose
-    names are torchvision's, `"torchvision"` downloads torchvision's published file, once, and checks its hash.
-
-    These are different weights: a decoder works only with those that it was trained on (`Encoder.digest`).
+    `weights` is for `registry.ENCODERS`. None takes the encoder's own file; a path takes another `.safetensors` file
+    with the same names, plain or 8-bit (`pack`); tensors by their names are taken as they are. A decoder works only
+    with the weights that it was trained on (`Encoder.digest`).
 
     Raises `SatError` for an encoder or weights that cannot be had, and for weights that do not fit.
     """

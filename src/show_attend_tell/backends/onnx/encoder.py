@@ -99,7 +99,5 @@ def load_encoder(name: str, *, weights: Weights = None, resize: Resize = "crop")
     """The encoder of that name, as `encoder.load_encoder`; raises `SatError` for encoders that need PyTorch."""
     if name not in ENCODERS:
         raise needs_torch(f"the encoder {name}")
-    if weights == "torchvision":
-        raise needs_torch("downloading torchvision's weights")
     network = ENCODERS[name]
     return OnnxEncoder(name, network.blocks, network.read(weights), network.preprocessing(resize))
