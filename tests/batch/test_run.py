@@ -13,11 +13,11 @@ import fsspec
 import pytest
 from shades import Shade, folder_of, photo, rows_of, start, tar_of
 
-from show_attend_tell.batch.config import BatchConfig
 from show_attend_tell.batch.output import Output
 from show_attend_tell.batch.reading import batches_left, photos_of
 from show_attend_tell.batch.run import Result, run
 from show_attend_tell.batch.sources import find_pieces
+from show_attend_tell.batch.work import BatchConfig
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import file_lock
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from commands import refused, sat
 
 import show_attend_tell
-from show_attend_tell.batch.config import BatchConfig
+from show_attend_tell.batch.work import BatchConfig
 from show_attend_tell.cli import main
 from show_attend_tell.cli.command import BaseCommand, Commands
 from show_attend_tell.cli.options import options_from

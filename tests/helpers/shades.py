@@ -99,8 +99,8 @@ def start(sources: Iterable[Path], output: Path, engine: str, **work: Any) -> "s
 if __name__ == "__main__":
     import shades
 
-    from show_attend_tell.batch.config import BatchConfig
     from show_attend_tell.batch.run import run
+    from show_attend_tell.batch.work import BatchConfig
 
     sources, output, engine, work = json.loads(sys.argv[1])
     config = BatchConfig(engine=engine, workers=2, rows=20)

@@ -13,12 +13,11 @@ from typing import Any
 
 from fsspec.implementations.local import LocalFileSystem
 
-from show_attend_tell.batch.config import BatchConfig
 from show_attend_tell.batch.local import made_locally
 from show_attend_tell.batch.output import Output, Sources
 from show_attend_tell.batch.reading import KEY, Item, batches_left
 from show_attend_tell.batch.sources import Piece
-from show_attend_tell.batch.work import PhotoBatch, Row, as_table
+from show_attend_tell.batch.work import BatchConfig, PhotoBatch, Row, as_table
 from show_attend_tell.errors import SatError
 
 BLOCKS = 10_000  # of pieces, at most, that Ray Data hands out

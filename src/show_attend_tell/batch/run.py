@@ -10,12 +10,11 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from show_attend_tell.batch.cluster import write_by_ray
-from show_attend_tell.batch.config import BatchConfig
 from show_attend_tell.batch.local import made_locally
 from show_attend_tell.batch.output import Output
 from show_attend_tell.batch.reading import Item, batches_left, expected
 from show_attend_tell.batch.sources import find_pieces
-from show_attend_tell.batch.work import PhotoBatch, Row
+from show_attend_tell.batch.work import BatchConfig, PhotoBatch, Row
 from show_attend_tell.data.photos import Found
 from show_attend_tell.errors import InvalidValue, MissingPackage
 from show_attend_tell.messages import install_command, plural

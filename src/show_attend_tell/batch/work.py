@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, find_model
 from show_attend_tell.data.photos import PREPROCESSING_VERSION, Resize, open_photo
 from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.model import registry
+from show_attend_tell.settings import Count, settings
 from show_attend_tell.vision.reading import read_ahead
 
 if TYPE_CHECKING:
@@ -27,6 +28,17 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 TOGETHER = 8  # photos that the encoder sees at once
+
+
+@settings
+class BatchConfig:
+    """Who makes the rows of photos, and how they are read and written. Raises `InvalidValue` for a wrong value."""
+
+    engine: Literal["auto", "ray", "local"] = "auto"  # Ray Data, or processes of this machine; auto: Ray if installed
+    workers: Count = 1  # workers, each with the model
+    rows: Count = 1000  # rows that are written together, as a part of the output
+    column: str | None = None  # column of Parquet files with the photos or their paths; none: a usual name
+    recursive: bool = False  # photos in subfolders too
 
 
 @dataclass

@@ -22,7 +22,7 @@ Examples:
 
 batch_options = options(
     click.option("--recursive", is_flag=True, help="Photos in subfolders too."),
-    options_from("show_attend_tell.batch.config:BatchConfig", "column", "engine", "workers", "rows", into="batch"),
+    options_from("show_attend_tell.batch.work:BatchConfig", "column", "engine", "workers", "rows", into="batch"),
 )
 
 
@@ -66,8 +66,8 @@ def caption_batch(
 
 def run_batch(work: "PhotoBatch", sources: tuple[str, ...], output: str, **batch: Any) -> None:
     """Make a row of each photo, and say how many there are."""
-    from show_attend_tell.batch.config import BatchConfig
     from show_attend_tell.batch.run import run
+    from show_attend_tell.batch.work import BatchConfig
 
     result = run(sources, output, work, BatchConfig(**batch), log=click.echo)
     click.echo(f"{output} has {plural(result.photos, 'photo')}: {result.new:,} new")

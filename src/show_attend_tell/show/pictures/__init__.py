@@ -4,10 +4,9 @@
 whose text stays text (svg), or an animation (gif, webp).
 
 - `figure`: what is shown; `maps`: a map laid on a photo
-- `style`: colors; `letters`: fonts
+- `style`: colors, and a file's signature; `letters`: fonts
 - `layout`: what stands where; `raster` and `vector` draw it
 - `animation`: one word after the other
-- `signature`: how a file says that it is such a picture
 """
 
 import dataclasses
@@ -23,8 +22,7 @@ from show_attend_tell.show.pictures.layout import lay_out
 from show_attend_tell.show.pictures.letters import lacking, unshaped
 from show_attend_tell.show.pictures.maps import Rectangle, attention_map
 from show_attend_tell.show.pictures.raster import draw_layout
-from show_attend_tell.show.pictures.signature import exif, is_signed
-from show_attend_tell.show.pictures.style import Colormap, Shown, Style
+from show_attend_tell.show.pictures.style import Colormap, Shown, Style, exif, is_signed
 from show_attend_tell.show.pictures.vector import svg
 
 __all__ = [

@@ -16,8 +16,7 @@ from show_attend_tell.show.pictures.figure import FigureData, Panels
 from show_attend_tell.show.pictures.layout import COLUMN_GAP, MARGIN, in_lines, wrapped
 from show_attend_tell.show.pictures.letters import UNDER, draw_dots, draw_text, length, right_to_left
 from show_attend_tell.show.pictures.raster import panel_image
-from show_attend_tell.show.pictures.signature import SIGNATURE, exif
-from show_attend_tell.show.pictures.style import EDGE, MARK, Style
+from show_attend_tell.show.pictures.style import EDGE, MARK, SIGNATURE, Style, exif
 
 SIDE, SIDE_COMPARED = 400, 340  # of a square photo, alone and compared with another caption
 SENTENCE, NOTE = 24, 15  # font sizes

@@ -1,10 +1,11 @@
 """How pictures look: the page, its text, and the colormaps."""
 
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageColor
+from PIL import ExifTags, Image, ImageColor
 
 from show_attend_tell.settings import settings
 
@@ -18,6 +19,10 @@ EDGE = (24, 26, 30)  # the line around MARK, so that it shows on a light photo
 # Nine of viridis's colors (Smith and van der Walt, 2015; CC0), from dark blue over green to yellow: lightness rises
 # evenly along it, for color-blind eyes and in print without color too.
 VIRIDIS = "#440154 #472d7b #3b528b #2c728e #21918c #28ae80 #5ec962 #addc30 #fde725".split()
+
+
+# of a picture's file, as plain bytes in each format: by it is known that the file may be replaced
+SIGNATURE = "drawn by show-attend-tell"
 
 
 class Theme(NamedTuple):
@@ -86,3 +91,15 @@ class Style:
 def composite(overlay: Image.Image, photo: Image.Image) -> Image.Image:
     """The photo under an overlay."""
     return Image.alpha_composite(photo.convert("RGBA"), overlay.convert("RGBA")).convert("RGB")
+
+
+def exif() -> Image.Exif:
+    """The signature for formats with EXIF data."""
+    data = Image.Exif()
+    data[ExifTags.Base.Software] = SIGNATURE
+    return data
+
+
+def is_signed(file: Path) -> bool:
+    """Whether a file is a picture of attention that this package drew."""
+    return SIGNATURE.encode() in file.read_bytes()

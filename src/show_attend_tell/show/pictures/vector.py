@@ -14,8 +14,7 @@ from PIL import Image
 from show_attend_tell.show.pictures.figure import Panels
 from show_attend_tell.show.pictures.layout import SCALE_HEIGHT, SCALE_WIDTH, Layout, Panel, Scale
 from show_attend_tell.show.pictures.letters import DOTS, UNDER, length
-from show_attend_tell.show.pictures.signature import SIGNATURE
-from show_attend_tell.show.pictures.style import EDGE, MARK, Color, Style
+from show_attend_tell.show.pictures.style import EDGE, MARK, SIGNATURE, Color, Style
 
 DENSITY = 2  # pixels of the embedded photo for each of the panel, along a side: for print
 COARSE = 4  # pixels of the panel for each of an overlay, along a side
