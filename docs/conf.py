@@ -12,7 +12,7 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, get_type_hints
 
 import click
 from docutils import nodes
@@ -21,6 +21,7 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 
 import show_attend_tell
+from show_attend_tell import settings
 from show_attend_tell.cli import main
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.settings import comments
@@ -29,7 +30,7 @@ from show_attend_tell.training.config import TrainingConfig
 project = "show-attend-tell"
 author = "the authors of show-attend-tell"
 version = release = show_attend_tell.__version__
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc"]
 root_doc = "docs/index"
 include_patterns = ["*.md", "docs/**", "examples/*", "research/**", "src/**/README.md", "web/README.md"]
 exclude_patterns = [".*", "build", "demo", "runs", "tests", "web/node_modules", "**/__pycache__"]
@@ -170,12 +171,42 @@ def generate(app: Sphinx, page: str, source: list[str]) -> None:
 
 
 def check_docstring(app: Sphinx, what: str, name: str, found: object, options: object, lines: list[str]) -> None:
-    """Warn of a public name without a docstring; list the fields of data classes with the comments behind them."""
+    """Warn of a public name without a docstring; put the fields of a data class under it, as a table."""
     if not "".join(lines).strip():
         log.warning("%s %s has no docstring", what, name)
     if isinstance(found, type) and dataclasses.is_dataclass(found):
-        said = comments(found)
-        lines += ["", *(f"- `{field.name}`: {said.get(field.name, '')}" for field in dataclasses.fields(found)), ""]
+        lines += ["", ".. list-table::", "   :header-rows: 1", ""]
+        for row in (("field", "type", "default", "what"), *fields_of(found)):
+            lines += [f"   {'*' if cell is row[0] else ' '} - {cell}" for cell in row]
+        lines.append("")
+
+
+def fields_of(cls: type) -> Iterator[tuple[str, str, str, str]]:
+    """Name, type, default and comment of each field of a data class, those that it inherits included."""
+    bases = [base for base in reversed(cls.__mro__) if dataclasses.is_dataclass(base)]
+    said = {name: comment for base in bases for name, comment in comments(base).items()}
+    written = {
+        name: text
+        for base in bases
+        for name, text in re.findall(r"^    (\w+): (.+?)(?: = .*| *)(?:  #.*)?$", inspect.getsource(base), re.MULTILINE)
+    }
+    hints = get_type_hints(cls, include_extras=True)
+    for field in dataclasses.fields(cls):
+        if field.name.startswith("_"):
+            continue
+        if not said.get(field.name):
+            log.warning("%s.%s has no comment", cls.__name__, field.name)
+        checked = re.sub(r" \| None$", "", written[field.name]) in vars(settings)
+        kind = re.sub(r"^(give an? |give |choose one of )", "", settings.remedy(hints[field.name]))
+        default = f"`{field.default!r}`" if field.default is not dataclasses.MISSING else ""
+        if field.default_factory is not dataclasses.MISSING:
+            default = f"`{field.default_factory.__name__}()`"  # type: ignore[attr-defined]
+        yield (
+            f"`{field.name}`",
+            kind if checked else f"`{written[field.name]}`",
+            default or "needed",
+            said.get(field.name, ""),
+        )
 
 
 def shorten(app: Sphinx, what: str, name: str, found: object, *of: object) -> tuple[str, None] | None:

@@ -119,6 +119,7 @@ DATA = {
 TEXTS_ARE = "230,708 captions of other COCO photos, without these photos"
 CREDITS = "COCO's captions are by T.-Y. Lin et al., Microsoft COCO (2014), CC BY 4.0"
 BOTH = ("flickr8k", "coco")
+ELSEWHERE = ("flickr8k-soft",)  # models that a kept evaluation has scored on COCO, although they did not learn from it
 TEXTS = "captions_without_photos.txt.gz"  # in COCO's folder: its captions of photos that are not there, one in a line
 
 
@@ -398,8 +399,10 @@ def describe() -> None:
     """Write the cards and configurations of the models in this checkout anew, with the scores in results/."""
     for name, model in SHIPS.items():
         evaluated = {ending: results.read(f"{name}-{ending}") for ending in model.evaluations()}
-        checkpoint = Checkpoint.load(SHIPPED / name)
-        described(checkpoint, name, evaluated).describe(SHIPPED / name)
+        checkpoint = described(Checkpoint.load(SHIPPED / name), name, evaluated)
+        if name in ELSEWHERE:
+            checkpoint.scores["coco, test"] = figures(results.read(f"{name}-coco-test"))
+        checkpoint.describe(SHIPPED / name)
         if model.reranked:
             folder = SHIPPED / shared_folder(name, NGRAMS)
             describe_ngrams(read_arrays(folder / NGRAMS), folder, checkpoint.encoder.preprocessing)

@@ -180,13 +180,11 @@ class Captioner:
         A folder stands for the photos in it, and a pattern such as ``"photos/*.jpg"`` for those that match it: each
         gives a list.
 
-        Args:
-            photos: One photo, or several.
-            config: How captions are made; None for the model's own settings.
-            evidence: Whether captions have it: the gradient of each word's log-probability by the attention's energies.
-            batch_size: Number of photos that are encoded and searched together.
-            progress: Whether a bar on standard error shows the progress; by default for more than 8 photos.
-            overrides: Fields of `GenerationConfig` to change, for example ``beam_size=3``.
+        - ``config``: how captions are made; None for the model's own settings
+        - ``evidence``: whether captions have it: the gradient of each word's log p by the attention's energies
+        - ``batch_size``: number of photos that are encoded and searched together
+        - ``progress``: whether a bar on standard error shows the progress; by default for more than 8 photos
+        - ``overrides``: fields of `GenerationConfig` to change, for example ``beam_size=3``
 
         What is drawn for a photo depends on the seed and the photo's pixels, not on the photos beside it. Raises
         `PhotoError` for the first photo that cannot be read, where `stream` goes on, and `SatError` for a wrong value.

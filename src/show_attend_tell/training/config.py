@@ -155,14 +155,14 @@ class TrainingPlan(RunOptions):
     Raises `SatError` for a rate of the encoder that is no number, and for a first block without a rate.
     """
 
-    dataset: Dataset
+    dataset: Dataset  # photos with captions and splits, as `read_dataset` or `join` give them
     start: Start  # the encoder, and the model whose weights and words are taken over, if there is one
-    config: TrainingConfig
+    config: TrainingConfig  # every setting of the training, such as a preset's
     output: Path  # folder of the checkpoint; the training's own state is in its subfolder "training"
     given: Collection[str] | None = None  # names of settings that the user has chosen; None: all of them
     fit_to_data: bool = False  # the other settings are fitted to custom data, see `presets.custom`
     cache: Path | None = None  # folder of the encoded photos; None: the user's own cache
-    device: str = "auto"
+    device: str = "auto"  # auto, cpu, cuda, cuda:1 or mps
     notes: dict[str, Any] = field(default_factory=dict)  # go on the model card
 
     def __post_init__(self) -> None:
