@@ -119,7 +119,7 @@ DATA = {
 TEXTS_ARE = "230,708 captions of other COCO photos, without these photos"
 CREDITS = "COCO's captions are by T.-Y. Lin et al., Microsoft COCO (2014), CC BY 4.0"
 BOTH = ("flickr8k", "coco")
-ELSEWHERE = ("flickr8k-soft",)  # models that a kept evaluation has scored on COCO, although they did not learn from it
+ELSEWHERE = {"flickr8k-soft": {"coco, test": "coco-test"}}  # kept evaluations on data that a model did not learn from
 TEXTS = "captions_without_photos.txt.gz"  # in COCO's folder: its captions of photos that are not there, one in a line
 
 
@@ -400,8 +400,8 @@ def describe() -> None:
     for name, model in SHIPS.items():
         evaluated = {ending: results.read(f"{name}-{ending}") for ending in model.evaluations()}
         checkpoint = described(Checkpoint.load(SHIPPED / name), name, evaluated)
-        if name in ELSEWHERE:
-            checkpoint.scores["coco, test"] = figures(results.read(f"{name}-coco-test"))
+        for title, ending in ELSEWHERE.get(name, {}).items():
+            checkpoint.scores[title] = figures(results.read(f"{name}-{ending}"))
         checkpoint.describe(SHIPPED / name)
         if model.reranked:
             folder = SHIPPED / shared_folder(name, NGRAMS)
