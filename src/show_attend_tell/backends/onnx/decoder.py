@@ -112,7 +112,7 @@ class OnnxDecoder:
             value = graph("LayerNormalization", value, ones, axis=-1, epsilon=1e-5)
         else:
             value = graph("Mul", value, graph.constant(self.weights["annotation_scale"]))
-        mean: str = graph("ReduceMean", value, axes=[1], keepdims=1)
+        mean = graph("ReduceMean", value, axes=[1], keepdims=1)
         if config.attention == "uniform":
             value = mean  # one location, so that α is 1 there
         elif config.annotation_window > 1:
@@ -141,12 +141,10 @@ class OnnxDecoder:
             return first
 
         def rest(value: str) -> str:  # 1 − value
-            found: str = graph("Sub", one, value)
-            return found
+            return graph("Sub", one, value)
 
         def back_through(gradient: str, weight: str) -> str:
-            found: str = graph("MatMul", gradient, graph.constant(w[f"{weight}.weight"]))
-            return found
+            return graph("MatMul", gradient, graph.constant(w[f"{weight}.weight"]))
 
         # the step, at the mean context
         context = multiplied(graph("MatMul", alpha, weighed), beta)
@@ -190,16 +188,15 @@ class OnnxDecoder:
     def _entering(self, graph: Graph, hidden_gates: str, context: str) -> str:
         """What h adds to the gates (·, 4n), and ẑ to the gates and to the deep output (·, S), together (·, S)."""
         sizes = graph.constant([self.gates, self.shared - self.gates])
-        context_gates, deep = graph("Split", context, sizes, outputs=2, axis=-1)
-        found: str = graph("Concat", graph.add(hidden_gates, context_gates), deep, axis=-1)
-        return found
+        context_gates, deep = graph.several(2, "Split", context, sizes, axis=-1)
+        return graph("Concat", graph.add(hidden_gates, context_gates), deep, axis=-1)
 
     def _advanced(self, graph: Graph, entered: str, memory: str) -> tuple[list[str], str, str, str, list[str]]:
         """The step by what enters (·, S) and c: the gates i, f, o, g; c, its tanh, and h; the deep output's layers."""
         config, w, n = self.config, self.weights, self.config.hidden_size
         sizes = graph.constant([3 * n, n, self.shared - self.gates])
-        three, modulator, deep = graph("Split", entered, sizes, outputs=3, axis=-1)
-        i, f, o = graph("Split", graph("Sigmoid", three), graph.constant([n, n, n]), outputs=3, axis=-1)
+        three, modulator, deep = graph.several(3, "Split", entered, sizes, axis=-1)
+        i, f, o = graph.several(3, "Split", graph("Sigmoid", three), graph.constant([n, n, n]), axis=-1)
         g = graph("Tanh", modulator)
         memory = graph.add(graph("Mul", f, memory), graph("Mul", i, g))
         tanh = graph("Tanh", memory)
@@ -226,7 +223,7 @@ class OnnxDecoder:
 
         from_hidden = np.concatenate([w["gates_from_hidden.weight"], -2 * w["attention.query.weight"]])
         product, sizes = graph.linear(hidden, from_hidden), [self.gates, A]
-        hidden_gates, query = graph("Split", product, graph.constant(sizes), outputs=2, axis=-1)
+        hidden_gates, query = graph.several(2, "Split", product, graph.constant(sizes), axis=-1)
         query = graph("Unsqueeze", self._exponential(graph, query), graph.constant([2]))  # (B, Q, 1, A)
         product = graph("Mul", graph("Unsqueeze", keys, graph.constant([1])), query)  # (B, Q, L, A)
         sigma = graph("Reciprocal", graph.add(product, graph.constant(1.0)))
@@ -294,7 +291,7 @@ class OnnxDecoder:
         ids, weights = graph.input("ids", ["B", "P", "N"], "int64"), graph.input("weights", ["B", "P", "N"])
         scores = graph("ScatterElements", graph.add(scores, before), ids, weights, axis=2, reduction="add")
         flat = graph("Reshape", scores, graph.constant([0, -1]))
-        found, chosen = graph("TopK", flat, graph.input("count", [1], "int64"), outputs=2, axis=-1)
+        found, chosen = graph.several(2, "TopK", flat, graph.input("count", [1], "int64"), axis=-1)
         graph.output(found, "scores", 2)
         graph.output(chosen, "chosen", 2, "int64")
         return graph
@@ -320,8 +317,7 @@ class OnnxDecoder:
         tied = self.config.tied_embeddings
         words = self.weights["embedding.weight"][:-1] if tied else self.weights["output_words.weight"]
         logits = graph.linear(deep, words, self.weights["output_bias"])
-        found: str = graph("LogSoftmax", logits, axis=-1)
-        return found
+        return graph("LogSoftmax", logits, axis=-1)
 
     def _windowed(self, graph: Graph, value: str) -> str:
         """Each annotation replaced by the mean of the window around it, see `decoder.windowed`."""
@@ -334,14 +330,12 @@ class OnnxDecoder:
             "count_include_pad": 0,
         }
         flat = graph("Reshape", graph("AveragePool", grid, **pool), graph.constant([0, size, self.locations]))
-        found: str = graph("Transpose", flat, perm=[0, 2, 1])
-        return found
+        return graph("Transpose", flat, perm=[0, 2, 1])
 
     @staticmethod
     def _exponential(graph: Graph, value: str) -> str:
         low, high = graph.constant(-LARGEST), graph.constant(LARGEST)
-        found: str = graph("Exp", graph("Clip", value, low, high))
-        return found
+        return graph("Exp", graph("Clip", value, low, high))
 
 
 class OnnxSession:

@@ -57,21 +57,24 @@ class Graph:
             self.weights[name] = array
         return name
 
-    def __call__(self, operator: str, *inputs: Value, outputs: int = 1, **attributes: Any) -> Any:
-        """Apply an operator of ONNX; gives the name of its value, or a list of names for several outputs."""
+    def __call__(self, operator: str, *inputs: Value, **attributes: Any) -> Value:
+        """Apply an operator of ONNX that has one output."""
+        return self.several(1, operator, *inputs, **attributes)[0]
+
+    def several(self, outputs: int, operator: str, *inputs: Value, **attributes: Any) -> list[Value]:
+        """Apply an operator of ONNX that has so many outputs."""
         names = [self._new(operator) for _ in range(outputs)]
         self._nodes += field(1, node(operator, inputs, names, attributes))
-        return names[0] if outputs == 1 else names
+        return names
 
     def linear(self, value: Value, weight: NDArray[Any], bias: NDArray[Any] | None = None) -> Value:
         """W x + b along the last axis, for a weight (outputs, inputs)."""
-        product: Value = self("MatMul", value, self.constant(weight.T))
+        product = self("MatMul", value, self.constant(weight.T))
         return product if bias is None else self.add(product, self.constant(bias))
 
     def add(self, one: Value, other: Value) -> Value:
         """The sum of two values."""
-        total: Value = self("Add", one, other)
-        return total
+        return self("Add", one, other)
 
     def written(self, pack: Callable[[str, NDArray[Any]], tuple[bytes, bytes]] | None = None) -> bytes:
         """The file's content; ``pack`` may write the weights: messages that store one, and nodes that restore it."""
