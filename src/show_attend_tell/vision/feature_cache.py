@@ -158,6 +158,7 @@ class FeatureCache:
         """
         rows, columns = encoder.grid
         shape = (rows * columns, encoder.annotation_size)
+        size = 2 * math.prod(shape) + CHECKSUM_BYTES  # of a photo's stored file
         folder = directory / _folder_name(encoder, view)
         files, problems = _known_files(directory, photos, progress)
         if not files:
@@ -173,10 +174,11 @@ class FeatureCache:
 
         make_folder(folder, OTHER_CACHE)
         with file_lock(folder, waiting=WAITING.format(folder)):
-            stored = _stored(folder, _file_bytes(shape))
+            files_of = (os.scandir(part) for part in folder.glob("??"))  # a file of another size is not whole
+            stored = {file.name for each in files_of for file in each if file.stat().st_size == size}
             missing = {key: name for name, key in keys.items() if key not in stored}
             if missing:
-                _check_room(folder, len(missing), _file_bytes(shape))
+                _check_room(folder, len(missing), size)
             found = zip(missing.items(), read_ahead(pixels, missing.values(), ahead=2 * batch_size), strict=True)
             failed: dict[str, str] = {}  # why photos cannot be read, by their keys
             total = len(set(keys.values()))
@@ -248,7 +250,10 @@ def _known_files(
         path, state = os.path.abspath(photos[name]), os.stat(photos[name])
         size, changed = state.st_size, state.st_mtime_ns
         old = before.get(path)
-        return old if old is not None and old[:2] == (size, changed) else PhotoFile(size, changed, _digest(path))
+        if old is not None and old[:2] == (size, changed):
+            return old
+        with open(path, "rb") as file:
+            return PhotoFile(size, changed, hashlib.file_digest(file, "sha256").hexdigest())
 
     known: dict[str, PhotoFile] = {}
     problems: dict[str, str] = {}
@@ -279,25 +284,11 @@ def _read_index(file: Path) -> dict[str, PhotoFile]:
         return {}
 
 
-def _digest(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 # Stored files
 
 
 def _file(folder: Path, key: str) -> Path:
     return folder / key[:2] / key
-
-
-def _file_bytes(shape: tuple[int, int]) -> int:
-    return 2 * math.prod(shape) + CHECKSUM_BYTES
-
-
-def _stored(folder: Path, size: int) -> set[str]:
-    """The keys of stored files. One of another size is not whole, and is written again."""
-    return {file.name for part in folder.glob("??") for file in os.scandir(part) if file.stat().st_size == size}
 
 
 def _write(folder: Path, key: str, annotations: NDArray[np.float16]) -> None:
