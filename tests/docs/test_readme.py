@@ -54,3 +54,10 @@ def test_the_python_runs(desk: Path) -> None:
     run([sys.executable, "-W", "error", "-c", code], desk)
     with Image.open(desk / "dogs.png") as picture:
         assert picture.width > 224
+
+
+@needs_models
+def test_a_training_is_called_as_the_reference_has_it(desk: Path) -> None:
+    (code,) = blocks((ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8"), "python")
+    assert run([sys.executable, "-W", "error", "-c", code], desk).split()[-1] == "1"
+    assert (desk / "products-1" / "model.safetensors").exists()
