@@ -142,7 +142,7 @@ def setting_names(config: TrainingConfig) -> list[str]:
 class Start:
     """What a training starts from."""
 
-    encoder: Encoder
+    encoder: Encoder  # what makes annotations of photos, as `load_encoder` gives it
     checkpoint: Checkpoint | None = None  # of the model to start from; None: random weights
     name: str | None = None  # of this model
     lines: tuple[str, ...] = ()  # which start was chosen, and why
