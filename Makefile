@@ -37,11 +37,12 @@ PIP_FAILED = { echo >&2; \
 	echo "    make clean, then make $(GOAL) PYTHON=/path/to/another/python3" >&2; \
 	exit 1; }
 
-.PHONY: help demo test docs lesson site wheel proof models table1 bench web clean
+.PHONY: help demo test documents docs lesson site wheel proof models table1 bench web clean
 
 help:
 	@echo "make demo    caption the photos of examples/ with a soft and a hard model, pictures in demo/"
 	@echo "make test    linter, type checker and tests (a few minutes)"
+	@echo "make documents  run the commands and programs of README, how-to pages and tutorials (two minutes)"
 	@echo "make docs    build the documentation as a site, into build/docs/"
 	@echo "make lesson  run the lesson on attention, examples/attention.ipynb (five minutes of a core); WRITE=yes: keep its output"
 	@echo "make site    documentation and browser page as a web site, into build/site/; BASE=path puts them below a path"
@@ -68,6 +69,10 @@ test: $(DEV) $(WITHOUT_TORCH)
 	$(BIN)/python research/tables.py --check
 	$(BIN)/python research/budgets.py
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+# What README, the how-to pages and the tutorials say is run as they say it, with the shipped models.
+documents: $(DEV)
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -m documents --numprocesses logical --maxprocesses 4
 
 # Warnings are errors: a broken link, or a public name without documentation.
 docs: $(DOCS)

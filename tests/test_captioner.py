@@ -13,15 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import (
-    COLUMNS,
-    ROWS,
-    captioner_of,
-    shape_photo,
-    shape_scenes,
-    small_checkpoint,
-    small_encoder,
-)
+from builders import COLUMNS, ROWS, captioner_of, shape_photo, shape_scenes, small_checkpoint, small_encoder
 from PIL import Image
 
 from show_attend_tell.caption import Caption
@@ -30,7 +22,6 @@ from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import PhotoError, SatError
-from show_attend_tell.metrics.scores import repeats
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.settings import ATTENTION_MODES
 from show_attend_tell.vision.encoder import load_encoder
@@ -68,6 +59,7 @@ def test_one_photo_gives_a_caption_and_several_a_list(
     path = tmp_path / "photo.png"
     caption = captioner(photos[0])
     assert isinstance(caption, Caption) and str(caption) == " ".join(caption.words) and caption.source is None
+    assert f"{caption:>99}" == caption.text.rjust(99) and caption.words[0] in caption and "zebra" not in caption
     for photo in (path, str(path), np.asarray(photos[0])):
         other = captioner(photo)
         assert isinstance(other, Caption)
@@ -84,15 +76,6 @@ def test_one_photo_gives_a_caption_and_several_a_list(
     (each,) = captioner.stream([tmp_path])
     assert isinstance(each, PhotoError) and each.reason == "a folder, not a photo"
     assert len({str(found) for found in captioner(photos)}) > 5  # the fixture's photos are told apart
-
-
-def test_a_caption_behaves_like_text(captioner: Captioner, photos: list[Image.Image], tmp_path: Path) -> None:
-    caption = captioner(photos[0])
-    assert caption.text == str(caption) and f"{caption:>99}" == caption.text.rjust(99)
-    assert caption.words[0] in caption and "zebra" not in caption
-    caption.save(tmp_path / "looked.JPEG")
-    with Image.open(tmp_path / "looked.JPEG") as picture:
-        assert picture.format == "JPEG"
 
 
 def test_a_photo_behind_an_address(captioner: Captioner, photos: list[Image.Image], tmp_path: Path) -> None:
@@ -121,17 +104,6 @@ def test_a_captioner_is_copied_and_pickled_also_after_its_use(photos: list[Image
         for again in (copy.copy(each), copy.deepcopy(each), pickle.loads(pickle.dumps(each))):
             assert again.name == each.name
             same(again(photos[0]), expected, 1e-5)
-
-
-def test_a_photo_that_cannot_be_read_is_named(captioner: Captioner, photos: list[Image.Image], tmp_path: Path) -> None:
-    (tmp_path / "text.jpg").write_text("no photo")
-    for photo, message in (
-        (tmp_path / "text.jpg", r"text\.jpg"),
-        (tmp_path / "absent.jpg", r"absent\.jpg"),
-        (np.zeros((2, 3, 5)), "array of shape"),
-    ):
-        with pytest.raises(SatError, match=message):
-            captioner([photos[0], photo])
 
 
 @pytest.fixture
@@ -196,35 +168,23 @@ def test_a_caption_reads_its_photo_again_wherever_it_is_asked_from(
     assert not Path("looked.png").exists()
 
 
-def test_of_a_photo_from_memory_a_caption_keeps_a_small_copy(captioner: Captioner, photos: list[Image.Image]) -> None:
-    large = photos[0].resize((1250, 750), Image.Resampling.NEAREST)
-    caption = captioner(large)
-    assert caption.size == (1250, 750) and caption.visible_box == (0, 0, 1250, 750) and large.size == (1250, 750)
-    assert caption.photo is not None and caption.photo.size == (1000, 600)
-    assert caption.to_dict()["size"] == [1250, 750]
-
-
 WRONG: list[tuple[str, Callable[[Captioner, Caption, Any], Any]]] = [
     ("not a int", lambda captioner, caption, photo: captioner([3])),
     ("3 is not a photo: give a path", lambda captioner, caption, photo: captioner(3)),
-    ("None is not a photo: give a path", lambda captioner, caption, photo: captioner(None)),
+    ("array of shape", lambda captioner, caption, photo: captioner(np.zeros((2, 3, 5)))),
     ("beam_size is '3': give", lambda captioner, caption, photo: captioner(photo, beam_size="3")),
-    ("beam_size is 2.5: give", lambda captioner, caption, photo: captioner(photo, beam_size=2.5)),
+    ("num_captions is True: give", lambda captioner, caption, photo: captioner(photo, num_captions=True)),
     ("attention_mode is 3: choose", lambda captioner, caption, photo: captioner(photo, attention_mode=3)),
-    ("length_penalty is '1': give", lambda captioner, caption, photo: captioner(photo, length_penalty="1")),
-    (r"rerank_weight is \[1\]: give", lambda captioner, caption, photo: captioner(photo, rerank_weight=[1])),
-    ("temperature is 'hot': give", lambda captioner, caption, photo: captioner(photo, temperature="hot")),
-    ("top_k is 1.5: give", lambda captioner, caption, photo: captioner(photo, top_k=1.5)),
-    ("seed is 'one': give", lambda captioner, caption, photo: captioner(photo, seed="one")),
-    ("batch_size is '8': give", lambda captioner, caption, photo: captioner(photo, batch_size="8")),
     ("batch_size is 0: give", lambda captioner, caption, photo: captioner(photo, batch_size=0)),
     ("caption 3 has no word", lambda captioner, caption, photo: captioner.score(photo, 3)),
-    ("not a int", lambda captioner, caption, photo: captioner.score(3, "word3")),
-    ("seed is 'one': give", lambda captioner, caption, photo: captioner.score(photo, "word3", seed="one")),
+    ("no word", lambda captioner, caption, photo: captioner.score(photo, " . ")),
+    ("is one photo: give several of them", lambda captioner, caption, photo: next(captioner.stream(photo))),
+    ("is one photo: give several of them", lambda captioner, caption, photo: next(captioner.stream("dog.jpg"))),
+    (r"config is .*: give Gene", lambda captioner, caption, photo: next(captioner.stream([photo], {"beam_size": 3}))),
+    ("there is no setting beam", lambda captioner, caption, photo: next(captioner.stream([photo], beam=3))),
     ("3 is not a path", lambda captioner, caption, photo: captioner.save_pretrained(3)),
     ("3 is not a path", lambda captioner, caption, photo: Captioner.from_pretrained(3)),  # type: ignore[arg-type]
     ("device", lambda captioner, caption, photo: Captioner.from_pretrained("flickr8k-soft", device=3)),  # type: ignore[arg-type]
-    ("5 is not a path", lambda captioner, caption, photo: Captioner.from_pretrained("x", encoder_weights=5)),  # type: ignore[arg-type]
     ("3 is not a path", lambda captioner, caption, photo: caption.save(3)),
     ("compare", lambda captioner, caption, photo: caption.picture(compare=caption)),
     ("compare", lambda captioner, caption, photo: caption.html(compare=["a dog"])),
@@ -242,39 +202,19 @@ def test_a_wrong_type_is_a_mistake_that_is_told(
 # Batches change nothing
 
 
-OPTIONS: list[dict[str, Any]] = [
-    {},
-    {"beam_size": 1},
-    {"beam_size": 5, "length_penalty": 0.7},
-    {"attention_mode": "argmax"},
-    {"attention_mode": "sample", "seed": 3},
-    {"attention_mode": "sample", "beam_size": 1, "seed": 3},
-    {"do_sample": True, "seed": 3},
-    {
-        **{"do_sample": True, "num_captions": 3, "temperature": 0.8, "top_k": 7, "top_p": 0.9},
-        **{"attention_mode": "sample", "seed": 3},
-    },
-]
-
-
-def test_a_stream_takes_several_photos_and_a_decoding(captioner: Captioner, photos: list[Image.Image]) -> None:
-    generation = captioner.checkpoint.generation
-    for one in (np.asarray(photos[0]), "dog.jpg", Path("dog.jpg")):
-        with pytest.raises(SatError, match="is one photo: give several of them"):
-            next(captioner.stream(one, generation))
-    with pytest.raises(SatError, match=r"config is .*: give GenerationConfig\(beam_size=5\)"):
-        next(captioner.stream(photos, {"beam_size": 3}))  # type: ignore[arg-type]
-    with pytest.raises(SatError, match="there is no setting beam"):
-        next(captioner.stream(photos, beam=3))
-
-
 def test_numpy_s_whole_numbers_are_whole_numbers(captioner: Captioner, photos: list[Image.Image]) -> None:
     photo = photos[0]
     found = captioner(photo, beam_size=np.int64(3), num_captions=np.int32(2), seed=np.uint8(4), batch_size=np.int64(1))
     assert found.settings == captioner(photo, beam_size=3, num_captions=2, seed=4).settings
     json.dumps(found.settings)
-    with pytest.raises(SatError, match="num_captions is True: give a whole number"):
-        captioner(photo, num_captions=True)
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {"beam_size": 5, "length_penalty": 0.7},
+    {"attention_mode": "argmax"},
+    {"attention_mode": "sample", "beam_size": 1, "seed": 3},
+    {"do_sample": True, "num_captions": 3, "temperature": 0.8, "top_k": 7, "top_p": 0.9, "seed": 3},
+]
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -291,15 +231,6 @@ def test_batched_equals_one_by_one(options: dict[str, Any], attention: Any, phot
             same(ours, expected, 1e-5)
     for ours, number in zip(among_others, (4, 9, 0), strict=True):
         same(ours, alone[number], 1e-5)
-
-
-def test_the_seed_decides_what_is_drawn(captioner: Captioner, photos: list[Image.Image]) -> None:
-    for options in ({"do_sample": True}, {"attention_mode": "sample", "beam_size": 1}):
-        drawn = [[str(caption) for caption in captioner(photos, seed=seed, **options)] for seed in (0, 0, 1)]
-        assert drawn[0] == drawn[1] != drawn[2]
-    for seed in (2**31, 2**63):
-        assert captioner(photos[0], do_sample=True, seed=seed).words
-    same(captioner(photos[0], seed=1), captioner(photos[0], seed=2), 0)  # nothing is drawn
 
 
 # Log-probabilities
@@ -325,16 +256,6 @@ def test_the_log_probability_is_that_of_the_caption(
     assert checked >= 3
 
 
-def test_a_sampled_caption_has_the_model_s_own_log_probability(captioner: Captioner, photos: list[Image.Image]) -> None:
-    captions = captioner(photos, do_sample=True, temperature=0.5, top_k=5, seed=1)
-    checked = [caption for caption in captions if caption.complete]
-    assert len(checked) >= 3
-    for caption in checked:
-        photo = photos[captions.index(caption)]
-        expected = captioner.score(photo, str(caption))
-        assert caption.log_probability == pytest.approx(expected, abs=1e-5)
-
-
 @pytest.mark.parametrize("attention_mode", ATTENTION_MODES)
 def test_an_explained_caption_has_the_maps_of_the_search(
     attention_mode: Any, captioner: Captioner, photos: list[Image.Image]
@@ -345,11 +266,8 @@ def test_an_explained_caption_has_the_maps_of_the_search(
         if not made.complete:
             continue
         told = captioner.explain(photo, str(made), attention_mode=attention_mode, seed=2)
-        assert (
-            told.words == made.words
-            and told.settings["attention_mode"] == attention_mode
-            and "beam_size" not in told.settings
-        )
+        assert told.words == made.words and "beam_size" not in told.settings
+        assert told.settings["attention_mode"] == attention_mode
         assert made.attention is not None and told.attention is not None
         np.testing.assert_allclose(told.attention, made.attention, atol=1e-6)
         np.testing.assert_array_equal(told.locations, made.locations)
@@ -366,10 +284,6 @@ def test_log_probability_takes_a_caption_as_written(captioner: Captioner, photos
     assert captioner.score(photos[0], "word3 zebra") == captioner.score(photos[0], "word3 lion")
     for unused in ({"beam_size": 3, "num_captions": 3}, {"do_sample": True, "temperature": 0.5}):
         assert captioner.score(photos[0], "word3 word4", **unused) == plain
-    with pytest.raises(SatError, match="no word"):
-        captioner.score(photos[0], " . ")
-    with pytest.raises(SatError, match="attention_mode is 'away'"):
-        captioner.score(photos[0], "word3", attention_mode="away")  # type: ignore[arg-type]
 
 
 # Evidence
@@ -408,62 +322,6 @@ def test_locations_are_rows_and_columns_of_the_photo() -> None:
     assert caption.attention is not None
     odd = np.abs(caption.attention - caption.attention[:, :1, :1]) > 1e-6
     assert odd[:, -1, -1].all() and odd.sum() == len(caption.words)
-
-
-def test_without_a_gate_there_is_none(photos: list[Image.Image]) -> None:
-    encoder = small_encoder()
-    caption = captioner_of(small_checkpoint(encoder, gate=False), encoder)(photos[0])
-    assert caption.gate is None and caption.to_dict()["gate"] is None and caption.picture()
-
-
-@pytest.mark.parametrize("options", [{}, {"beam_size": 1}, {"do_sample": True, "num_captions": 3}], ids=str)
-def test_a_caption_is_never_empty(options: dict[str, Any], photos: list[Image.Image]) -> None:
-    encoder = small_encoder()
-    model = small_checkpoint(encoder)
-    model.weights["output_bias"][0] = 99  # the end token is the most probable word
-    for caption in captioner_of(model, encoder)(photos[:3], **options):
-        assert caption.words and str(caption)
-
-
-def test_a_caption_truncated_says_so(photos: list[Image.Image]) -> None:
-    encoder = small_encoder()
-    model = small_checkpoint(encoder)
-    model.generation = GenerationConfig(beam_size=2, max_length=4)
-    model.weights["output_bias"][0] = -99
-    caption = captioner_of(model, encoder)(photos[0])
-    assert not caption.complete and len(caption.words) == 4
-
-
-@pytest.mark.parametrize("options", [{}, {"beam_size": 1}, {"do_sample": True, "num_captions": 9}], ids=str)
-def test_a_model_repeats_itself_only_if_its_configuration_says_so(
-    options: dict[str, Any], photos: list[Image.Image], tmp_path: Path
-) -> None:
-    encoder = small_encoder()
-    model = small_checkpoint(encoder)
-    model.weights["output_bias"][2:5] += 5  # three words come again and again
-
-    def repetitive(model: Checkpoint) -> bool:
-        captions = captioner_of(model, encoder)(photos[:3], **options)
-        said = [text for caption in captions for text in (str(caption), *(text for text, _ in caption.alternatives))]
-        return any(repeats(text.split()) for text in said)
-
-    model.generation = dataclasses.replace(model.generation, allow_repetitions=False)
-    assert not repetitive(model)
-    model.save(tmp_path)
-    assert not repetitive(Checkpoint.load(tmp_path))
-    model.generation = dataclasses.replace(model.generation, allow_repetitions=True)
-    assert repetitive(model)
-
-
-def test_several_captions_are_of_the_beam_and_differ(captioner: Captioner, photos: list[Image.Image]) -> None:
-    usual = captioner(photos, beam_size=20)
-    for num_captions in (1, 3):
-        for caption, other in zip(captioner(photos, beam_size=20, num_captions=num_captions), usual, strict=True):
-            assert str(caption) == str(other) and len(caption.alternatives) == num_captions - 1
-            assert set(caption.alternatives) <= set(other.alternatives)
-            assert caption.settings == {**other.settings, "num_captions": num_captions}
-    most = captioner(photos, beam_size=20, num_captions=5)
-    assert [caption.alternatives for caption in most] != [caption.alternatives[:4] for caption in usual]
 
 
 @pytest.mark.parametrize("options", [{}, {"attention_mode": "sample"}, {"do_sample": True, "num_captions": 2}], ids=str)
@@ -540,22 +398,6 @@ def test_a_caption_says_how_far_its_words_can_be_trusted(
         captioner_of(dataclasses.replace(captioner.checkpoint, **damaged), small_encoder())
     dataclasses.replace(captioner.checkpoint, confidence=None).save(tmp_path / "model")
     assert Checkpoint.load(tmp_path / "model").confidence is None
-
-
-def test_picture_shows_a_panel_for_every_word(captioner: Captioner, photos: list[Image.Image]) -> None:
-    caption = captioner(photos[0])
-    picture = caption.picture()
-    assert picture.mode == "RGB" and picture.width > 300 and picture.height > 300
-    assert picture.tobytes() != caption.picture(per_word_scale=True).tobytes()
-    evident = captioner(photos[0], evidence=True)
-    assert picture.tobytes() != evident.picture().tobytes()
-    assert len({each.picture(shown="attention").tobytes() for each in (evident, caption)}) == 1
-    framed = captioner(photos[0], attention_mode="argmax").picture()
-    assert framed.tobytes() != picture.tobytes()
-    with pytest.raises(SatError, match="no photo or no attention"):
-        dataclasses.replace(caption, kept=None).picture()
-    with pytest.raises(SatError, match="no photo or no attention"):
-        dataclasses.replace(caption, attention=None).picture()
 
 
 def test_a_caption_is_saved_in_the_format_that_the_name_ends_in(

@@ -21,17 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from builders import (
-    COLORS,
-    COLUMNS,
-    ROWS,
-    D,
-    captioner_of,
-    shape_folder,
-    shape_photo,
-    small_checkpoint,
-    small_encoder,
-)
+from builders import COLORS, COLUMNS, ROWS, D, captioner_of, shape_folder, shape_photo, small_checkpoint, small_encoder
 from PIL import Image
 
 from show_attend_tell.batch.reading import photos_of
@@ -170,8 +160,7 @@ def model(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["config.json", "vocabulary.json", "model.safetensors", "encoder.safetensors", "confidence.safetensors"],
+    "name", ["config.json", "vocabulary.json", "model.safetensors", "encoder.safetensors", "confidence.safetensors"]
 )
 def test_changed_models_do_no_harm(name: str, model: Path) -> None:
     chance, file = random.Random(name), model / name

@@ -13,22 +13,10 @@ NAME = "show_attend_tell"
 
 # The rooms from the lowest to the highest: a module imports from its own room and from the rooms before it.
 ORDER = (
-    *(
-        "errors",
-        "messages",
-        "files",
-        "threads",
-        "settings",
-        "progress",
-        "devices",
-        "data",
-        "metrics",
-        "search",
-        "model",
-    ),
-    *("checkpoint", "vision", "backends", "rerank", "generation", "show", "caption", "captioner", "evaluation"),
-    *("report", "training", "batch", "server", "cli", "__main__"),
-)
+    "errors messages files threads settings progress devices data metrics search model checkpoint vision "
+    "backends rerank generation show caption captioner evaluation report training batch server cli "
+    "__main__"
+).split()
 # What a room imports of the rooms before it, where that is less than all of them.
 ONLY = {
     "metrics": {"errors", "messages", "files", "progress", "data"},

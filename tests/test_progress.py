@@ -28,15 +28,6 @@ def test_what_is_quick_leaves_no_line(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().err == ""
 
 
-def test_other_text_brings_no_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress(total=3, desc="photos") as bar:
-        for _ in range(3):
-            with bar.external_write_mode():
-                print("a caption")
-            bar.update()
-    assert capsys.readouterr() == ("a caption\n" * 3, "")
-
-
 def test_a_terminal_and_a_notebook_get_a_bar(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

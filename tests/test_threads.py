@@ -6,10 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 import show_attend_tell
-from show_attend_tell.threads import use_threads
 
 SETTINGS = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "KMP_LIBRARY", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 # A process that ends at the first import of PyTorch, and says what the environment is then.
@@ -46,16 +44,7 @@ PHOTO = Path(__file__).parent.parent / "examples" / "dogs.jpg"
 COMMAND = "from show_attend_tell.cli import main; main(prog_name='sat')"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        f"caption {PHOTO}",
-        "evaluate --data data/",
-        "train data/ --attention soft --output model",
-        "encode data/",
-        "serve --port 0",
-    ],
-)
+@pytest.mark.parametrize("command", [f"caption {PHOTO}", "train data/ --attention soft --output model"])
 def test_the_commands_let_threads_sleep_and_say_how_many(command: str) -> None:
     found = at_import_of_torch(COMMAND, *command.split(), "--threads", "3")
     assert found == {"OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "3", "MKL_NUM_THREADS": "3"}
@@ -85,28 +74,8 @@ sys.exit(state() != before)
     subprocess.run([sys.executable, "-c", program], timeout=120, check=True)
 
 
-@pytest.mark.parametrize(
-    "own",
-    [
-        {"OMP_WAIT_POLICY": "active"},
-        {"GOMP_SPINCOUNT": "1000"},
-        {"KMP_BLOCKTIME": "1"},
-        {"KMP_LIBRARY": "turnaround"},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("own", [{"OMP_WAIT_POLICY": "active"}, {"GOMP_SPINCOUNT": "1000"}], ids=str)
 def test_a_user_s_own_settings_win(own: dict[str, str]) -> None:
     assert at_import_of_torch(PROGRAM, **own) == own
     number = {"OMP_NUM_THREADS": "5"}
     assert at_import_of_torch(COMMAND, "caption", str(PHOTO), **own, **number) == {**own, **number}
-
-
-def test_the_number_of_threads_can_change_after_pytorch_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        monkeypatch.setenv(name, "1")  # put back afterwards
-    before = torch.get_num_threads()
-    try:
-        use_threads(before + 1)
-        assert torch.get_num_threads() == before + 1 and os.environ["OMP_NUM_THREADS"] == str(before + 1)
-    finally:
-        torch.set_num_threads(before)

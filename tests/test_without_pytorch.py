@@ -5,10 +5,10 @@ import os
 import re
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 import torch
@@ -123,16 +123,11 @@ def test_the_server_answers_by_a_model_of_ones_own(tmp_path: Path) -> None:
             assert server.stdout is not None
             address = re.search(r"http://[^ ]+", server.stdout.readline())
             assert address is not None
-            boundary = b"--photo--"
-            body = b"--" + boundary + b'\r\nContent-Disposition: form-data; name="photos"; filename="dogs.jpg"\r\n'
-            body += b"Content-Type: image/jpeg\r\n\r\n" + PHOTO.read_bytes() + b"\r\n--" + boundary
-            body += b'\r\nContent-Disposition: form-data; name="beam_size"\r\n\r\n3\r\n--' + boundary + b"--\r\n"
-            kind = {"Content-Type": f"multipart/form-data; boundary={boundary.decode()}"}
-            request = urllib.request.Request(f"{address[0]}v1/captions", data=body, headers=kind)
-            with urllib.request.urlopen(request, timeout=120) as answer:
-                told = json.load(answer)
+            files = [("photos", ("dogs.jpg", PHOTO.read_bytes()))]
+            answer = httpx.post(f"{address[0]}v1/captions", files=files, data={"beam_size": "3"}, timeout=120)
         finally:
             server.terminate()
+    told = answer.json()
     assert told[0]["words"] and told[0]["attention"] and told[0]["settings"]["beam_size"] == 3
 
 

@@ -13,7 +13,6 @@ from show_attend_tell.backends.onnx.decoder import WIDE, OnnxDecoder, OnnxSessio
 from show_attend_tell.backends.torch import TorchSession, decoder_weights
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.metrics.scores import repeats
 from show_attend_tell.model.attention import attention_mode_by_name
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.search import beam, sampling
@@ -85,19 +84,6 @@ def test_a_given_caption_is_read_as_by_the_reference(mode: AttentionModeName) ->
     assert expected.words == words[:-1] and expected.ended
 
 
-@pytest.mark.parametrize("beam_size", [1, 7, WIDE + 3])
-def test_no_caption_has_repetitions(beam_size: int) -> None:
-    decoder, photos = small_decoder(spread=0.5), small_annotations(batch=3, locations=LOCATIONS)
-    with torch.no_grad():
-        decoder.output_bias[Vocabulary.END] += 3
-    numbers = []
-    for allowed in (True, False):
-        config = settings({"beam_size": beam_size, "max_length": 15, "allow_repetitions": allowed})
-        found = beam.beam_search(session_of(decoder, photos, config), config, word_filters(config))
-        numbers.append(sum(repeats([str(word) for word in h.words]) for each in found for h in each))
-    assert numbers[0] > 0 and numbers[1] == 0
-
-
 @pytest.mark.parametrize(("words", "beam_size"), [(3, 7), (2, 5)])
 def test_a_vocabulary_smaller_than_the_beam(words: int, beam_size: int) -> None:
     decoder, photos = small_decoder(vocabulary_size=words), small_annotations(locations=LOCATIONS)
@@ -141,10 +127,7 @@ def test_annotations_that_do_not_fit_are_refused() -> None:
         OnnxDecoder(window.config, decoder_weights(window), 8)
     with pytest.raises(SatError, match=r"annotations of shape \(2, 9, 4\) do not fit this decoder"):
         of(decoder).array(np.zeros((2, LOCATIONS, 4), np.float32))
-
-
-def test_weights_that_are_not_finite_are_refused() -> None:
-    decoder, config = talkative(), settings({"beam_size": 2})
     torch.nn.init.constant_(decoder.output_bias, float("nan"))
+    config = settings({"beam_size": 2})
     with pytest.raises(SatError, match="probabilities are not finite numbers"):
         beam.beam_search(session_of(decoder, small_annotations(locations=LOCATIONS), config), config, [])

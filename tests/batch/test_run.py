@@ -33,7 +33,10 @@ ENGINES = pytest.mark.parametrize(
 
 def go(sources: Iterable[Path | str], output: Path | str, work: Shade | None = None, **config: Any) -> Result:
     """A run, into a folder unless the output is a text."""
-    made, target = BatchConfig(**{"engine": "local", **config}), output if isinstance(output, str) else f"{output}/"
+    made, target = (
+        BatchConfig(**{"engine": "local", "workers": 1, **config}),
+        output if isinstance(output, str) else f"{output}/",
+    )
     return run([str(each) for each in sources], target, work or Shade(), made, log=lambda text: None, show=False)
 
 
@@ -117,16 +120,6 @@ def test_a_photo_is_made_again_where_its_file_has_changed_or_had_an_error(
     assert go([folder], output, engine=engine) == (6, 0, 0)
 
 
-def test_an_output_of_before_versions_goes_on(tmp_path: Path) -> None:
-    folder, output = folder_of(tmp_path / "photos", 3), tmp_path / "out.jsonl"
-    go([folder], output)
-    (file,) = output.glob("*.jsonl")
-    rows = [json.loads(line) for line in file.read_text().splitlines()]
-    assert all(row.pop("file_version") for row in rows)
-    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    assert go([folder], output) == (3, 0, 0)
-
-
 @ENGINES
 def test_ctrl_c_keeps_what_was_made(engine: str, form: str, tmp_path: Path) -> None:
     folder, output = folder_of(tmp_path / "photos", 200), tmp_path / f"out.{form}"
@@ -174,19 +167,6 @@ def test_an_output_of_something_else_is_refused(tmp_path: Path) -> None:
         (output / "_manifest.json").write_text(content)
         with pytest.raises(SatError, match=r"its _manifest\.json is damaged"):
             go([folder, tar], output)
-
-
-def test_what_an_earlier_run_finishes_too_late_is_removed(tmp_path: Path) -> None:
-    folder, address = folder_of(tmp_path / "photos", 1), str(tmp_path / "out.jsonl")
-
-    def log(text: str) -> None:  # comes when the run has read the output
-        Path(address, "earlier-000001.jsonl").write_bytes(Path(address, "earlier-000000.jsonl").read_bytes())
-
-    go([folder], Path(address))
-    (first,) = Path(address).glob("*.jsonl")
-    first.rename(first.with_name("earlier-000000.jsonl"))
-    result = run([str(folder)], f"{address}/", Shade(), BatchConfig(engine="local"), log=log, show=False)
-    assert result.photos == len(rows_of(Path(address))) == 1
 
 
 def test_an_output_behind_an_address(tmp_path: Path) -> None:

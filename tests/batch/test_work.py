@@ -61,11 +61,8 @@ def test_a_batch_gets_the_captions_of_the_captioner(captioner: Captioner, photos
         assert found["to_check"][row] == ", ".join(expected.to_check)
     assert [found[name][0] for name in COLUMNS[:-1]] == [None] * 5 and found["error"][0].startswith("damaged")
     assert found["error"][5] == "nothing where a photo should be"
-
-
-def test_it_is_sent_without_its_model(captioner: Captioner) -> None:
-    work = caption_batch(captioner)
-    assert len(pickle.dumps(work)) < 1000 and "model" not in vars(pickle.loads(pickle.dumps(work)))
+    sent = pickle.dumps(caption_batch(captioner))  # to a worker, without its model
+    assert len(sent) < 1000 and "model" not in vars(pickle.loads(sent))
 
 
 def test_what_a_row_depends_on_is_in_the_settings(captioner: Captioner, tmp_path: Path) -> None:

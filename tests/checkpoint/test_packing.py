@@ -1,5 +1,6 @@
 """Eight and four bits per weight: how large the error is, and that a second rounding to eight changes nothing."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -58,26 +59,6 @@ def test_packing_again_gives_the_same_bytes() -> None:
         assert once[name].dtype == twice[name].dtype and np.array_equal(once[name], twice[name]), name
 
 
-@pytest.mark.parametrize(
-    ("state", "message"),
-    [
-        ({"w": np.array([[1.0, float("nan")]])}, "w: holds values that are not finite"),
-        ({"w": np.ones((2, 3)), "w.scale": np.ones(2)}, r"w\.scale: this name is needed"),
-    ],
-)
-def test_packing_refuses(state: dict[str, NDArray[Any]], message: str) -> None:
-    with pytest.raises(SatError, match=message):
-        pack(state)
-
-
-def test_unpacking_refuses_missing_and_misshapen_scales() -> None:
-    packed = pack({"w": np.ones((5, 3))})
-    with pytest.raises(SatError, match=r"w\.scale is missing"):
-        unpack({"w": packed["w"]})
-    with pytest.raises(SatError, match=r"w\.scale: \(3,\) scales do not fit weights of \(5, 3\)"):
-        unpack({**packed, "w.scale": np.ones(3)})
-
-
 @pytest.mark.parametrize("columns", [1, 6, 7])
 def test_in_4_bits_each_weight_has_the_nearest_of_15_values(columns: int) -> None:
     weights = normal(np.random.default_rng(2), 9, columns) * magnitudes(-3, 3, 9)
@@ -90,18 +71,6 @@ def test_in_4_bits_each_weight_has_the_nearest_of_15_values(columns: int) -> Non
     values = np.arange(-7, 8) * scale[:, None]  # (rows, 15)
     nearest = np.abs(weights[..., None] - values[:, None]).min(-1)
     assert (np.abs(np.abs(unpacked[:, :columns] - weights) - nearest) <= 1e-5 * scale[:, None]).all()
-
-
-def test_in_4_bits_a_few_large_weights_are_cut_off() -> None:
-    """In a row of normal weights with one ten times as large; an error of 1.2 % is what 15 even steps allow them."""
-    weights = normal(np.random.default_rng(3), 1, 10_000)
-    packed, scale = pack_4bit(weights)
-    assert ((unpack_4bit(packed, scale) - weights) ** 2).mean() < 0.014
-    weights[0, 17] = 30
-    packed, scale = pack_4bit(weights)
-    error = (unpack_4bit(packed, scale) - weights) ** 2
-    assert error.sum() < ((weights - (weights / 30 * 7).round() / 7 * 30) ** 2).sum() / 2
-    assert error[0, 17] > 100
 
 
 def test_4_bits_lie_as_they_did_when_models_were_shipped() -> None:
@@ -129,8 +98,19 @@ def test_of_a_state_large_matrices_have_4_bits_and_the_rest_8() -> None:
         assert once[name].dtype == twice[name].dtype and np.array_equal(once[name], twice[name]), name
 
 
-def test_what_is_not_4_bit_weights_is_refused() -> None:
-    packed, scale = pack_4bit(np.ones((5, 4)))
-    for damaged, scales in ((packed.astype(np.int8), scale), (packed[0], scale), (packed, scale[1:])):
-        with pytest.raises(SatError, match="4-bit weights of "):
-            unpack_4bit(damaged, scales)
+FOUR, SCALE = pack_4bit(np.ones((5, 4)))
+EIGHT = pack({"w": np.ones((5, 3))})
+REFUSED: list[tuple[Callable[[], object], str]] = [
+    (lambda: pack({"w": np.array([[1.0, float("nan")]])}), "w: holds values that are not finite"),
+    (lambda: pack({"w": np.ones((2, 3)), "w.scale": np.ones(2)}), r"w\.scale: this name is needed"),
+    (lambda: unpack({"w": EIGHT["w"]}), r"w\.scale is missing"),
+    (lambda: unpack({**EIGHT, "w.scale": np.ones(3)}), r"w\.scale: \(3,\) scales do not fit weights of \(5, 3\)"),
+    (lambda: unpack_4bit(FOUR.astype(np.int8), SCALE), "4-bit weights of "),
+    (lambda: unpack_4bit(FOUR, SCALE[1:]), "4-bit weights of "),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED)
+def test_what_cannot_be_packed_or_unpacked_is_refused(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(SatError, match=message):
+        call()

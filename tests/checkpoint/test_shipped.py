@@ -43,19 +43,16 @@ def test_a_model_belongs_to_the_shipped_encoder(name: str) -> None:
         assert {"bleu_4", "bleu_4_no_brevity", "meteor", "cider"} <= set(checkpoint.scores[split])
 
 
-@pytest.mark.parametrize("name", [*MODELS, *EVERYDAY])
+@pytest.mark.parametrize("name", ["flickr8k-hard", "everyday-soft"])  # of each encoder and each attention
 def test_captions_of_the_examples_alone_and_together(name: str) -> None:
     captioner = Captioner.from_pretrained(name)
-    photos = EXAMPLES[:2]
-    together = captioner(photos)
-    for photo, caption in zip(photos, together, strict=True):
-        alone = captioner(photo)
-        assert alone.words == caption.words and len(alone.words) > 3
-        assert alone.log_probability == pytest.approx(caption.log_probability, abs=1e-3)
-        assert caption.attention is not None and alone.attention is not None
-        assert np.allclose(caption.attention, alone.attention, atol=1e-3)
-        assert np.allclose(caption.attention.sum((1, 2)), 1, atol=1e-4)
-        assert captioner.score(photo, str(caption)) == pytest.approx(caption.log_probability, abs=1e-3)
+    caption, alone = captioner(EXAMPLES)[0], captioner(EXAMPLES[0])
+    assert alone.words == caption.words and len(alone.words) > 3
+    assert alone.log_probability == pytest.approx(caption.log_probability, abs=1e-3)
+    assert caption.attention is not None and alone.attention is not None
+    assert np.allclose(caption.attention, alone.attention, atol=1e-3)
+    assert np.allclose(caption.attention.sum((1, 2)), 1, atol=1e-4)
+    assert captioner.score(EXAMPLES[0], str(caption)) == pytest.approx(caption.log_probability, abs=1e-3)
 
 
 @pytest.mark.proof

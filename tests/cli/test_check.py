@@ -37,10 +37,3 @@ def test_a_split_without_a_photo_that_can_be_read_is_told_as_such(tmp_path: Path
         line = refused(*command)
         assert "no photo of val can be read: 3 of " in line and "photo10.png: " in line
         assert line.endswith("Replace these photos, or put others in val")
-
-
-def test_it_does_not_write_over_the_data(tmp_path: Path) -> None:
-    folder = shape_folder(tmp_path / "shapes")
-    for file in ("captions.csv", "images/photo1.png"):
-        assert "is read by this command" in refused("check", folder, "--json", folder / file)
-    assert "holds no captions" in refused("check", folder / "images")

@@ -78,16 +78,6 @@ def test_an_ended_training_goes_on(start: Path, tmp_path: Path) -> None:
     assert "epoch 4: " in sat(*train, "--resume", "--set", "epochs=4").stdout
 
 
-def test_the_plan_is_for_the_photos_that_can_be_read(tmp_path: Path) -> None:
-    folder = shape_folder(tmp_path / "mine")
-    (folder / "images" / "photo11.png").write_bytes(b"no photo")
-    train = ("train", folder, "--output", tmp_path / "model", *SMALL, "--epochs", 1, "--init-from", "none")
-    said = sat(*train).stdout
-    assert "val: 2 photos, 2 captions\n" in said[said.index("left out: 1 of 13 photos") :]
-    (line,) = (line.strip() for line in sat("check", folder).stdout.splitlines() if "val has 2 photos" in line)
-    assert f"{line}\n" in said
-
-
 def test_what_it_says_to_do_next_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shape_folder(tmp_path / "my data")

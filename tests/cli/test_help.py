@@ -7,7 +7,7 @@ from typing import Any, Literal
 import click
 import pytest
 from click.testing import CliRunner
-from commands import refused, sat
+from commands import sat
 
 import show_attend_tell
 from show_attend_tell.batch.work import BatchConfig
@@ -57,10 +57,6 @@ def test_version_is_that_of_the_package() -> None:
         assert metadata.version("show-attend-tell") == show_attend_tell.__version__
     except metadata.PackageNotFoundError:
         pytest.skip("the package is not installed")
-
-
-def test_unknown_commands_are_one_line_too() -> None:
-    assert "captoin" in refused("captoin", "photo.jpg")
 
 
 @dataclasses.dataclass

@@ -150,25 +150,6 @@ def test_coco_captions(tmp_path: Path, location: str) -> None:
     assert splits(read_dataset(tmp_path)) == {"b.jpg": "val"}
 
 
-def test_a_table_of_custom_data(folder: Path) -> None:
-    draw(folder / "images" / "holiday" / "d.jpg")
-    rows = [
-        "\ufeffPhoto,Caption,Split",
-        'a.jpg,"A dog, running.",train',
-        "./a.jpg,A brown dog,train",
-        "b.jpg,A cat,validation",
-        "holiday/d.jpg,The sea,test",
-        "",
-    ]
-    (folder / "captions.csv").write_text("\r\n".join(rows), encoding="utf-8")
-    dataset = read_dataset(folder)
-    assert dataset.name == folder.name
-    assert splits(dataset) == {"a.jpg": "train", "b.jpg": "val", "holiday/d.jpg": "test"}
-    assert dataset.split("train")[0].captions == (("a", "dog", "running"), ("a", "brown", "dog"))
-    assert dataset.split("test")[0].photo == folder / "images" / "holiday" / "d.jpg"
-    assert not dataset.report.split_at_random
-
-
 def split_at_random(folder: Path, names: list[str]) -> Dataset:
     """A data set of photos, two captions each, without splits."""
     for name in names:
@@ -255,77 +236,42 @@ def test_val_gets_photos_where_only_train_is_named(folder: Path, named: list[str
 # Custom data
 
 
-TABLES = {
-    "comma": ("Captions.CSV", 'photo,caption\na.jpg,"Ein Bär, groß"\nb.jpg,Öl\nb.jpg,é\nc.jpg,x\n', "utf-8"),
-    "semicolon": (
-        "captions.csv",
-        "Photo;Caption\r\na.jpg;Ein Bär, groß\r\nb.jpg;Öl\r\nb.jpg;é\r\nc.jpg;x\r\n",
-        "cp1252",
-    ),
+TABLES = {  # the file, its lines, their ends and its encoding
+    "comma": ("Captions.CSV", ["photo,caption", 'a.jpg,"Ein Bär, groß"', "b.jpg,Öl", "./b.jpg,é", "c.jpg,x"]),
+    "semicolon": ("captions.csv", ["Photo;Caption", "a.jpg;Ein Bär, groß", "b.jpg;Öl", "b.jpg;é", "c.jpg;x"], "cp1252"),
     "spreadsheet": (
         "captions.csv",
-        "sep=;\r\nphoto;caption;;\na.jpg;Ein Bär, groß;;\n;;;\nb.jpg;Öl;;\nb.jpg;é\nc.jpg;x;;",
+        ["sep=;", "photo;caption;;", "a.jpg;Ein Bär, groß;;", ";;;", "b.jpg;Öl;;", "b.jpg;é", "c.jpg;x;;"],
         "utf-8-sig",
     ),
-    "tabs": ("captions.tsv", "image\ttext\na.jpg\tEin Bär, groß\nb.jpg\tÖl\nb.jpg\té\nc.jpg\tx", "utf-16"),
+    "tabs": ("captions.tsv", ["image\ttext", "a.jpg\tEin Bär, groß", "b.jpg\tÖl", "b.jpg\té", "c.jpg\tx"], "utf-16"),
     "tabs, without a mark": (
         "captions.csv",
-        "file\tdescription\na.jpg\tEin Bär, groß\nb.jpg\tÖl\nb.jpg\té\nc.jpg\tx",
+        ["file\tdescription", "a.jpg\tEin Bär, groß", "b.jpg\tÖl", "b.jpg\té", "c.jpg\tx"],
         "utf-16-le",
     ),
     "several columns": (
         "captions.csv",
-        'id,photo,caption 1,caption_2\n7,a.jpg,"Ein Bär, groß",\n8,b.jpg,Öl,é\n9,c.jpg,x,\n',
-        "utf-8",
+        ["id,photo,caption 1,caption_2", '7,a.jpg,"Ein Bär, groß",', "8,b.jpg,Öl,é", "9,c.jpg,x,"],
     ),
-    "Kaggle's Flickr8k": ("captions.txt", "image,caption\na.jpg,Ein Bär, groß\nb.jpg,Öl\nb.jpg,é\nc.jpg,x\n", "utf-8"),
-    "Kaggle's Flickr30k": (
-        "results.csv",
-        "image_name| comment_number| comment\na.jpg| 0| Ein Bär, groß\nb.jpg| 0| Öl\nb.jpg| 1| é\nc.jpg| 0| x\n",
-        "utf-8",
-    ),
+    "Kaggle's Flickr8k": ("captions.txt", ["image,caption", "a.jpg,Ein Bär, groß", "b.jpg,Öl", "b.jpg,é", "c.jpg,x"]),
     "Kaggle's Flickr30k, one row damaged": (
         "results.csv",
-        "image_name| comment_number| comment\na.jpg| 0| Ein Bär, groß\nb.jpg| 0| Öl\nb.jpg| 1| é\nc.jpg| 0| x\n"
-        + "c.jpg| 1| .\n" * 7
-        + "b.jpg| 2   Of a row without its second bar\n",
-        "utf-8",
+        ["image_name| comment_number| comment", "a.jpg| 0| Ein Bär, groß", "b.jpg| 0| Öl", "b.jpg| 1| é", "c.jpg| 0| x"]
+        + ["c.jpg| 1| ."] * 7
+        + ["b.jpg| 2   Of a row without its second bar"],
     ),
-    "no first line": ("captions.csv", 'a.jpg,"Ein Bär, groß"\nb.jpg,Öl\nb.jpg,é\nc.jpg,x\n', "utf-8"),
-    "a token file": ("captions.txt", "a.jpg#0\tEin Bär, groß\nb.jpg#0\tÖl\nb.jpg#1\té\nc.jpg#0\tx\n", "utf-8"),
+    "no first line": ("captions.csv", ['a.jpg,"Ein Bär, groß"', "b.jpg,Öl", "b.jpg,é", "c.jpg,x"]),
+    "a token file": ("captions.txt", ["a.jpg#0\tEin Bär, groß", "b.jpg#0\tÖl", "b.jpg#1\té", "c.jpg#0\tx"]),
     "JSON lines": (
         "captions.jsonl",
-        '{"photo": "a.jpg", "caption": "Ein B\\u00e4r, groß"}\n\n'
-        '{"photo": "b.jpg", "captions": ["Öl", "é"]}\n{"photo": "c.jpg", "text": "x"}',
-        "utf-8",
+        [
+            '{"photo": "a.jpg", "caption": "Ein B\\u00e4r, groß"}',
+            '{"photo": "b.jpg", "captions": ["Öl", "é"]}',
+            '{"photo": "c.jpg", "text": "x"}',
+        ],
     ),
 }
-
-
-@pytest.mark.parametrize("kind", TABLES)
-def test_tables(folder: Path, kind: str) -> None:
-    file, text, encoding = TABLES[kind]
-    (folder / file).write_bytes(text.encode(encoding))
-    dataset = read_dataset(folder)
-    assert {example.name: example.raw for example in dataset.examples} == {
-        "a.jpg": ("Ein Bär, groß",),
-        "b.jpg": ("Öl", "é"),
-        "c.jpg": ("x",),
-    }
-    assert dataset.report.empty_captions == (7 if "damaged" in kind else 0) and dataset.report.sources == [file]
-    notes = {
-        "semicolon": "captions.csv is not UTF-8, so it is read as Windows-1252. "
-        "Words with other letters: Bär, groß, Öl and 1 more",
-        "several columns": "not used: the columns id of captions.csv",
-        "Kaggle's Flickr8k": "captions.txt: 1 row with more cells than the first line names; the rest of the line is "
-        "read as the caption (line 2: 'Ein Bär, groß')",
-        "Kaggle's Flickr30k": "not used: the columns comment_number of results.csv",
-    }
-    left_out = "left out: 1 row of results.csv without the cells image_name, comment_number, comment (a caption with a "
-    expected = [notes[kind]] if kind in notes else []
-    if "damaged" in kind:
-        expected = [notes["Kaggle's Flickr30k"], f"{left_out}| in quotes): line 13"]
-    assert dataset.report.notes == expected
 
 
 PASSED_OVER = {  # what other tools leave beside valid data
@@ -334,30 +280,36 @@ PASSED_OVER = {  # what other tools leave beside valid data
 }
 
 
-@pytest.mark.parametrize(
-    "file", ["captions.csv", "metadata.csv", "captions_x.json", "dataset_x.json", "Dataset_k.JSON"]
-)
-def test_files_without_captions_are_passed_over(folder: Path, file: str) -> None:
-    for name, content in PASSED_OVER.items():
-        (folder / name).write_text(content, encoding="utf-8")
-    names = ["images/a.jpg", "images/b.jpg", "images/c.jpg"]
-    listed = {
-        "images": [{"id": number, "file_name": name} for number, name in enumerate(names)],
-        "annotations": [{"image_id": number, "caption": "A dog"} for number in range(3)],
-    }
-    texts = {
-        "csv": "file_name,text\n" + "".join(f"{name},A dog\n" for name in names),
-        "json": json.dumps(listed),
-        "JSON": json.dumps({"images": [image(name, "train", "A dog") for name in names]}),
-    }
-    (folder / file).write_text(texts[file.partition(".")[2]], encoding="utf-8")
+@pytest.mark.parametrize("kind", TABLES)
+def test_tables(folder: Path, kind: str) -> None:
+    file, lines, *encoding = TABLES[kind]
+    for other, content in PASSED_OVER.items():
+        if other != file:
+            (folder / other).write_text(content, encoding="utf-8")
+    (folder / file).write_bytes("\r\n".join(lines).encode(*encoding))
     dataset = read_dataset(folder)
-    assert len(dataset.examples) == 3 and dataset.report.sources == [file]
-    assert "passed over, since no captions are in it: dataset-metadata.json" in dataset.report.notes[0]
-    (folder / file).write_text("nothing", encoding="utf-8")
-    if file.endswith(".csv"):
-        with pytest.raises(SatError, match=r"captions\.txt: the first line must be.*results\.csv: the first line"):
-            read_dataset(folder)
+    assert {example.name: example.raw for example in dataset.examples} == {
+        "a.jpg": ("Ein Bär, groß",),
+        "b.jpg": ("Öl", "é"),
+        "c.jpg": ("x",),
+    }
+    assert dataset.report.empty_captions == (7 if "damaged" in kind else 0) and dataset.report.sources == [file]
+    (passed_over,) = (note for note in dataset.report.notes if note.startswith("passed over, since no captions"))
+    flickr30k = "not used: the columns comment_number of results.csv"
+    left_out = "left out: 1 row of results.csv without the cells image_name, comment_number, comment (a caption with a "
+    expected = {
+        "semicolon": [
+            "captions.csv is not UTF-8, so it is read as Windows-1252. "
+            "Words with other letters: Bär, groß, Öl and 1 more"
+        ],
+        "several columns": ["not used: the columns id of captions.csv"],
+        "Kaggle's Flickr8k": [
+            "captions.txt: 1 row with more cells than the first line names; the rest of the line is "
+            "read as the caption (line 2: 'Ein Bär, groß')"
+        ],
+        "Kaggle's Flickr30k, one row damaged": [flickr30k, f"{left_out}| in quotes): line 13"],
+    }
+    assert [note for note in dataset.report.notes if note is not passed_over] == expected.get(kind, [])
 
 
 def raw_captions(folder: Path, *captions: object) -> tuple[list[str], list[str]]:
@@ -400,16 +352,6 @@ def test_captions_of_custom_data_are_cleaned_and_counted(
     assert found == captions and len(notes) == 1 and notes[0].startswith(note)
 
 
-def test_texts_with_a_separator_here_and_there_are_one_caption_and_are_reported(tmp_path: Path) -> None:
-    odd = ["a red | blue dog", "a long caption\nthat was wrapped"]
-    found, notes = raw_captions(tmp_path, *odd, *(f"a dog {number}" for number in range(20)))
-    assert found[:2] == odd
-    assert notes[0].startswith(
-        "to look at: 1 caption with | inside, read as one caption each (0.jpg): if they are several"
-    )
-    assert notes[1].startswith("to look at: 1 caption with line breaks inside, read as one caption each (1.jpg)")
-
-
 def test_what_stands_for_no_caption_is_empty(tmp_path: Path) -> None:
     nothing = ("nan", "NULL", "None", "N/A", "NA", "<NA>", None, float("nan"), [None, ""])
     found, notes = raw_captions(tmp_path, *nothing, "none of two dogs", "a nan bread")
@@ -422,54 +364,6 @@ def test_what_stands_for_no_caption_is_empty(tmp_path: Path) -> None:
 def test_the_paper_s_captions_are_not_cleaned(folder: Path) -> None:
     (example,) = read_dataset(karpathy(folder, image("a.jpg", "train", "A &amp; B", "nan"), *THREE[1:])).split("train")
     assert example.captions == (("a", "&amp;", "b"), ("nan",))
-
-
-def test_an_entry_for_each_caption_is_one_photo(folder: Path) -> None:
-    """In COCO's form and in Karpathy's, and with the backslashes and decimal points that other programs write."""
-    content = {
-        "images": [{"id": n, "file_name": f"images\\{'abc'[n % 3]}.jpg"} for n in range(6)],
-        "annotations": [{"image_id": float(n), "caption": f"A dog {n}"} for n in range(6)],
-    }
-    (folder / "captions_mine.json").write_text(json.dumps(content), encoding="utf-8")
-    expected = {f"images/{name}.jpg": (f"A dog {n}", f"A dog {n + 3}") for n, name in enumerate("abc")}
-    assert {example.name: example.raw for example in read_dataset(folder).examples} == expected
-    (folder / "captions_mine.json").unlink()
-    entries = [image(f"images\\{'abc'[n % 3]}.jpg", "train", f"A dog {n}") for n in range(6)]
-    dataset = read_dataset(karpathy(folder, *entries, name="mine"))
-    assert {example.name: len(example.raw) for example in dataset.examples} == dict.fromkeys(expected, 2)
-    assert not dataset.report.duplicate_photos
-
-
-@pytest.mark.parametrize("name", ["Images", "flickr30k_images", "IMAGES"])
-def test_photos_are_found_in_folders_as_data_sets_come(folder: Path, name: str) -> None:
-    (folder / "images").rename(folder / name)
-    (folder / "captions.csv").write_text("photo,caption\na.jpg,x\nb.jpg,y\n", encoding="utf-8")
-    assert [example.photo.parent.name for example in read_dataset(folder).examples] == [name, name]
-
-
-def test_coco_captions_of_custom_data(folder: Path) -> None:
-    """Any file of that form; without a split in its name its photos are split at random, and all captions count."""
-    content = {
-        "images": [{"id": number, "file_name": f"{name}.jpg"} for number, name in enumerate("abc")],
-        "annotations": [{"image_id": n % 3, "caption": f"A dog {n}"} for n in range(24)],
-    }
-    (folder / "captions_products.json").write_text(json.dumps(content), encoding="utf-8")
-    dataset = read_dataset(folder)
-    assert (dataset.name, dataset.custom, dataset.report.split_at_random) == (
-        folder.name,
-        True,
-        ["train", "val", "test"],
-    )
-    assert {len(example.captions) for example in dataset.examples} == {8}
-    (folder / "captions_products.json").rename(folder / "captions_training.json")
-    for split in ("validation", "test"):
-        draw(folder / f"{split}.jpg")
-        other = {"images": [{"id": 3, "file_name": f"{split}.jpg"}], "annotations": [{"image_id": 3, "caption": "x"}]}
-        (folder / f"captions_{split}.json").write_text(json.dumps(other), encoding="utf-8")
-    assert list(splits(read_dataset(folder)).values()) == ["train"] * 3 + ["val", "test"]
-    (folder / "captions_more.json").write_text(json.dumps(other), encoding="utf-8")
-    with pytest.raises(SatError, match=r"captions_more\.json.*keep one file of each split"):
-        read_dataset(folder)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
@@ -496,20 +390,6 @@ def test_imagefolder_with_a_file_in_each_split(tmp_path: Path, suffix: str, loca
     (example, _) = dataset.split("val")
     assert example.photo == tmp_path / location / "validation" / "0.png"
     assert example.captions == (("a", "dog", "running"),)
-
-
-def test_imagefolder_with_one_file(folder: Path) -> None:
-    def write(*names: str) -> None:
-        rows = [json.dumps({"file_name": name, "additional": 3, "text": "A dog"}) for name in names]
-        (folder / "metadata.jsonl").write_text("\n".join(rows), encoding="utf-8")
-
-    write("images/a.jpg", "images/b.jpg", "images/c.jpg")
-    assert read_dataset(folder).report.split_at_random == ["train", "val", "test"]
-    for name, split in (("a", "train"), ("b", "valid"), ("c", "test")):
-        (folder / split).mkdir()
-        (folder / "images" / f"{name}.jpg").rename(folder / split / f"{name}.jpg")
-    write("train/a.jpg", "valid/b.jpg", "test/c.jpg")
-    assert splits(read_dataset(folder)) == {"train/a.jpg": "train", "valid/b.jpg": "val", "test/c.jpg": "test"}
 
 
 def test_links_that_the_user_made_are_followed(tmp_path: Path) -> None:
@@ -573,32 +453,34 @@ def test_odd_photos_are_counted(folder: Path) -> None:
 # What is refused
 
 
-def coco(images: list[Any], annotations: Any) -> dict[str, str]:
+def coco(images: list[Any], annotations: Any) -> dict[str, str | bytes]:
     return {"captions_val2014.json": json.dumps({"images": images, "annotations": annotations})}
 
 
-def splits_file(*images: dict[str, Any], **changes: Any) -> dict[str, str]:
+def splits_file(*images: dict[str, Any], **changes: Any) -> dict[str, str | bytes]:
     return {"dataset_flickr8k.json": json.dumps({"images": [*images], "dataset": "flickr8k", **changes})}
 
 
-def table(*rows: str, header: str = "photo,caption") -> dict[str, str]:
+def table(*rows: str, header: str = "photo,caption") -> dict[str, str | bytes]:
     return {"captions.csv": "\n".join([header, *rows])}
+
+
+def jsonl(*rows: str) -> dict[str, str | bytes]:
+    return {"captions.jsonl": "\n".join(rows)}
 
 
 WITH_SPLIT = "photo,caption,split"
 A = {"id": 7, "file_name": "a.jpg"}
 OUTSIDE = "is not below the data folder; give its path from there"
+
+
+ONE = '{"photo": "a.jpg", "text": "x"}'
+KEEP_ONE = "; keep the one"
 REFUSED: list[tuple[dict[str, str | bytes], str]] = [
     # nothing, or too much
     ({}, r"looked for dataset\*\.json .*Flickr8k\.token\.txt .*captions\.csv"),
-    (
-        table("a.jpg,A dog") | {"captions.jsonl": '{"photo": "a.jpg", "text": "x"}'},
-        r"captions\.csv, captions\.jsonl; keep the one that is meant",
-    ),
-    (
-        splits_file() | {"dataset_coco.json": '{"images": []}'},
-        r"dataset_coco\.json, dataset_flickr8k\.json; keep the one",
-    ),
+    (table("a.jpg,A dog") | jsonl(ONE), rf"captions\.csv, captions\.jsonl{KEEP_ONE} that is meant"),
+    (splits_file() | {"dataset_coco.json": '{"images": []}'}, rf"dataset_coco\.json, dataset_flickr8k\.json{KEEP_ONE}"),
     ({"results_20130124.token": "a.jpg#0\tA dog\n"}, r"without its splits.*Flickr_30k\.trainImages\.txt"),
     ({"train/metadata.csv": "", "val/a": ""}, "val has no metadata file, and other sub-folders have"),
     ({"val/metadata.csv": "", "dev/metadata.csv": ""}, "has several sub-folders of one split: keep one of dev, val"),
@@ -610,92 +492,50 @@ REFUSED: list[tuple[dict[str, str | bytes], str]] = [
     ),
     # what would make a score wrong
     (splits_file(*THREE, image("x.jpg", "val", "A")), r"1 photo of the split val not found in .*images.*: x\.jpg"),
-    (splits_file(*THREE, image("x.jpg", "test", "A")), r"1 photo of the split test not found"),
     (splits_file(*THREE, image("a.jpg", "test", "A")), r"'a\.jpg' is in two splits, train and test"),
-    (
-        table("a.jpg,x,val", "a.jpg,y,test", header=WITH_SPLIT),
-        r"line 3: the photo 'a\.jpg' is in two splits, val and test",
-    ),
+    (table("a.jpg,x,val", "a.jpg,y,test", header=WITH_SPLIT), r"line 3: .*'a\.jpg' is in two splits, val and test"),
     (table("a.jpg,x", "images/a.jpg,x"), r"'a\.jpg' and 'images/a\.jpg' are one photo, .*images/a\.jpg; .*one name"),
-    (
-        {"train/metadata.jsonl": '{"file_name": "a.jpg", "text": "x", "split": "test"}'},
-        r"metadata\.jsonl: line 1 has the split test, and a\.jpg is in train; a score would be wrong",
-    ),
-    (
-        {"metadata.csv": "file_name,text,split\ntrain/a.jpg,x,train\ntrain/b.jpg,x,val\n"},
-        r"metadata\.csv: line 3 has the split val, and train/b\.jpg is in train",
-    ),
+    ({"train/metadata.jsonl": '{"file_name": "a.jpg", "text": "x", "split": "test"}'}, "line 1 has the split test"),
+    ({"metadata.csv": "file_name,text,split\ntrain/a.jpg,x,train\ntrain/b.jpg,x,val\n"}, "line 3 has the split val"),
     ({"metadata.csv": "file_name,text\ntrain/a.jpg,x\nb.jpg,x\n"}, r"others are not \(b\.jpg\): move them, or add"),
     # photos outside of the folder
     (table("../secret.jpg,x"), rf"line 2: the photo '\.\./secret\.jpg' {OUTSIDE}"),
     (table("images/../../secret.jpg,x"), OUTSIDE),
     (table("/secret.jpg,x"), OUTSIDE),
     (table("C:\\secret.jpg,x"), OUTSIDE),
-    (table("..\\secret.jpg,x"), OUTSIDE),
-    (splits_file(image("../secret.jpg", "train", "A secret")), OUTSIDE),
+    (splits_file(image("..\\secret.jpg", "train", "A secret")), OUTSIDE),
     (splits_file(image("secret.jpg", "train", "A secret", filepath="../..")), rf"'\.\./\.\.' {OUTSIDE}"),
     # damaged JSON files
     ({"dataset_flickr8k.json": '{"images": ['}, r"dataset_flickr8k\.json is not valid JSON"),
     ({"dataset_flickr8k.json": "[3]"}, r"no captions that can be read; dataset_flickr8k\.json has no list 'images'"),
-    ({"dataset_flickr8k.json": '{"photos": []}'}, r"dataset_flickr8k\.json has no list 'images'; looked for"),
     (splits_file(THREE[0], THREE[1] | {"split": 3}), r"images\[1\]: 'split' must be a text"),
-    (splits_file(THREE[0] | {"filename": None}), r"images\[0\]: 'filename' must be a text"),
     (splits_file(THREE[0] | {"sentences": ["a"]}), r"images\[0\]: 'sentences' must be a list"),
-    (
-        splits_file(THREE[0] | {"sentences": [{"tokens": ["a"]}, {"tokens": "a dog"}]}),
-        r"images\[0\]\.sentences\[1\]: 'tokens' must be a list of words, and is 'a dog'",
-    ),
+    (splits_file(THREE[0] | {"sentences": [{"tokens": "a dog"}]}), r"'tokens' must be a list of words, and is 'a dog'"),
     (coco([A | {"id": "7"}], []), r"captions_val2014\.json: images\[0\]: 'id' must be a whole number, and is '7'"),
-    (coco([A | {"id": 7.5}], []), r"images\[0\]: 'id' must be a whole number, and is 7\.5"),
     (coco([A], [{"image_id": 7}]), r"annotations\[0\]: 'caption' must be a text"),
     (coco([A], None), r"captions_val2014\.json has no lists 'images' and 'annotations'"),
     (coco([A, A | {"file_name": "b.jpg"}], []), r"images\[1\]: 'a\.jpg' and 'b\.jpg' have the same id, 7,"),
     # damaged lines
-    (
-        {"Flickr8k.token.txt": "a.jpg#0\tA dog\na.jpg A\n"},
-        r"Flickr8k\.token\.txt: line 2 begins with no photo and a tab, .* and is 'a\.jpg A'",
-    ),
-    (table(header=""), "the first line must be photo,caption"),
+    ({"Flickr8k.token.txt": "a.jpg#0\tA dog\na.jpg A\n"}, "line 2 begins with no photo and a tab, .* and is 'a.jpg A'"),
     (table(header="name;caption"), "the first line must be photo,caption"),
-    (table(header="photo,caption,Image"), "the first line names a column twice"),
     (table(header="photo;caption;text;caption"), "names a column twice"),
-    (
-        table("a.jpg,A, B,train", header=WITH_SPLIT),
-        r"line 2 must have the cells photo, caption, split \(a caption with a",
-    ),
-    (table("a.jpg,A dog", ",A cat"), "line 3 must have the cells"),
+    (table("a.jpg,A, B,train", header=WITH_SPLIT), "line 2 must have the cells photo, caption, split"),
     ({"captions.csv": "sep=;\nphoto;caption\na.jpg\n"}, r"line 3 must have the cells photo, caption .*semicolon"),
     (table("a.jpg,A dog,spare", header=WITH_SPLIT), "line 2 has the split 'spare'; use train, val, test"),
-    (table("a.jpg,A dog,", header=WITH_SPLIT), "line 2 has the split ''"),
-    (table('a.jpg,"A dog'), r"captions\.csv: line 2 is damaged"),
     ({"captions.tsv": 'photo\tcaption\na.jpg\t"a" dog\n'}, r"captions\.tsv: line 2 is damaged"),
-    (
-        {"captions.csv": 'sep=,\nphoto,caption\na.jpg,"A\ndog"\nb.jpg,"A cat\na.jpg,A dog\na.jpg,A "big" dog\n'},
-        r"captions\.csv: line 5 is damaged: .*; close the quotes of the row that begins there",
-    ),
-    (table('"A\ndog",a.jpg', '"A\ncat",b.jpg,7', header="caption,photo"), r"line 4 must have the cells"),
-    (
-        table('a.jpg,"a dog', "b.jpg,a cat", 'c.jpg,a bird"'),
-        r"line 2: a pair of quotes begins in this row and holds other rows, the first of them 1 line",
-    ),
+    (table('a.jpg,"A\ndog"', 'b.jpg,"A cat', 'a.jpg,A "big" dog'), "line 4 is damaged: .*; close the quotes of the"),
+    (table('a.jpg,"a dog', "b.jpg,a cat", 'c.jpg,a bird"'), "line 2: a pair of quotes begins in this row"),
     ({"captions.csv": "photo,caption\na.jpg,ä\n".encode() + b"b.jpg,\xe4\n"}, r"line 3 is damaged .*UTF-8"),
-    ({"captions.csv": b"photo,caption\na.jpg,\x81\n"}, r"line 2 is damaged .*UTF-8"),
     ({"captions.csv": "photo,caption\na.jpg,x\n".encode("utf-16")[:-3]}, r"is damaged .*UTF-8"),
-    ({"captions.jsonl": "[1]"}, r"an entry must be an object .* and is 1; looked for"),
-    ({"captions.jsonl": '{"photo": "a.jpg"'}, r"captions\.jsonl is not valid JSON"),
-    ({"captions.jsonl": '{"photo": 3, "caption": "x"}'}, r"line 1: 'photo' must be a text, and is 3"),
-    ({"captions.jsonl": '{"photo": "a.jpg", "text": "x"}\n[1]'}, r"line 2 must be an object like .* and is \[1\]"),
-    ({"captions.jsonl": '{"photo": "a.jpg", "text": "x"}\n{'}, r"line 2 is not valid JSON"),
-    ({"captions.jsonl": '{"photo": "a.jpg", "text": "x"}\n{"photo": "b.jpg"}'}, r"line 2: 'caption' must be a text"),
-    ({"captions.jsonl": '{"photo": "a.jpg", "caption": [3]}'}, r"'caption' must be a text or a list of texts"),
-    ({"captions.jsonl": '{"photo": "a.jpg"}'}, r"an entry must be an object .* and is \{'photo': 'a.jpg'\}"),
-    ({"captions.jsonl": '{"photo": "a.jpg", "image": "b", "text": "x"}'}, r"names the photo twice: as photo and"),
-    ({"captions.jsonl": '{"photo": "a.jpg", "text": "\\ud83d"}'}, r"holds half of a character"),
-    ({"captions.jsonl": '{"photo": "\\ud83d.jpg", "text": "x"}'}, r"line 1: '\\ud83d\.jpg' holds half of a character"),
-    (
-        {"captions.jsonl": '{"photo": "a.jpg", "text": "x", "split": "val"}\n{"photo": "b.jpg", "text": "x"}'},
-        r"line 2: some lines have a split and others have not",
-    ),
+    (jsonl("[1]"), r"an entry must be an object .* and is 1; looked for"),
+    (jsonl('{"photo": 3, "caption": "x"}'), r"line 1: 'photo' must be a text, and is 3"),
+    (jsonl(ONE, "[1]"), r"line 2 must be an object like .* and is \[1\]"),
+    (jsonl(ONE, "{"), r"line 2 is not valid JSON"),
+    (jsonl(ONE, '{"photo": "b.jpg"}'), r"line 2: 'caption' must be a text"),
+    (jsonl('{"photo": "a.jpg", "caption": [3]}'), r"'caption' must be a text or a list of texts"),
+    (jsonl('{"photo": "a.jpg", "image": "b", "text": "x"}'), r"names the photo twice: as photo and"),
+    (jsonl('{"photo": "a.jpg", "text": "\\ud83d"}'), r"holds half of a character"),
+    (jsonl('{"photo": "a.jpg", "text": "x", "split": "val"}', ONE), "line 2: some lines have a split and others"),
 ]
 
 
@@ -707,8 +547,5 @@ def test_what_is_wrong_is_refused_and_named(folder: Path, files: dict[str, str |
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(SatError, match=message):
         read_dataset(folder)
-
-
-def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SatError, match="none is not a folder"):
-        read_dataset(tmp_path / "none")
+        read_dataset(folder / "none")

@@ -38,13 +38,6 @@ def test_photos_keep_their_split_and_are_told_apart(parts: list[Dataset]) -> Non
     assert any(line.startswith("shapes-2: train: ") for line in lines)
 
 
-def test_each_data_set_has_a_name_of_its_own_without_a_slash(parts: list[Dataset]) -> None:
-    third = replace(parts[1], name="shapes-2", folder=parts[1].folder / "elsewhere")
-    assert [part.name for part in join([*parts, third]).parts] == ["shapes", "shapes-2", "shapes-2-2"]
-    joined = join([parts[0], replace(parts[1], name="my/shapes")])
-    assert {example.name.partition("/")[0] for example in joined.examples} == {"shapes", "my-shapes"}
-
-
 def test_wrong_weights_and_a_folder_given_twice_are_refused(parts: list[Dataset]) -> None:
     with pytest.raises(SatError, match="2 data folders and 1 weights: give one for each"):
         join(parts, [1.0])
@@ -78,15 +71,6 @@ def test_copies_of_photos_of_another_folder_s_split_are_left_out_and_counted(tmp
     for example in joined.examples:
         split_of.setdefault(example.photo.read_bytes(), set()).add(example.split)
     assert {len(splits) for splits in split_of.values()} == {1}
-
-
-def test_folders_whose_train_is_nothing_but_the_other_s_val_are_refused(tmp_path: Path) -> None:
-    folders = [shape_folder(tmp_path / name, train=4, val=4, test=0) for name in ("here", "there")]
-    captions = folders[1] / "captions.csv"
-    text = captions.read_text(encoding="utf-8")
-    captions.write_text(text.replace(",train", ",x").replace(",val", ",train").replace(",x", ",val"), encoding="utf-8")
-    with pytest.raises(SatError, match="all photos of train have an exact copy in another split of another"):
-        join([read_dataset(folder) for folder in folders])
 
 
 def test_an_epoch_shows_each_as_often_as_its_weight_says() -> None:

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from documents import ROOT, needs_models
 from PIL import Image
 
@@ -39,6 +40,7 @@ def test_the_photos_are_small_and_say_nothing_of_their_makers() -> None:
 
 
 @needs_models
+@pytest.mark.documents
 def test_the_default_model_says_what_the_credits_say() -> None:
     told = {photo: said for photo, (_, said, _) in rows("what it shows").items()}
     # in float32, which says the same on every processor; in bfloat16 the otter is "a brown dog" on some

@@ -9,6 +9,7 @@ import pytest
 from documents import ROOT, blocks, needs_models, run, run_commands
 from PIL import Image
 
+pytestmark = [pytest.mark.documents, needs_models]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [
     (ROOT / "docs" / "how-to" / f"{name}.md").read_text(encoding="utf-8") for name in ("train", "evaluate", "files")
@@ -37,7 +38,6 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@needs_models
 def test_the_shell_commands_run_in_order(desk: Path) -> None:
     commands = "\n".join([README, *PAGES])
     quick = commands.replace("sat train products/", "sat train products/ --epochs 1")  # 20 epochs take a minute
@@ -48,7 +48,6 @@ def test_the_shell_commands_run_in_order(desk: Path) -> None:
     assert (desk / "dogs.html").exists() and (desk / "report.html").exists()
 
 
-@needs_models
 def test_the_python_runs(desk: Path) -> None:
     (code,) = blocks(README, "python")
     run([sys.executable, "-W", "error", "-c", code], desk)

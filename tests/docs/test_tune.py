@@ -12,6 +12,7 @@ pytest.importorskip("optuna", reason="it is installed with [dev] only")
 FILE = Path(__file__).parents[2] / "examples" / "tune.py"
 
 
+@pytest.mark.documents
 @pytest.mark.usefixtures("small")
 def test_a_study_of_two_trials_goes_on_and_ends_in_a_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -16,13 +16,7 @@ from show_attend_tell.model.registry import build, config_class
 
 # No two axes have one size, so that none can be taken for another unnoticed.
 B, P, L, C = 2, 3, 5, 7
-SIZES = {
-    "annotation_size": 11,
-    "hidden_size": 13,
-    "embedding_size": 17,
-    "attention_size": 19,
-    "vocabulary_size": 23,
-}
+SIZES = {"annotation_size": 11, "hidden_size": 13, "embedding_size": 17, "attention_size": 19, "vocabulary_size": 23}
 
 
 def small_decoder(*, seed: int = 1, spread: float = 0.5, **options: object) -> AttentionDecoder:

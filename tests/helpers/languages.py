@@ -11,7 +11,6 @@ SAY = {
     "german": ("Auf der {side} Seite ist „ein {color} {shape}“.", " "),
     "arabic": ("{shape} {color}، على {side}.", " "),
     "chinese": ("{side}|有|一个|{color}|的|{shape}|。", ""),
-    "japanese": ("{side}|に|{color}|{shape}|が|あります|。", ""),
     "thai": ("มี|{shape}|{color}|อยู่|ทาง|{side}", ""),
 }
 WORDS = {
@@ -27,10 +26,6 @@ WORDS = {
     "chinese": {
         **{"red": "红色", "blue": "蓝色", "green": "绿色", "black": "黑色", "white": "白色"},
         **{"circle": "圆形", "square": "正方形", "left": "左边", "right": "右边"},
-    },
-    "japanese": {
-        **{"red": "赤い", "blue": "青い", "green": "緑の", "black": "黒い", "white": "白い"},
-        **{"circle": "円", "square": "四角", "left": "左", "right": "右"},
     },
     "thai": {
         **{"red": "สีแดง", "blue": "สีน้ำเงิน", "green": "สีเขียว", "black": "สีดำ", "white": "สีขาว"},

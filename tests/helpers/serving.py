@@ -81,16 +81,13 @@ def encoded(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
     return file.getvalue()
 
 
-def chunk(name: bytes, data: bytes) -> bytes:
-    """A part of a PNG."""
-    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-
-def png(width: int, height: int, *, data: bytes = b"\0", more: bytes = b"") -> bytes:
-    """A PNG whose header claims that size, whatever follows."""
-    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
-    body = chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + header + more + body
+def png(width: int, height: int) -> bytes:
+    """A PNG whose header claims that size."""
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    parts = (b"IHDR", header), (b"IDAT", zlib.compress(b"\0")), (b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in parts
+    )
 
 
 PHOTOS = [encoded(shape_photo(*scene)) for scene in SCENES]

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from commands import refused, sat
 
-from show_attend_tell.cli import main
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.caption_files import read_captions, read_evaluation, read_references
 
@@ -90,27 +89,6 @@ def test_references_of_every_form_are_the_same(tmp_path: Path) -> None:
     }
 
 
-def test_all_references_count_unless_told(tmp_path: Path) -> None:
-    """Whatever the file's name is: the paper's five are those of the data sets."""
-    for name in ("captions_val2014.json", "captions_mine.json"):
-        file = coco(tmp_path / name, {"cat.jpg": ["", "a", "b", "c", "d", "e", "f"]})
-        assert read_references([file]).texts == {"cat.jpg": ["a", "b", "c", "d", "e", "f"]}
-        assert read_references([file], most=5).texts == {"cat.jpg": ["a", "b", "c", "d", "e"]}
-
-
-def test_entries_of_one_photo_are_merged(tmp_path: Path) -> None:
-    """An entry of `images` for each caption, as tables have a row for each."""
-    images = [{"id": number, "file_name": name} for number, name in enumerate(["a.jpg", "a.jpg", "b.jpg"])]
-    annotations = [{"image_id": number, "id": number, "caption": f"a {word}"} for number, word in enumerate("xyz")]
-    references = read_references([write(tmp_path / "rows.json", {"images": images, "annotations": annotations})])
-    assert references.texts == {"a.jpg": ["a x", "a y"], "b.jpg": ["a z"]}
-    told = [{"image_id": number, "caption": caption} for number, caption in enumerate(["a y", "a y", "a z"])]
-    assert read_captions(write(tmp_path / "told.json", told), references) == {"a.jpg": "a y", "b.jpg": "a z"}
-    told[1]["caption"] = "a w"
-    with pytest.raises(SatError, match="'1' has a caption already"):
-        read_captions(write(tmp_path / "told.json", told), references)
-
-
 @pytest.mark.parametrize(
     ("texts", "tokens", "words", "language"),
     [
@@ -165,12 +143,6 @@ def test_captions_of_every_form_are_the_same(name: str, number: str, tmp_path: P
     assert read_captions(tmp_path / "utf16", references) == CAPTIONS
 
 
-def test_a_caption_without_a_word_is_one(tmp_path: Path) -> None:
-    references = read_references([karpathy(tmp_path / "dataset.json")])
-    empty = read_captions(write(tmp_path / "last.txt", "a cat\na dog\n\n"), references)
-    assert empty == {"cat.jpg": "a cat", "dog.jpg": "a dog", "owl.jpg": ""}
-
-
 def test_references_of_several_files_and_of_a_split_are_told_by_name(tmp_path: Path) -> None:
     first = write(tmp_path / "a.tsv", "cat.jpg\ta cat\ndog.jpg\ta dog\n")
     second = write(
@@ -204,71 +176,71 @@ def test_what_is_no_sentence_is_not_read_as_one(content: str, tmp_path: Path) ->
         read_references([file])
 
 
-def test_captions_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+TOLD = [{"image_id": NUMBERS[photo], "caption": text} for photo, text in CAPTIONS.items()]
+REFUSED: list[tuple[Any, str]] = [  # captions of the references of `karpathy`, or the lines of a text file
+    ([*TOLD, {"image_id": 99, "caption": "a"}], "caption 4: the photo '99' has no references in .*split test"),
+    ([{"image_id": 7, "caption": "a"}], "'7' has no references"),  # of the split train
+    ([*TOLD, TOLD[0]], "caption 4: the photo '391895' has a caption already"),
+    ([TOLD[0], {"image_id": "cat.jpg", "caption": "a"}], "caption 2: the photo 'cat.jpg' has a caption"),
+    (TOLD[:1], r"no caption of 2 photos with references.*dog\.jpg, owl\.jpg"),
+    ([], "holds no captions"),
+    ([{"caption": "a"}], "caption 1: 'photo' must be a text, and is missing"),
+    ([{"image_id": None, "caption": "a"}], "'image_id' must be a number or a file name, and is missing"),
+    ([{"image_id": 13, "captions": ["a", "b"]}], "has 2 captions; keep one"),
+    ([{"image_id": 13, "caption": 5}], "caption 1: 'caption' must be a text or a list of texts, and is 5"),
+    ({"results": 3}, "'results' must be"),
+    ("[{]", "not valid JSON"),
+    ("\n", "is empty"),
+    ("a\nb\n", "has 2 captions and .* 3 photos"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), REFUSED)
+def test_captions_that_do_not_fit_are_refused(content: Any, message: str, tmp_path: Path) -> None:
     references = read_references([karpathy(tmp_path / "dataset.json")])
-
-    def refused(content: Any, name: str = "told.json") -> str:
-        with pytest.raises(SatError) as caught:
-            read_captions(write(tmp_path / name, content), references)
-        return str(caught.value)
-
-    told = [{"image_id": NUMBERS[photo], "caption": text} for photo, text in CAPTIONS.items()]
-    stranger = refused([*told, {"image_id": 99, "caption": "a"}, {"image_id": 98, "caption": "a"}])
-    assert "caption 4: the photo '99' has no references in" in stranger and "split test" in stranger
-    assert "'7' has no references" in refused([{"image_id": 7, "caption": "a"}])  # of the split train
-    assert "caption 4: the photo '391895' has a caption already" in refused([*told, told[0]])
-    assert "caption 2: the photo 'cat.jpg' has a caption" in refused([told[0], {"image_id": "cat.jpg", "caption": "a"}])
-    assert "no caption of 2 photos with references" in refused(told[:1]) and "dog.jpg, owl.jpg" in refused(told[:1])
-    assert "holds no captions" in refused([])
-    assert "caption 1: 'photo' must be a text, and is missing" in refused([{"caption": "a"}])
-    assert "'image_id' must be a number or a file name, and is missing" in refused([{"image_id": None, "caption": "a"}])
-    assert "has 2 captions; keep one" in refused([{"image_id": 13, "captions": ["a", "b"]}])
-    assert "caption 1: 'caption' must be a text or a list of texts, and is 5" in refused(
-        [{"image_id": 13, "caption": 5}]
-    )
-    assert "'photo' must be a text" in refused({"captions": []}) and "'results' must be" in refused({"results": 3})
-    assert "not valid JSON" in refused("[{]")
-    assert "is empty" in refused("\n", "told.txt")
-    assert "has 2 captions and" in refused("a\nb\n", "told.txt") and "3 photos" in refused("a\nb\n", "told.txt")
-    with pytest.raises(SatError, match=r"cannot read .*absent\.txt"):
-        read_captions(tmp_path / "absent.txt", references)
+    name = "told.txt" if isinstance(content, str) and content[0] != "[" else "told.json"
+    with pytest.raises(SatError, match=message):
+        read_captions(write(tmp_path / name, content), references)
 
 
 def test_references_that_are_none_are_refused(tmp_path: Path) -> None:
     split, first = karpathy(tmp_path / "dataset.json"), write(tmp_path / "a.txt", "a\nb\n")
-    with pytest.raises(SatError, match="no split 'val'; it has test, train"):
-        read_references([split], split="val")
-    with pytest.raises(SatError, match=r"b\.txt has 3 lines and .*a\.txt 2"):
-        read_references([first, write(tmp_path / "b.txt", "a\nb\nc\n")])
-    with pytest.raises(SatError, match="one such JSON file, or several files of another form"):
-        read_references([split, first])
-    with pytest.raises(SatError, match="no references: name a file"):
-        read_references([])
-    with pytest.raises(SatError, match=r"c\.json lists 1 photo and no reference"):
-        read_references([coco(tmp_path / "c.json", {"cat.jpg": ["", " ."]})])
-    for content, why in (({"results": []}, "is an evaluation"), ("[3]", "an entry must be an object"), ("{", "JSON")):
-        with pytest.raises(SatError, match=why):
-            read_references([write(tmp_path / "d.json", content)])
-
-
-def test_evaluations_that_are_none_are_refused(tmp_path: Path) -> None:
-    entry = {"photo": "a.jpg", "caption": "a", "references": ["a"]}
-    for content, message in (
-        ([], "must hold a JSON object with 'results'"),
-        ({"results": [entry]}, "'tokens' must be a text, and is missing"),
-        (
-            {"tokens": "both", "results": [entry]},
-            "'tokens' must be one of split, english, raw, ptb, unicode, characters, and is 'both'",
-        ),
-        ({"tokens": "split", "results": []}, "holds no captions"),
-        ({"tokens": "split", "results": [entry, entry]}, r"results\[1\]: the photo 'a.jpg' is there twice"),
-        (
-            {"tokens": "split", "results": [{**entry, "references": None}]},
-            "'references' must be a list.*evaluate again",
-        ),
+    longer, silent = write(tmp_path / "b.txt", "a\nb\nc\n"), coco(tmp_path / "c.json", {"cat.jpg": ["", " ."]})
+    evaluation, numbers = write(tmp_path / "d.json", {"results": []}), write(tmp_path / "e.json", "[3]")
+    for files, options, message in (
+        ([split], {"split": "val"}, "no split 'val'; it has test, train"),
+        ([first, longer], {}, r"b\.txt has 3 lines and .*a\.txt 2"),
+        ([split, first], {}, "one such JSON file, or several files of another form"),
+        ([], {}, "no references: name a file"),
+        ([silent], {}, r"c\.json lists 1 photo and no reference"),
+        ([evaluation], {}, "is an evaluation"),
+        ([numbers], {}, "an entry must be an object"),
+        ([tmp_path / "absent.txt"], {}, r"cannot read .*absent\.txt"),
     ):
         with pytest.raises(SatError, match=message):
-            read_evaluation(write(tmp_path / "e.json", content))
+            read_references(files, **options)  # type: ignore[arg-type]
+
+
+ENTRY = {"photo": "a.jpg", "caption": "a", "references": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([], "must hold a JSON object with 'results'"),
+        ({"results": [ENTRY]}, "'tokens' must be a text, and is missing"),
+        ({"tokens": "both", "results": [ENTRY]}, "'tokens' must be one of split, .*, characters, and is 'both'"),
+        ({"tokens": "split", "results": []}, "holds no captions"),
+        ({"tokens": "split", "results": [ENTRY, ENTRY]}, r"results\[1\]: the photo 'a.jpg' is there twice"),
+        (
+            {"tokens": "split", "results": [{**ENTRY, "references": None}]},
+            "'references' must be a list.*evaluate again",
+        ),
+    ],
+)
+def test_evaluations_that_are_none_are_refused(content: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(SatError, match=message):
+        read_evaluation(write(tmp_path / "e.json", content))
 
 
 def test_sat_score(tmp_path: Path) -> None:
@@ -276,12 +248,10 @@ def test_sat_score(tmp_path: Path) -> None:
     references = karpathy(tmp_path / "dataset_animals.json")
     captions = write(tmp_path / "other.json", [{"image_id": p, "caption": t} for p, t in CAPTIONS.items()])
 
-    def sat(*arguments: object) -> str:
-        result = CliRunner().invoke(main, ["score", *map(str, arguments)])
-        assert result.exit_code == 0, result.output
-        return result.stdout
+    def score(*arguments: object) -> str:
+        return sat("score", *arguments).stdout
 
-    told = sat(captions, references, "--json", tmp_path / "scores.json").splitlines()
+    told = score(captions, references, "--json", tmp_path / "scores.json").splitlines()
     assert told[0] == "other on animals test: 3 captions, english tokens"
     assert told[4].startswith("  METEOR – (Java is not installed") and told[5].startswith("  SPICE – (")
     assert "13 different words" in told[-1] and "67 % not in training, – truncated" in told[-1]
@@ -292,16 +262,15 @@ def test_sat_score(tmp_path: Path) -> None:
     evaluation = read_evaluation(tmp_path / "scores.json")
     assert (evaluation.captions, evaluation.references, evaluation.tokens) == (CAPTIONS, WORDS, "english")
     # its own output, scored again, and the same captions and references as lines, come to the same
-    assert json.loads(sat(tmp_path / "scores.json", references, "--json", "-"))["cider"] == written["cider"]
+    assert json.loads(score(tmp_path / "scores.json", references, "--json", "-"))["cider"] == written["cider"]
     by_line = write(tmp_path / "told.txt", "\n".join(CAPTIONS.values()) + "\n")
-    again = json.loads(sat(by_line, *lines(tmp_path), "--json", "-"))
+    again = json.loads(score(by_line, *lines(tmp_path), "--json", "-"))
     assert again["cider"] == written["cider"] and again["split"] is None and again["variety"]["not_in_training"] is None
 
     alone = [write(tmp_path / name, "a dog runs\n") for name in ("alone.txt", "reference.txt")]
-    assert "CIDEr is 0 for one photo" in sat(*alone)
-    assert "characters" in sat(*(write(tmp_path / file.name, "狗在草地上奔跑\n") for file in alone)).splitlines()[0]
+    assert "CIDEr is 0 for one photo" in score(*alone)
+    assert "characters" in score(*(write(tmp_path / file.name, "狗在草地上奔跑\n") for file in alone)).splitlines()[0]
 
-    result = CliRunner().invoke(main, ["score", str(by_line), *map(str, lines(tmp_path)), "--split", "test"])
-    assert result.exit_code == 1 and "--split test: " in result.stderr and "has no splits" in result.stderr
-    result = CliRunner().invoke(main, ["score", str(captions), str(references), "--split", "val"])
-    assert result.exit_code == 1 and result.stderr.startswith("sat: ") and "no split 'val'" in result.stderr
+    line = refused("score", by_line, *lines(tmp_path), "--split", "test")
+    assert "--split test: " in line and "has no splits" in line
+    assert "no split 'val'" in refused("score", captions, references, "--split", "val")

@@ -5,7 +5,6 @@ import random
 
 import pytest
 from pycocoevalcap.cider.cider import Cider
-from pycocoevalcap.cider.cider_scorer import CiderScorer
 
 from show_attend_tell.metrics.cider import CiderD, cider
 
@@ -35,26 +34,6 @@ def test_it_is_pycocoevalcap_s(photos: int) -> None:
     assert found == pytest.approx(each, abs=1e-9)
     assert cider(captions, references) == pytest.approx(100 * expected, abs=1e-9)
     assert (max(found) > 1) == (photos > 1)  # of one photo every n-gram has the weight log 1 = 0
-
-
-def test_frequencies_of_other_references_and_several_captions_of_a_photo() -> None:
-    source = random.Random(5)
-    documents = [[drawn(source, 11) for _ in range(3)] for _ in range(17)]
-    references = [[drawn(source, 11, words=9) for _ in range(2)] for _ in range(3)]  # w7 and w8 are in no document
-    captions = [[drawn(source, 11, words=9) for _ in range(4)] for _ in range(3)]
-    theirs = CiderScorer()
-    for refs in documents:
-        theirs += ("", [text(words) for words in refs])
-    theirs.compute_doc_freq()
-    scorer = CiderScorer()
-    for photo in range(3):
-        for words in captions[photo]:
-            scorer += (text(words), [text(reference) for reference in references[photo]])
-    scorer.document_frequency = theirs.document_frequency
-    scorer.crefs += [[]] * (17 - 12)  # it takes the number of documents from here
-    score = CiderD(documents)
-    found = [score(words, references[photo]) for photo in range(3) for words in captions[photo]]
-    assert found == pytest.approx(scorer.compute_cider(), abs=1e-9) and len(set(found)) > 6
 
 
 def test_a_case_by_hand() -> None:

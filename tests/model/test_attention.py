@@ -1,31 +1,26 @@
-"""Attention: a distribution that moves with h, and the ways of turning it into a context."""
+"""Attention, and what every decoder shares: parts that its methods hand to each other, and their precision."""
 
 import pytest
 import torch
-from decoders import B, C, L, P, small_annotations, small_captions, small_decoder
+from decoders import B, C, L, P, small_annotations, small_baseline, small_captions, small_decoder
 
 from show_attend_tell.model.attention import (
     ArgmaxAttention,
-    Attention,
     MeanAttention,
     SampleAttention,
     attend_at,
     attention_mode_by_name,
 )
-from show_attend_tell.model.interface import teacher_forcing
+from show_attend_tell.model.ensemble import Ensemble
+from show_attend_tell.model.interface import (
+    Decoder,
+    at_step,
+    map_parts,
+    previous_words,
+    teacher_forcing,
+    word_log_probabilities,
+)
 from show_attend_tell.settings import ATTENTION_MODES
-
-
-@pytest.mark.parametrize("depth", [1, 2])
-def test_alpha_moves_with_hidden(depth: int) -> None:
-    """Fault: h cancels in the softmax, as in w·(W_a a) + w·(W_h h), and attention never moves."""
-    torch.manual_seed(0)
-    attention = Attention(annotation_size=11, hidden_size=13, attention_size=19, depth=depth)
-    torch.nn.init.normal_(attention.energy)
-    hidden = torch.randn(1, 2, 13)
-    with torch.no_grad():
-        alpha = attention(attention.keys(small_annotations(1)), hidden)
-    assert 0.5 * (alpha[0, 0] - alpha[0, 1]).abs().sum() > 0.05  # total variation
 
 
 def test_alpha_moves_from_step_to_step_and_with_the_words() -> None:
@@ -115,3 +110,39 @@ def test_modes_by_name() -> None:
         mode = attention_mode_by_name(name, seeds=[1, 2], paths=P, steps=1)
         alpha = torch.softmax(torch.randn(B, P, L), dim=-1)
         assert mode(alpha, small_annotations()).context.shape == (B, P, 11)
+
+
+def decoders() -> list[Decoder]:
+    return [small_decoder(), small_baseline("m_rnn"), Ensemble([small_decoder(), small_baseline("lrcn")])]
+
+
+@pytest.mark.parametrize("decoder", decoders(), ids=lambda decoder: type(decoder).__name__)
+def test_one_step_at_a_time_gives_what_all_steps_at_once_give(decoder: Decoder) -> None:
+    """What a search does and what training does: words embedded, and outputs read out, apart or together."""
+    annotations, captions = small_annotations(), small_captions()
+    before, state = previous_words(decoder, captions), decoder.start(annotations, paths=P)
+    assert before[:, 0].tolist() == [decoder.vocabulary_size] * B and torch.equal(before[:, 1:], captions[:, :-1])
+    together = decoder.embed(before)
+    with torch.no_grad():
+        output = teacher_forcing(decoder, annotations, captions, paths=P)
+        for time in range(C):
+            embedded = decoder.embed(before[:, time : time + 1].expand(-1, P))
+            map_parts(torch.testing.assert_close, at_step(together, time, P), embedded)
+            step = decoder.step(embedded, state)
+            torch.testing.assert_close(decoder.read_out(step.output), output.logits[:, :, time], rtol=0, atol=1e-5)
+            state = step.state
+
+
+@pytest.mark.parametrize("decoder", decoders(), ids=lambda decoder: type(decoder).__name__)
+def test_a_decoder_in_float64_computes_in_float64(decoder: Decoder, float64: None) -> None:
+    output = teacher_forcing(decoder.double(), small_annotations(), small_captions())
+    assert output.logits.dtype == torch.float64 and (output.alpha is None or output.alpha.dtype == torch.float64)
+
+
+def test_padding_behind_the_end_changes_nothing_before_it() -> None:
+    decoder, annotations, captions = small_decoder(), small_annotations(), small_captions()
+    padded = torch.cat([captions, torch.ones(B, 3, dtype=torch.long)], dim=-1)
+    output, alone = (teacher_forcing(decoder, annotations, each, paths=P) for each in (padded, captions))
+    torch.testing.assert_close(output.logits[:, :, :C], alone.logits)
+    log_p = word_log_probabilities(output.logits, padded)
+    torch.testing.assert_close(log_p[:, :, :C], word_log_probabilities(alone.logits, captions))

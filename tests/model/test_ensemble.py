@@ -11,12 +11,11 @@ from decoders import B, C, P, Scripted, small_annotations, small_baseline, small
 
 from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.generation import search_candidates
 from show_attend_tell.model.attention import attention_mode_by_name
 from show_attend_tell.model.ensemble import Ensemble
-from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
+from show_attend_tell.model.interface import teacher_forcing
 from show_attend_tell.search.config import GenerationConfig
 
 
@@ -51,19 +50,6 @@ def test_a_beam_finds_what_the_mean_is_sure_of() -> None:
     found = search_candidates(backend, torch.zeros(1, 1, 1), GenerationConfig(beam_size=1), seeds=[0])
     assert found[0][0].words == [3]
     assert found[0][0].log_probability == pytest.approx(math.log(0.48) + math.log(1 / 1.03), abs=1e-3)
-
-
-def test_a_search_gives_the_probability_of_teacher_forcing() -> None:
-    ensemble = Ensemble([small_decoder(seed=1), small_baseline("log_bilinear"), small_baseline("brnn")])
-    annotations = small_annotations()
-    config = GenerationConfig(beam_size=P, max_length=C)
-    found = search_candidates(TorchBackend(ensemble), annotations, config, seeds=[0] * B)
-    for photo, hypotheses in enumerate(found):
-        for hypothesis in hypotheses:
-            words = torch.tensor([[*hypothesis.words, *([Vocabulary.END] if hypothesis.ended else [])]])
-            logits = teacher_forcing(ensemble, annotations[photo : photo + 1], words).logits
-            wanted = word_log_probabilities(logits, words).sum().item()
-            assert hypothesis.log_probability == pytest.approx(wanted, abs=1e-3)
 
 
 def test_locations_are_drawn_once_a_step() -> None:

@@ -1,69 +1,207 @@
-"""Models of the authors' program, imported: the same function, whatever their options; and files that are refused."""
+"""Models of the authors' program "arctic-captions", imported: the same function, and files that are refused.
+
+The program is here in plain NumPy, written from its equations, in float64 and one caption at a time; C words of a
+caption, the end token included · L locations.
+"""
 
 import ast
+import dataclasses
 import os
 import pickle
 import struct
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import arctic
 import numpy as np
 import pytest
 import torch
-from arctic import OPTIONS, Files, random_parameters, write_files
-from arctic_captions import pickles
+from arctic_captions import conversion, pickles
 from arctic_captions.conversion import import_arctic, read_dictionary
 from arctic_captions.pickles import read_dict
-from builders import small_encoder
+from builders import shape_photo, small_encoder
 from numpy import ndarray
 
-from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession
+from show_attend_tell import Captioner
 from show_attend_tell.backends.torch import build_decoder
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import ArgmaxAttention, GivenLocations
-from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import DecoderOutput, teacher_forcing, word_log_probabilities
-from show_attend_tell.search.beam import beam_search
-from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.search.filters import word_filters
+
+# No two axes have one size.
+OPTIONS: dict[str, Any] = {
+    "n_words": 23,
+    "dim_word": 7,
+    "ctx_dim": 5,
+    "dim": 11,
+    "attn_type": "deterministic",
+    "n_layers_att": 1,
+    "n_layers_out": 1,
+    "n_layers_lstm": 1,
+    "n_layers_init": 1,
+    "lstm_encoder": False,
+    "prev2out": True,
+    "ctx2out": True,
+    "selector": True,
+    "use_dropout": True,
+    "use_dropout_lstm": False,
+    "temperature": 1.0,
+    "semi_sampling_p": 0.5,
+    "alpha_c": 1.0,
+    "optimizer": "adam",
+    "saveto": "model.npz",
+    "dictionary": None,
+}
+WORDS = {f"word{number}": number for number in range(2, OPTIONS["n_words"])}
+
+
+class Told(NamedTuple):
+    """What the program computes of a caption."""
+
+    log_p: ndarray  # (C, K)
+    alpha: ndarray  # (C, L)
+    beta: ndarray  # (C,), ones without a selector
+
+
+def random_parameters(options: Mapping[str, Any], seed: int = 0) -> dict[str, ndarray]:
+    """Parameters of a model with these options, drawn wide enough to matter, in float32."""
+    K, m, D, n = (options[name] for name in ("n_words", "dim_word", "ctx_dim", "dim"))
+    shapes: dict[str, tuple[int, ...]] = {"Wemb": (K, m)}
+
+    def layer(name: str, inputs: int, outputs: int) -> None:
+        shapes.update({f"{name}_W": (inputs, outputs), f"{name}_b": (outputs,)})
+
+    for number in range(1, options["n_layers_init"]):
+        layer(f"ff_init_{number}", D, D)
+    layer("ff_state", D, n)
+    layer("ff_memory", D, n)
+    shapes |= {"decoder_W": (m, 4 * n), "decoder_U": (n, 4 * n), "decoder_b": (4 * n,), "decoder_Wc": (D, 4 * n)}
+    shapes |= {"decoder_Wc_att": (D, D), "decoder_Wd_att": (n, D), "decoder_b_att": (D,)}
+    for number in range(1, options["n_layers_att"]):
+        shapes |= {f"decoder_W_att_{number}": (D, D), f"decoder_b_att_{number}": (D,)}
+    shapes |= {"decoder_U_att": (D, 1), "decoder_c_tt": (1,)}
+    if options["selector"]:
+        shapes |= {"decoder_W_sel": (n, 1), "decoder_b_sel": ()}
+    layer("ff_logit_lstm", n, m)
+    if options["ctx2out"]:
+        layer("ff_logit_ctx", D, m)
+    for number in range(1, options["n_layers_out"]):
+        layer(f"ff_logit_h{number}", m, m)
+    layer("ff_logit", m, K)
+    random = np.random.default_rng(seed)
+    return {name: np.asarray(random.normal(0, 0.9, shape), np.float32) for name, shape in shapes.items()}
+
+
+def told(
+    options: Mapping[str, Any],
+    parameters: Mapping[str, ndarray],
+    annotations: ndarray,
+    words: Sequence[int],
+    *,
+    locations: Sequence[int] | str | None = None,
+) -> Told:
+    """A caption told with the noise off, as the program evaluates it.
+
+    It reads the mean, or looks at the given places, or at the argmax for "argmax".
+    """
+    p = {name: np.asarray(value, np.float64) for name, value in parameters.items()}
+    a, n = np.asarray(annotations, np.float64), options["dim"]
+
+    def layer(name: str, values: ndarray) -> ndarray:
+        return values @ p[f"{name}_W"] + p[f"{name}_b"]
+
+    def dropout(values: ndarray) -> ndarray:
+        return values * 0.5 if options["use_dropout"] else values
+
+    mean = a.mean(0)
+    for number in range(1, options["n_layers_init"]):
+        mean = dropout(np.maximum(0, layer(f"ff_init_{number}", mean)))
+    h, c = np.tanh(layer("ff_state", mean)), np.tanh(layer("ff_memory", mean))
+
+    keys = a @ p["decoder_Wc_att"] + p["decoder_b_att"]
+    for number in range(1, options["n_layers_att"]):
+        keys = np.tanh(keys @ p[f"decoder_W_att_{number}"] + p[f"decoder_b_att_{number}"])
+
+    log_p, alphas, betas = [], [], []
+    for t in range(len(words)):
+        embedding = np.zeros(options["dim_word"]) if t == 0 else p["Wemb"][words[t - 1]]
+
+        energy = (np.tanh(keys + h @ p["decoder_Wd_att"]) @ p["decoder_U_att"])[:, 0] + p["decoder_c_tt"]
+        if options["attn_type"] == "stochastic":
+            energy = options["temperature"] * energy
+        alpha = np.exp(energy) / np.exp(energy).sum()
+        location = alpha.argmax() if locations == "argmax" else None if locations is None else locations[t]
+        context = alpha @ a if location is None else a[location]
+        beta = 1.0
+        if options["selector"]:
+            beta = 1 / (1 + np.exp(-(h @ p["decoder_W_sel"] + p["decoder_b_sel"])[0]))
+        context = beta * context
+
+        gates = h @ p["decoder_U"] + embedding @ p["decoder_W"] + p["decoder_b"] + context @ p["decoder_Wc"]
+        i, f, o, g = np.split(gates, 4)
+        if options["use_dropout_lstm"]:
+            i, f, o = 0.5 * i, 0.5 * f, 0.5 * o
+        i, f, o = (1 / (1 + np.exp(-gate)) for gate in (i, f, o))
+        c = f * c + i * np.tanh(g)
+        h = o * np.tanh(c)
+        assert h.shape == (n,)
+
+        logit = layer("ff_logit_lstm", dropout(h))
+        if options["prev2out"]:
+            logit = logit + embedding
+        if options["ctx2out"]:
+            logit = logit + layer("ff_logit_ctx", context)
+        logit = dropout(np.tanh(logit))
+        for number in range(1, options["n_layers_out"]):
+            logit = dropout(np.maximum(0, layer(f"ff_logit_h{number}", logit)))
+        logit = layer("ff_logit", logit)
+        log_p.append(logit - np.log(np.exp(logit).sum()))
+        alphas.append(alpha)
+        betas.append(beta)
+    return Told(np.array(log_p), np.array(alphas), np.array(betas))
+
+
+class Files(NamedTuple):
+    """What the command gets."""
+
+    model: Path
+    options: Path
+    dictionary: Path
+
+
+def write_files(
+    folder: Path, options: Mapping[str, Any], parameters: Mapping[str, ndarray], words: Mapping[str, int] = WORDS
+) -> Files:
+    """The files of a model, with what else the program saves: its history, and all parameters again as a pickle."""
+    files = Files(folder / "model.npz", folder / "model.npz.pkl", folder / "dictionary.pkl")
+    again = np.array(dict(parameters), dtype=object)
+    history: dict[str, Any] = {"history_errs": [[3.5, 3.6]], "zipped_params": again, "valid_err": 3.5}
+    np.savez(files.model, **history, **parameters)
+    files.options.write_bytes(pickle.dumps(options))
+    files.dictionary.write_bytes(pickle.dumps(words))
+    return files
+
 
 L = 13
 CAPTION = [9, 8, 2, 21, 5, 0]
 
 # ---------------------------------------------------------------- the function
 
+DEEP = {"n_layers_att": 2, "n_layers_init": 2}
 VARIANTS: dict[str, dict[str, Any]] = {
     "one layer each": {},
-    "two attention layers": {"n_layers_att": 2},
-    "two initial layers": {"n_layers_init": 2},
-    "two initial layers, wider than the LSTM": {"n_layers_init": 2, "ctx_dim": 13, "dim": 11},
-    "two output layers": {"n_layers_out": 2},
+    "as for COCO": DEEP,
+    "an initial layer wider than the LSTM": {"n_layers_init": 2, "ctx_dim": 13, "dim": 11},
     "four output layers": {"n_layers_out": 4},
     "no selector": {"selector": False},
-    "no prev2out": {"prev2out": False},
-    "no ctx2out": {"ctx2out": False},
-    "no dropout": {"use_dropout": False},
-    "no dropout, deep": {"use_dropout": False, "n_layers_init": 2, "n_layers_out": 2, "n_layers_att": 2},
+    "no prev2out, no ctx2out": {"prev2out": False, "ctx2out": False},
+    "no dropout, deep": {**DEEP, "use_dropout": False, "n_layers_out": 2},
     "dropout of the gates": {"use_dropout_lstm": True},
-    "stochastic": {"attn_type": "stochastic"},
     "stochastic with a temperature": {"attn_type": "stochastic", "temperature": 2.5, "selector": False},
     "a temperature that soft attention ignores": {"temperature": 2.5},
-    "as for COCO": {"n_layers_att": 2, "n_layers_init": 2},
-    "everything else": {
-        "attn_type": "stochastic",
-        "temperature": 1.5,
-        "n_layers_att": 2,
-        "n_layers_init": 2,
-        "n_layers_out": 3,
-        "selector": False,
-        "prev2out": False,
-        "ctx2out": False,
-        "use_dropout_lstm": True,
-    },
 }
 
 
@@ -94,7 +232,7 @@ def test_an_imported_model_computes_what_the_authors_program_computes(changes: d
         found = forced_by(checkpoint, annotations, **mode)
         log_p = torch.log_softmax(found.logits, dim=-1)
         for photo in range(2):
-            expected = arctic.teacher_forcing(options, parameters, annotations[photo], CAPTION, locations=given)
+            expected = told(options, parameters, annotations[photo], CAPTION, locations=given)
             assert expected.alpha.max() > 0.15  # the model looks somewhere
             np.testing.assert_allclose(log_p[photo, 0], expected.log_p, rtol=0, atol=1e-5)
             np.testing.assert_allclose(found.alpha[photo, 0], expected.alpha, rtol=0, atol=1e-6)
@@ -111,28 +249,8 @@ def test_a_stochastic_model_is_hard_and_reads_the_mean_as_the_program_does(tmp_p
     assert generation.attention_mode == "mean" and generation.beam_size == 5 and generation.allow_repetitions
     annotations = annotations_of(options["ctx_dim"], photos=1)
     found = forced_by(checkpoint, annotations, mode=ArgmaxAttention())
-    expected = arctic.teacher_forcing(options, parameters, annotations[0], CAPTION, locations="argmax")
+    expected = told(options, parameters, annotations[0], CAPTION, locations="argmax")
     np.testing.assert_allclose(torch.log_softmax(found.logits[0, 0], dim=-1), expected.log_p, rtol=0, atol=1e-5)
-
-
-def test_dropout_is_folded_into_the_weights_and_trains_on(tmp_path: Path) -> None:
-    _, parameters, checkpoint = imported(tmp_path, n_layers_out=2)
-    decoder = build_decoder(checkpoint)
-    assert isinstance(decoder, AttentionDecoder) and decoder.config.dropout == 0.5 and not decoder.training
-    assert torch.equal(decoder.word_weights, torch.from_numpy(parameters["ff_logit_W"].T / 2))
-    assert torch.equal(decoder.output_layers[0].weight, torch.from_numpy(parameters["ff_logit_h1_W"].T / 2))
-
-
-def test_the_session_of_onnx_runtime_has_the_output_layers(tmp_path: Path) -> None:
-    options, parameters, checkpoint = imported(tmp_path, n_layers_out=3, n_layers_init=2)
-    annotations, config = annotations_of(options["ctx_dim"]), GenerationConfig(beam_size=4, max_length=6)
-    decoder = OnnxDecoder(checkpoint.config, checkpoint.weights, L)  # type: ignore[arg-type]
-    found = beam_search(OnnxSession(decoder, annotations, config, seeds=[]), config, word_filters(config))
-    for photo in range(2):
-        best = found[photo][0]
-        words = [*best.words, 0] if best.ended else best.words
-        expected = arctic.teacher_forcing(options, parameters, annotations[photo], words).log_p
-        assert best.log_probability == pytest.approx(expected[range(len(words)), words].sum(), abs=1e-4)
 
 
 @pytest.mark.proof
@@ -166,7 +284,32 @@ def test_golden_outputs_of_the_authors_program(name: str, tmp_path: Path) -> Non
     assert differences["cost"] < 1e-4 and differences["alpha"] < 1e-6 and differences["beta"] < 1e-6
 
 
-# ---------------------------------------------------------------- options
+@pytest.mark.usefixtures("small")
+def test_an_imported_model_captions_and_explains_photos_with_its_own_encoder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {**OPTIONS, **DEEP, "ctx_dim": 11, "dim": 13}  # as the small encoder's D
+    files, photo = write_files(tmp_path, options, random_parameters(options)), shape_photo("red", "circle", True)
+    import_arctic(*files, encoder=small_encoder(seed=1)).save(tmp_path / "imported")
+    captioner = Captioner.from_pretrained(tmp_path / "imported", encoder_weights="authors-1")
+    explained = captioner.explain(photo, "word9 word5 unheard")
+    annotations = captioner.backend.encode(captioner.backend.encoder.preprocessing(photo)[None])[0].numpy()
+    expected = told(options, random_parameters(options), annotations, [9, 5, 1, 0])
+    assert explained.log_probability == pytest.approx(expected.log_p[range(4), [9, 5, 1, 0]].sum(), abs=1e-4)
+    assert explained.attention is not None and captioner(photo).words
+    np.testing.assert_allclose(explained.attention.reshape(3, -1), expected.alpha[:3], atol=1e-6)
+    with pytest.raises(SatError, match="imported was trained on an encoder small whose weights have SHA-256"):
+        Captioner.from_pretrained(tmp_path / "imported", encoder_weights="other-2")
+
+    unnamed = dataclasses.replace(EncoderRecord.of(small_encoder()), digest=None)  # VGG-19 has another grid
+    monkeypatch.setattr(conversion, "AUTHORS", unnamed)
+    import_arctic(*files).save(tmp_path / "without")
+    missing = "without was imported without the encoder that it was trained on, .* as --encoder-weights FILE"
+    with pytest.raises(SatError, match=missing):
+        Captioner.from_pretrained(tmp_path / "without")
+
+
+# ---------------------------------------------------------------- what is refused
 
 
 @pytest.fixture
@@ -174,55 +317,34 @@ def files(tmp_path: Path) -> Files:
     return write_files(tmp_path, OPTIONS, random_parameters(OPTIONS))
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"n_layers_lstm": 2}, "n_layers_lstm is 2: only models with one LSTM layer can be imported"),
-        ({"lstm_encoder": True}, "lstm_encoder is on: models with an LSTM over the annotations cannot be imported"),
-        ({"n_layers_att": 3}, "n_layers_att is 3: choose one of 1, 2"),
-        ({"n_layers_init": 3}, "n_layers_init is 3: choose one of 1, 2"),
-        ({"n_layers_out": 10**9}, "n_layers_out is 1000000000: give a whole number from 1 to 20"),
-        ({"attn_type": "uniform"}, "attn_type is 'uniform': choose one of deterministic, stochastic"),
-        ({"dim": 0}, "dim is 0: give a whole number from 1"),
-        ({"dim": 11.0}, r"dim is 11\.0: give a whole number from 1"),
-        ({"temperature": 0.0}, r"temperature is 0\.0: give a number above 0"),
-        ({"selector": "yes"}, "selector is 'yes': give true or false"),
-        ({"dim": 10**6, "dim_word": 10**6}, "options are of a model with more than 2 GB"),
-        ({"glimpses": 3}, "options that the authors' program lacks: 'glimpses'. They may change what"),
-    ],
-)
-def test_options_that_are_refused(changes: dict[str, Any], message: str, files: Files) -> None:
-    files.options.write_bytes(arctic.python2_pickle({**OPTIONS, **changes}))
-    with pytest.raises(SatError, match=rf"model\.npz.*{message}"):
-        import_arctic(*files)
+def without(name: str) -> dict[str, Any]:
+    return {key: value for key, value in OPTIONS.items() if key != name}
 
 
-@pytest.mark.parametrize("name", ["dim", "selector", "use_dropout_lstm"])
-def test_a_missing_option_is_named(name: str, files: Files) -> None:
-    files.options.write_bytes(arctic.python2_pickle({key: value for key, value in OPTIONS.items() if key != name}))
-    with pytest.raises(SatError, match=f"lacks the options {name}: give the pickle that"):
-        import_arctic(*files)
-
-
-def test_options_that_are_no_dict_or_hold_lists(files: Files) -> None:
-    for content in ([1, 2], {**OPTIONS, "dim": [11]}):
-        files.options.write_bytes(pickle.dumps(content))
-        with pytest.raises(SatError, match=r"model\.npz\.pkl is not a pickle of a dict of plain values"):
+def test_options_words_and_parameters_that_do_not_fit_are_refused(files: Files, tmp_path: Path) -> None:
+    for options, message in (
+        ({**OPTIONS, "n_layers_lstm": 2}, "n_layers_lstm is 2: only models with one LSTM layer can be imported"),
+        ({**OPTIONS, "dim": 11.0}, r"dim is 11\.0: give a whole number from 1"),
+        ({**OPTIONS, "dim": 10**6, "dim_word": 10**6}, "options are of a model with more than 2 GB"),
+        ({**OPTIONS, "glimpses": 3}, "options that the authors' program lacks: 'glimpses'. They may change what"),
+        (without("use_dropout_lstm"), "lacks the options use_dropout_lstm: give the pickle that"),
+    ):
+        files.options.write_bytes(pickle.dumps(options))
+        with pytest.raises(SatError, match=rf"model\.npz.*{message}"):
             import_arctic(*files)
-    with pytest.raises(SatError, match=r"dictionary\.pkl lacks the options n_words, .* keep the order MODEL OPTIONS"):
-        import_arctic(files.model, files.dictionary, files.options)
+    for words, message in (
+        ({"a": 2, "dog": 2}, "'a' and 'dog' have the same id 2"),
+        ({"a": 2, "dog": True}, "'dog' has the id True, and a dictionary gives each word a whole number"),
+        ({}, "has no word with an id from 2 to 5: give the dictionary of this model"),
+    ):
+        with pytest.raises(SatError, match=rf"dictionary\.pkl.*{message}"):
+            read_dictionary(dictionary(tmp_path, words), 6)
 
 
 def test_a_temperature_is_one_when_an_old_model_has_none_and_0_and_1_are_truth_values(files: Files) -> None:
-    given = {name: value for name, value in OPTIONS.items() if name != "temperature"}
-    files.options.write_bytes(arctic.python2_pickle({**given, "selector": 1, "prev2out": 0}))
+    files.options.write_bytes(pickle.dumps({**without("temperature"), "selector": 1, "prev2out": 0}))
     config = import_arctic(*files).config.to_dict()
     assert config["gate"] is True and config["output_word"] is False
-
-
-def test_an_encoder_of_another_size_is_refused(files: Files) -> None:
-    with pytest.raises(SatError, match=r"takes annotations of 5 numbers \(ctx_dim\), and the encoder gives 11"):
-        import_arctic(*files, encoder=small_encoder())
 
 
 # ---------------------------------------------------------------- the dictionary
@@ -240,50 +362,7 @@ def test_words_have_the_ids_of_the_program(tmp_path: Path) -> None:
     assert found.left_out == 2 and found.unused == 1
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ({"a": 2, "dog": 2}, "'a' and 'dog' have the same id 2"),
-        ({"a": 2, "dog": -3}, "'dog' has the id -3"),
-        ({"a": 2, "": 3}, "'' has the id 3: words are not empty"),
-        ({"a": 2, "dog": True}, "'dog' has the id True, and a dictionary gives each word a whole number"),
-        ({2: "a"}, "2 has the id 'a'"),
-        ({"a": 9}, "has no word with an id from 2 to 5: give the dictionary of this model"),
-        ({}, "has no word with an id from 2 to 5: give the dictionary of this model"),
-        ([], "is not a pickle of a dict"),
-        ({"<unused-3>": 2}, "twice"),
-    ],
-)
-def test_dictionaries_that_are_refused(words: object, message: str, tmp_path: Path) -> None:
-    with pytest.raises(SatError, match=rf"dictionary\.pkl.*{message}"):
-        read_dictionary(dictionary(tmp_path, words), 6)
-
-
 # ---------------------------------------------------------------- the archive
-
-
-def rewritten(files: Files, **changes: ndarray | None) -> None:
-    """The archive with other arrays; None leaves one out."""
-    parameters: dict[str, Any] = {**random_parameters(OPTIONS), **changes}
-    np.savez(files.model, **{name: value for name, value in parameters.items() if value is not None})
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"decoder_W_sel": None}, "lacks decoder_W_sel, which a model of these options has: give the options that"),
-        ({"decoder_W_att_1": np.zeros((5, 5))}, "has decoder_W_att_1 besides, which a model of these options lacks"),
-        ({"decoder_Wc": np.zeros((44, 5))}, r"decoder_Wc has shape \(44, 5\), and by the options it has \(5, 44\)"),
-        ({"Wemb": np.zeros((23, 7), np.int64)}, "Wemb has type int64: parameters are float32 or float64"),
-        ({"Wemb": np.full((23, 7), "a")}, "Wemb has type <U1"),
-        ({"Wemb": np.full((23, 7), None)}, "Wemb is damaged, or not of floats .Object arrays cannot be loaded"),
-        ({"decoder_b": np.full(44, np.nan)}, "decoder_b holds values that are not numbers: this model is damaged"),
-    ],
-)
-def test_parameters_that_are_refused(changes: Mapping[str, Any], message: str, files: Files) -> None:
-    rewritten(files, **changes)
-    with pytest.raises(SatError, match=rf"model\.npz.*{message}"):
-        import_arctic(*files)
 
 
 def npy(shape: str, content: bytes, *, version: int = 1) -> bytes:
@@ -303,12 +382,6 @@ def with_member(files: Files, name: str, content: bytes) -> None:
             new.writestr(entry, held)
 
 
-def test_headers_of_python_2_are_read(files: Files) -> None:
-    values = np.arange(5, dtype=np.float32)
-    with_member(files, "decoder_b_att", npy("(5L,)", values.tobytes()))
-    assert np.array_equal(import_arctic(*files).weights["attention.key.bias"], values)
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -316,34 +389,17 @@ def test_headers_of_python_2_are_read(files: Files) -> None:
         (npy("(6,)", b"\0" * 24), r"has shape \(6,\), and by the options it has \(5,\)"),
         (npy("(5,)", b"\0" * 10**7), r"is larger than an array of shape \(5,\)"),
         (npy("(1000000000000,)", b"\0" * 20), "decoder_b_att is damaged"),
-        (npy("(5,)", b"\0" * 20, version=9), "decoder_b_att is damaged"),
         (npy("__import__('os')", b""), "decoder_b_att (is damaged|has shape|is larger)"),
         (npy("(" * 3000, b""), "is not an .npz archive, or is damaged|larger"),
         (b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + b" " * 10_000, "decoder_b_att (is damaged|has shape|is larger)"),
-        (b"something else", "decoder_b_att (is damaged|has shape|is larger)"),
         (b"", "decoder_b_att (is damaged|has shape|is larger)"),
     ],
-    ids=["short", "other", "long", "huge", "version", "code", "nested", "header", "text", "empty"],
+    ids=["short", "other", "long", "huge", "code", "nested", "header", "empty"],
 )
 def test_damaged_arrays_are_refused_before_they_take_memory(content: bytes, message: str, files: Files) -> None:
     with_member(files, "decoder_b_att", content)
     with pytest.raises(SatError, match=rf"model\.npz.*{message}"):
         import_arctic(*files)
-
-
-@pytest.mark.parametrize("damage", [lambda data: data[:-30], lambda data: data[:200], lambda data: b"", bytes.lower])
-def test_a_damaged_archive_is_refused(damage: Callable[[bytes], bytes], files: Files) -> None:
-    files.model.write_bytes(damage(files.model.read_bytes()))
-    with pytest.raises(SatError, match=r"model\.npz"):
-        import_arctic(*files)
-
-
-def test_missing_files_are_named(files: Files) -> None:
-    for file in files:
-        file.rename(file.with_name("moved"))
-        with pytest.raises(SatError, match=rf"{file.name} cannot be read \(No such file or directory\)"):
-            import_arctic(*files)
-        file.with_name("moved").rename(file)
 
 
 # ---------------------------------------------------------------- pickles
@@ -385,11 +441,6 @@ def test_what_python_2_writes(data: bytes, tmp_path: Path) -> None:
     assert plain(tmp_path, data) == expected
 
 
-def test_texts_that_are_not_utf_8_are_latin_1(tmp_path: Path) -> None:
-    for text in (b"S'caf\\xe9'\n", b"U\x04caf\xe9"):
-        assert plain(tmp_path, b"}" + text + b"I2\ns.") == {"café": 2}
-
-
 class Evil:
     def __reduce__(self) -> tuple[Any, ...]:
         return (os.mkdir, ("executed",))
@@ -401,7 +452,6 @@ def evil(protocol: int) -> bytes:
 
 HOSTILE: dict[str, tuple[bytes, str]] = {
     "a call, protocol 0": (evil(0), "the instruction GLOBAL, and only one dict of .* Make the file again"),
-    "a call, protocol 2": (evil(2), "the instruction GLOBAL"),
     "a call, protocol 4": (evil(4), "the instruction STACK_GLOBAL"),
     "an object": (pickle.dumps(np.float64(3), 2), "the instruction GLOBAL"),
     "an old object": (b"(ios\nmkdir\n.", "the instruction INST"),
@@ -409,20 +459,15 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "BUILD alone": (b"NNb.", "the instruction BUILD"),
     "an object by reference": (b"Psomething\n.", "the instruction PERSID"),
     "an extension": (b"\x82\x01.", "the instruction EXT1"),
-    "a set": (pickle.dumps({1}, 4), "the instruction EMPTY_SET"),
     "a byte that means nothing": (b"\xff.", "the instruction 0xff"),
-    "a list": (b"]q\x00h\x00a.", "the instruction EMPTY_LIST"),
-    "a tuple": (b")q\x00h\x00\x86.", "the instruction EMPTY_TUPLE"),
     "a dict in itself": (b"}q\x00Nh\x00s.", "a dict in itself"),
     "a dict as a key": (b"}q\x00h\x00Ns.", "a dict in itself"),
     "a dict in another": (pickle.dumps({"a": {}}), "the instruction EMPTY_DICT"),
     "a mark as a value": (b"}(q\x00h\x00Nu.", ""),
     "a text of 4 GB": (b"X\xff\xff\xff\xffabc.", "only 4 remain"),
-    "a text of 16 EB": (b"\x8d\xff\xff\xff\xff\xff\xff\xff\xffabc.", ""),
     "a negative size": (b"T\xff\xff\xff\xffabc.", "count < 0"),
     "a number of many bytes": (b"\x8b\x00\x02\x00\x00" + b"\x01" * 512 + b".", "a whole number has 51. bytes"),
     "a number of many digits": (b"I" + b"9" * 5000 + b"\n.", ""),
-    "no number": (b"Ififteen\n.", "fifteen"),
     "no floating-point number": (b"Fhalf\n.", "half"),
     "no text": (b"Sdim\n.", "is not a text in quotes"),
     "a text that goes on": (b"S'a' + 'b'\n.", "is not a text in quotes"),
@@ -431,17 +476,12 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "half an entry": (b"}(Nu.", "half an entry"),
     "an entry of a text": (b"U\x01a(NNu.", "not a dict"),
     "nothing remembered": (b"h\x07.", "recalls value 7, which is not there"),
-    "nothing to remember": (b"q\x07.", "an instruction lacks its value"),
     "nothing to add": (b"s.", "an instruction lacks its value"),
-    "no mark": (b"Nd.", "an instruction lacks its value"),
     "values below a mark": (b"}N(s.", ""),
     "two values": (b"}N.", "more than one value, or with none"),
-    "no dict": (b"N.", "more than one value, or with none"),
-    "no value": (b".", "more than one value, or with none"),
     "nothing": (b"", "cut short"),
-    "no end": (b"N", "cut short"),
     "half a line": (b"I12", ""),
-    "a protocol alone": (b"\x80", ""),
+    "8 MB": (pickle.dumps("x" * pickles.LARGEST), "has more than 8 MB"),
 }
 
 
@@ -450,7 +490,7 @@ def test_hostile_pickles_are_refused(
     data: bytes, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SatError, match=rf"values\.pkl is not a pickle of a dict of plain values: .*{message}"):
+    with pytest.raises(SatError, match=rf"values\.pkl (is not a pickle of a dict of plain values: |).*{message}"):
         plain(tmp_path, data)
     assert not Path("executed").exists()
 
@@ -469,8 +509,3 @@ def test_a_pickle_that_breaks_off_is_refused_and_one_with_a_changed_byte_does_no
                 plain(tmp_path, bytes(changed))
             except SatError as error:
                 assert "not a pickle of a dict of plain values" in str(error)
-
-
-def test_large_pickles_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(SatError, match="has more than 8 MB"):
-        plain(tmp_path, pickle.dumps("x" * pickles.LARGEST))

@@ -1,34 +1,16 @@
 """Maps of words, what is measured of them, by hand where it can be, and the commands end to end."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import evidence as program
 import numpy as np
 import pytest
 import torch
 from attention.forcing import Forced, SeededMode, force
-from attention.maps import (
-    MAPS,
-    Cover,
-    Target,
-    Word,
-    attentive,
-    falls_of_words,
-    figures_of,
-    maps_of,
-    positive,
-    rank_correlation,
-    shuffled,
-)
+from attention.maps import MAPS, Cover, Target, attentive, figures_of, maps_of, positive, rank_correlation, shuffled
 from builders import captioner_of, small_checkpoint, small_encoder
 from decoders import small_annotations, small_decoder
-from evidence import point_in_scenes, summarize
-from pointers import LENGTH, L, Pointer
-from scenes import COLORS, SHAPES, SOFT_DECODER, read_scenes, write_scenes
-from scenes import main as scenes_program
+from scenes import COLORS, SHAPES, SOFT_DECODER, write_scenes
 from torch import Tensor
 
 from show_attend_tell.backends.torch import TorchBackend, decoder_weights, evidence_by_autograd
@@ -126,30 +108,6 @@ def test_the_figures_of_a_word_by_hand() -> None:
     assert np.isnan(figures_of(maps, target._replace(others=[]))["alpha"]["minus_nouns"])
 
 
-def test_words_count_where_something_was_measured_of_them() -> None:
-    figures = {name: {"share": 1.0} for name in ("chance", "alpha")}
-    controls = {name: {"alpha": 0.5} for name in ("hidden", "shuffled")}
-    words = [Word(0, ("all", "color"), figures | controls), Word(1, ("all",), figures)]
-    found = summarize(words, ("all", "color", "shape"), 2, 0)
-    assert {kind: of.words for kind, of in found["maps"]["alpha"].items()} == {"all": 2, "color": 1}
-    assert found["hidden"]["all"].words == 1 and found["hidden"]["all"].means["alpha"].value == 0.5
-
-
-def test_hiding_what_a_word_was_named_by_costs_it_most() -> None:
-    """A `Pointer` names each word by two locations of its own."""
-    decoder = Pointer(coupled=True)
-    annotations = torch.randn(1, L, 11, generator=torch.Generator().manual_seed(1))
-    with torch.no_grad():
-        logits = teacher_forcing(decoder, annotations, torch.zeros(1, LENGTH, dtype=torch.long)).logits
-        words = logits[0, 0].argmax(-1).tolist()
-    forced = forced_by(decoder, annotations, words)
-    maps = maps_of(decoder, annotations, forced)
-    with torch.no_grad():
-        falls = falls_of_words(decoder, annotations, forced, maps, range(LENGTH))
-    mean = {name: np.mean([fall[name] for fall in falls]) for name in falls[0]}
-    assert mean["evidence"] > 2 * max(mean["other_word"], mean["chance"]) and mean["alpha"] > mean["chance"]
-
-
 def test_shuffled_weights_are_the_same_in_another_order() -> None:
     decoder = small_decoder()
     other = shuffled(decoder, "gates_", 0)
@@ -159,41 +117,3 @@ def test_shuffled_weights_are_the_same_in_another_order() -> None:
     maps = torch.tensor([[1.0, 5, 2, 7], [1, 2, 3, 4]])
     expected = [1 - 6 * (0 + 1 + 1 + 4) / (4 * 15), 1]
     assert rank_correlation(maps, torch.tensor([[0.0, 9, 8, 3], [2, 4, 8, 16]])).tolist() == pytest.approx(expected)
-
-
-def test_a_model_is_measured_by_its_attention_mode(folder: Path, captioner: Captioner) -> None:
-    checkpoint = captioner.checkpoint
-    generation = checkpoint.generation.merge(attention_mode="argmax")
-    config = replace(checkpoint.config, attention="hard")  # type: ignore[call-arg]
-    other = captioner_of(replace(checkpoint, config=config, generation=generation), captioner.backend.encoder)
-    found = point_in_scenes(other, folder, show=False)
-    assert (found["attention_mode"], found["photos"], found["split"]) == ("argmax", 2, "test")
-    scenes = [scene for number, scene in enumerate(read_scenes(folder).values()) if number % 10 == 9]
-    objects = sum(len(scene.objects) for scene in scenes)
-    area = np.mean([(t.box[2] - t.box[0]) ** 2 / 64**2 for scene in scenes for t in scene.objects])
-    words = {kind: of.words for kind, of in found["chance"].items()}
-    assert words == {"all": 2 * 3 * objects, "color": 3 * objects, "shape": 3 * objects}
-    assert found["chance"]["all"].means["share"].value == pytest.approx(area)
-
-    def figures(**options: Any) -> Any:
-        return point_in_scenes(captioner, folder, show=False, **options).to_dict()["maps"]["alpha"]
-
-    assert found.to_dict()["maps"]["alpha"] == figures(attention_mode="argmax") != figures()
-
-
-def test_from_scenes_to_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data, soft, hard, file = (tmp_path / name for name in ("scenes", "soft", "hard", "figures.json"))
-    for arguments in (
-        ["make", data, "--photos", 20, "--seed", 2],
-        ["train", data, soft, "--epochs", 1],
-        ["train", data, hard, "--attention", "hard", "--init-from", soft, "--epochs", 1],
-    ):
-        scenes_program([str(each) for each in arguments])
-    first, last = (Checkpoint.load(model).encoder.digest for model in (soft, hard))
-    assert len({load_encoder("small", resize="squash").digest, first, last}) == 3  # it learnt, and was kept
-    program.main([str(data), str(hard), "--device", "cpu", "--json", str(file)])
-    table, found = capsys.readouterr().out, json.loads(file.read_text())
-    assert "model hard, attention hard, attention mode argmax, data scenes" in table and "chance" in table
-    share = found["maps"]["evidence"]["all"]["share"]
-    (line, *_) = (line for line in table.splitlines() if line.startswith("  evidence: "))
-    assert f" {share['mean']:.2f} [{share['low']:.2f}, {share['high']:.2f}]" in line

@@ -1,38 +1,26 @@
 """Hard attention, examined: every estimate against the exact value of a decoder small enough to enumerate."""
 
 import itertools
-import json
 import math
-from pathlib import Path
 from typing import NamedTuple
 
-import hard_attention
 import pytest
 import torch
-from builders import captioner_of, shape_folder, small_checkpoint, small_encoder
 from decoders import small_annotations, small_captions, small_decoder
 from hard_attention import (
     WARM_UP,
     Estimator,
-    difference,
-    estimators,
-    examine,
     gradient_noise,
-    likelihoods,
     log_mean_exp,
     nwgm_gap,
     particle_filter,
-    per_word,
     sampled_log_probabilities,
 )
 from torch import Tensor
 
-from show_attend_tell.captioner import Captioner
-from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.model.attention import Attended, GivenLocations, MeanAttention
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
-from show_attend_tell.training.losses import SoftObjective
 
 LOCATIONS, STEPS = 3, 4
 
@@ -89,12 +77,6 @@ def test_sampled_sequences_give_the_bound_and_in_the_limit_the_marginal(tiny: Ti
     assert float(log_mean_exp(log_weights, 4001)) == pytest.approx(tiny.log_p, abs=0.1)
 
 
-def test_log_mean_exp_is_of_disjoint_groups() -> None:
-    log_weights = torch.tensor([[1.0, 3.0, 2.0, 8.0, 100.0]]).log()
-    torch.testing.assert_close(log_mean_exp(log_weights, 2).exp(), torch.tensor([[2.0, 5.0]]))
-    torch.testing.assert_close(log_mean_exp(log_weights, 1), log_weights)
-
-
 def test_particles_estimate_the_marginal_without_bias_and_closer(tiny: Tiny) -> None:
     copies = 2000
     annotations, captions = tiny.annotations.expand(copies, -1, -1), tiny.caption.expand(copies, -1)
@@ -105,22 +87,6 @@ def test_particles_estimate_the_marginal_without_bias_and_closer(tiny: Tiny) -> 
     assert average == pytest.approx(math.exp(tiny.log_p), abs=error) and error < 0.2 * average
     separate, _ = sampled_log_probabilities(tiny.decoder, annotations, captions, uniforms(copies, 5, STEPS, seed=3))
     assert log_mean_exp(separate, 5).mean() < found.mean() < tiny.log_p
-
-
-def test_estimates_come_from_halves_at_least_with_their_variance(tiny: Tiny) -> None:
-    found, uncertainty = likelihoods(
-        tiny.decoder, tiny.annotations, tiny.caption, samples=101, generator=torch.Generator().manual_seed(5)
-    )
-    assert list(found) == ["mean", "sampled_1", "sampled_5", "sampled_50", "particles_50"]
-    output = teacher_forcing(tiny.decoder, tiny.annotations, tiny.caption)
-    exact = float(word_log_probabilities(output.logits, tiny.caption).sum().detach())
-    assert found["mean"] == (pytest.approx(exact), 0.0)
-    generator = torch.Generator().manual_seed(5)
-    first = torch.rand(1, 101, STEPS, generator=generator)
-    log_weights, entropy = sampled_log_probabilities(tiny.decoder, tiny.annotations, tiny.caption, first)
-    assert uncertainty == pytest.approx(float(entropy.mean()))
-    fives = log_weights[0, :100].reshape(20, 5).exp().mean(1).log()
-    assert found["sampled_5"] == (pytest.approx(float(fives.mean())), pytest.approx(float(fives.var()) / 20))
 
 
 # ---------------------------------------------------------------- NWGM
@@ -164,12 +130,6 @@ def test_nwgms_gap_is_that_of_all_locations_at_the_expected_state(tiny: Tiny) ->
                 assert float(found[f"{name}_word_absolute"][b, time]) == pytest.approx(abs(off))
 
 
-def test_there_is_no_gap_where_all_locations_are_equal(tiny: Tiny) -> None:
-    annotations = small_annotations(2, 1).expand(-1, LOCATIONS, -1)
-    for name, values in nwgm_gap(tiny.decoder, annotations, small_captions(2, STEPS)).items():
-        assert values.abs().max() < 1e-9, name
-
-
 # ---------------------------------------------------------------- the gradient
 
 
@@ -200,71 +160,4 @@ def test_noise_is_the_trace_of_the_covariance_over_the_squared_mean(tiny: Tiny) 
     assert found["paths"] == 2
 
 
-def test_an_exact_gradient_has_no_noise(tiny: Tiny) -> None:
-    """And a soft objective's, given for a hard one's, is exact."""
-    objective = SoftObjective()
-    found = gradient_noise(tiny.decoder, [(tiny.annotations, tiny.caption)], objective, draws=3)  # type: ignore[arg-type]
-    total = objective(teacher_forcing(tiny.decoder, tiny.annotations, tiny.caption), tiny.caption).total
-    exact = torch.autograd.grad(total, list(tiny.decoder.attention.parameters()))
-    assert found["squared_mean"] == pytest.approx(sum(float(part.square().sum()) for part in exact))
-    assert abs(found["noise"]) < 1e-9
-
-
 # ---------------------------------------------------------------- a model
-
-
-def test_the_mean_per_word_weighs_captions_by_their_words() -> None:
-    assert per_word([4.0, 6.0, 2.0], [2, 3, 1]) == {"mean": 2, "standard_error": 0}
-    assert per_word([3.0, 7.0], [2, 2]) == {"mean": 2.5, "standard_error": pytest.approx((2 * (4 + 4)) ** 0.5 / 4)}
-
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    return read_dataset(shape_folder(tmp_path_factory.mktemp("data") / "shapes", captions=2))
-
-
-def captioner(name: str, **decoder: object) -> Captioner:
-    encoder = small_encoder()
-    return captioner_of(small_checkpoint(encoder, **decoder), encoder, name=name)
-
-
-def test_a_model_is_examined_on_first_captions(dataset: Dataset, tmp_path: Path) -> None:
-    model = captioner("soft")
-    found = examine(model, dataset, "val", cache=tmp_path, samples=40, draws=0, show=False)
-    assert (found["model"], found["attention"], found["photos"], found["gradient"]) == ("soft", "soft", 3, None)
-    words, totals = 0, {"mean": 0.0, "sampled_1": 0.0}
-    for example, caption in zip(dataset.split("val"), found["captions"], strict=True):
-        text = " ".join(example.captions[0])
-        words += len(example.captions[0]) + 1
-        assert (caption["photo"], caption["words"]) == (example.name, len(example.captions[0]) + 1)
-        drawn = [model.score(example.photo, text, attention_mode="sample", seed=seed) for seed in range(40)]
-        totals["sampled_1"] -= sum(drawn) / 40
-        exact = model.score(example.photo, text, attention_mode="mean")
-        totals["mean"] -= exact
-        assert caption["log_p"]["mean"] == pytest.approx(exact, abs=2e-2)  # the cache is of half precision
-    for name, total in totals.items():
-        assert found["log_loss"][name]["mean"] == pytest.approx(total / words, rel=0.02), name
-    assert found["own"] == "mean"
-    assert found["log_loss"]["mean"]["draw_error"] == 0 < found["log_loss"]["sampled_5"]["draw_error"]
-    assert 0 < found["entropy"] < math.log(15)
-    assert found["nwgm"]["one_pass_kl"]["mean"] > 0 and found["nwgm"]["information"]["mean"] > 0
-
-
-@pytest.mark.usefixtures("small")
-def test_models_are_compared_caption_by_caption(
-    dataset: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in ("soft", "hard"):
-        small_checkpoint(small_encoder(), attention=name).save(tmp_path / name)
-    command = [dataset.folder, tmp_path / "soft", tmp_path / "hard", "--samples", 10, "--draws", 2, "--device", "cpu"]
-    hard_attention.main([str(part) for part in (*command, "--json", tmp_path / "found.json")])
-    written = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
-    soft, hard = written["models"]
-    assert (soft["own"], hard["own"]) == ("mean", "particles_5") and set(soft["gradient"]) == set(estimators())
-    losses = [found["log_loss"][found["own"]]["mean"] for found in (soft, hard)]
-    assert written["differences"]["hard"]["mean"] == pytest.approx(losses[1] - losses[0])
-    assert difference(soft, soft) == {"mean": 0, "standard_error": 0}
-    printed = capsys.readouterr().out.splitlines()
-    assert printed[0] == "soft (soft) on shapes val, first captions of 3 photos, nats a word"
-    assert sum("the model's own" in line for line in printed) == 2
-    assert printed[-1].startswith("hard minus soft: ")

@@ -1,23 +1,31 @@
-"""The other recipes: what they train, and how hard attention is called as good as soft attention or not."""
+"""The other recipes: what they train, and that controls differ in their attention alone."""
 
 import dataclasses
-import json
-from pathlib import Path
 from typing import Any
 
+import everyday_uniform
 import pytest
 import recipes
-import results
 import shipped
-import stages
-from builders import shape_folder
-from documents import ROOT, blocks
-from evaluations import keep
-from trainings import config_of
+from shipped import Training
 
-from show_attend_tell.data.datasets import Dataset, read_dataset
+from show_attend_tell.training.config import TrainingConfig, changed
 from show_attend_tell.training.losses import HardObjective, SoftObjective
 from show_attend_tell.training.presets import preset
+
+
+def config_of(training: Training) -> TrainingConfig:
+    """The settings that a training has by its arguments."""
+    options = list(zip(training.arguments[::2], training.arguments[1::2], strict=True))
+    changes = [value for option, value in options if option == "--set"]
+    changes += [f"epochs={value}" for option, value in options if option == "--epochs"]
+    named = dict(options)
+    return changed(preset(named.get("--preset", "flickr8k"), named["--attention"]), changes)
+
+
+def with_soft(uniform: TrainingConfig) -> TrainingConfig:
+    assert uniform.decoder.attention == "uniform"
+    return dataclasses.replace(uniform, decoder=dataclasses.replace(uniform.decoder, attention="soft"))
 
 
 def test_the_fair_pair_differs_in_its_look_alone() -> None:
@@ -33,39 +41,20 @@ def test_the_fair_pair_differs_in_its_look_alone() -> None:
 def test_the_papers_recipe_is_wholly_the_papers() -> None:
     soft, free, hard = (config_of(recipes.TRAININGS[name]) for name in ("paper-soft", "paper-soft-0", "paper-hard"))
     plain = SoftObjective(doubly_stochastic=0.33, label_smoothing=0.0)
-    rule = HardObjective(
-        samples=1,
-        reward_weight=0.5,
-        entropy_weight=0.128,
-        coin="image",
-        reward="sentence",
-        baseline="moving",
-        doubly_stochastic=0.0,
-        label_smoothing=0.0,
-    )
-    assert soft.objective() == plain and free == dataclasses.replace(soft, soft=free.soft)
+    weights = {"reward_weight": 0.5, "entropy_weight": 0.128, "doubly_stochastic": 0.0, "label_smoothing": 0.0}
+    rule = HardObjective(samples=1, coin="image", reward="sentence", baseline="moving", **weights)
+    assert soft.objective() == plain and hard.objective() == rule and free == dataclasses.replace(soft, soft=free.soft)
     assert free.objective() == dataclasses.replace(plain, doubly_stochastic=0.0)
-    assert hard.objective() == rule
     assert (soft.decoder.attention, hard.decoder.attention) == ("soft", "hard")
+    decoder = {"output_tanh": False, "tied_embeddings": False, "annotation_window": 1}
+    decoder |= {"annotation_dropout": 0.0, "annotation_norm": "scale"}
+    without_ours = {"flipped": False, "crops": 0, "visual_ngrams": False, "schedule": "constant", "warmup": 0}
+    without_ours |= {"scheduled_sampling": 0.0, "scheduled_sampling_end": None, "averaging": 0.0, "clip": 0.0}
+    papers = {"optimizer": "rmsprop", "batch_size": 64, "vocabulary_size": 10_000, "minimum_count": 1, "epochs": 10}
+    papers |= {"entropy_weight_end": None, "selected_by": "bleu_4"}
     for config in (soft, free, hard):
-        assert (
-            config.decoder.to_dict().items()
-            >= {
-                **{"gate": config.decoder.attention == "soft", "output_tanh": False, "tied_embeddings": False},
-                **{
-                    "annotation_window": 1,
-                    "annotation_dropout": 0.0,
-                    "annotation_norm": "scale",
-                },
-            }.items()
-        )
-        told = config.to_dict()
-        ours = {"flipped": False, "crops": 0, "visual_ngrams": False}
-        ours |= {"scheduled_sampling": 0.0, "scheduled_sampling_end": None, "averaging": 0.0, "clip": 0.0}
-        ours |= {"entropy_weight_end": None, "schedule": "constant", "warmup": 0}
-        ours |= {"selected_by": "bleu_4"}
-        papers = {"optimizer": "rmsprop", "batch_size": 64, "vocabulary_size": 10_000, "minimum_count": 1, "epochs": 10}
-        assert told.items() >= {**ours, **papers}.items()
+        assert config.decoder.to_dict().items() >= {**decoder, "gate": config.decoder.attention == "soft"}.items()
+        assert config.to_dict().items() >= {**without_ours, **papers}.items()
 
 
 @pytest.mark.parametrize("stage", ["-plain", ""])
@@ -73,89 +62,17 @@ def test_the_control_on_another_encoder_has_uniform_attention_and_nothing_else(s
     control, model = (recipes.TRAININGS[f"efficientnet-{kind}"] for kind in (f"uniform{stage}", stage[1:] or "soft"))
     uniform, soft = config_of(control), config_of(model)
     reranked = dataclasses.replace(uniform, visual_ngrams=not stage)  # a reranker is fitted after the training
-    assert dataclasses.replace(reranked, decoder=dataclasses.replace(uniform.decoder, attention="soft")) == soft
+    assert with_soft(reranked) == soft
     assert ("--encoder" in control.arguments) == ("--encoder" in model.arguments) == bool(stage)
-    usual = config_of(shipped.TRAININGS[stage[1:] or "soft"])
-    assert dataclasses.replace(soft, visual_ngrams=False) == usual
-    assert (model.start, control.start) == (
-        (None, None) if stage else ("efficientnet-plain", "efficientnet-uniform-plain")
-    )
+    assert dataclasses.replace(soft, visual_ngrams=False) == config_of(shipped.TRAININGS[stage[1:] or "soft"])
+    starts = (None, None) if stage else ("efficientnet-plain", "efficientnet-uniform-plain")
+    assert (model.start, control.start) == starts
 
 
-def test_captions_with_a_reranker_are_scored_without_it_too(tmp_path: Path) -> None:
-    model = tmp_path / "efficientnet-soft-1"
-    for name in (tmp_path / "efficientnet-plain-1", model):
-        name.mkdir()
-        (name / "config.json").write_text(
-            '{"training": {"validation_bleu_4": 1, "without_reranker": {"beam_size": 5, "length_penalty": 0.5}}}'
-        )
-    asked: list[str] = []
-    found = recipes.stages_of("efficientnet-soft", Path("DATA"), tmp_path, [1])
-    stages.run(found, sat=lambda *given: asked.append(" ".join(map(str, given))))
-    usual = f"evaluate --model {model} --data DATA --split test"
-    assert asked == [
-        f"{usual} --rerank-weight 0 --beam-size 5 --length-penalty 0.5 --json {model}-test.json",
-        f"{usual} --json {model}-test-reranked.json",
-    ]
-
-
-def test_the_documentation_has_the_commands() -> None:
-    document = (ROOT / "research" / "notes" / "training.md").read_text(encoding="utf-8").replace("\\\n", " ")
-    commands = [line.split() for block in blocks(document, "sh") for line in block.splitlines()]
-    for name in ("soft-as-hard", "paper-soft", "paper-soft-0", "paper-hard"):
-        assert any(set(recipes.TRAININGS[name].arguments) <= set(command) for command in commands), name
-
-
-def test_evaluations_with_a_reranker_are_kept_too(dataset: Dataset, tmp_path: Path) -> None:
-    runs, folder = tmp_path / "runs", tmp_path / "kept"
-    runs.mkdir()
-    for ending in ("", recipes.RERANKED):
-        keep(dataset, folder, f"efficientnet-soft-3-test{ending}", 2)
-        text = json.dumps(results.read(f"efficientnet-soft-3-test{ending}", folder))
-        (runs / f"efficientnet-soft-3-test{ending}.json").write_text(text, encoding="utf-8")
-    recipes.keep(runs, tmp_path / "again")
-    assert results.names(tmp_path / "again") == results.names(folder)
-
-
-def test_each_training_is_made_once_and_after_those_it_starts_from(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    recipes.main(["DATA", str(tmp_path), "--list"])
-    lines = [line.split("] ")[1].split(":")[0] for line in capsys.readouterr().out.splitlines() if line[0] == "["]
-    assert len(lines) == len(set(lines)) and lines.index("train soft-2") < lines.index("train hard-2")
-    asked: list[str] = []
-    found = recipes.stages_of("paper-hard", Path("DATA"), tmp_path, [1])
-    stages.run(found, sat=lambda *given: asked.append(" ".join(map(str, given))))
-    assert asked == [
-        "train DATA --preset paper --attention hard --epochs 10 --seed 1 --resize squash "
-        f"--output {tmp_path}/paper-hard-1",
-        f"evaluate --model {tmp_path}/paper-hard-1 --data DATA --split test --json {tmp_path}/paper-hard-1-test.json",
-    ]
-
-
-@pytest.fixture
-def dataset(tmp_path: Path) -> Dataset:
-    return read_dataset(shape_folder(tmp_path / "flickr8k", train=2, val=1, test=17, captions=2))
-
-
-@pytest.mark.usefixtures("without_java")
-def test_attention_is_compared_with_its_control_on_another_encoder(dataset: Dataset, tmp_path: Path) -> None:
-    pytest.importorskip("pycocoevalcap")
-    folder = tmp_path / "results"
-    keep(dataset, folder, "efficientnet-uniform-1-test", 9)
-    encoders = "efficientnet-uniform", "efficientnet-soft"
-    assert recipes.compared(*encoders, dataset, folder) == ""  # there is nothing to compare with
-    keep(dataset, folder, "efficientnet-soft-1-test", 2)
-    keep(dataset, folder, "efficientnet-soft-2-test", 2)
-    said = recipes.compared(*encoders, dataset, folder)
-    assert "EfficientNet-Lite2, uniform α | EfficientNet-Lite2, soft attention (mean of 2) | difference" in said
-
-
-def test_seeds_are_kept_before_the_shipped_model(dataset: Dataset, tmp_path: Path) -> None:
-    folder = tmp_path / "results"
-    for seed in (1, 2):
-        keep(dataset, folder, f"hard-{seed}-test", 2)
-    assert "| hard attention, by the argmax of α, 2 seeds | 50.0 ± 0.0 |" in recipes.scores(folder)
-    keep(dataset, folder, "flickr8k-hard-test", 2)
-    assert recipes.kept("hard", folder) == ["hard-1-test", "hard-2-test"]
-    assert recipes.kept("soft", folder) == []
+@pytest.mark.parametrize("stage", ["-plain", "-texts", ""])
+def test_the_control_of_everyday_soft_has_its_settings_but_for_attention(stage: str) -> None:
+    control = everyday_uniform.TRAININGS[everyday_uniform.NAME + stage]
+    model = shipped.TRAININGS[f"everyday{stage or '-soft'}"]
+    assert with_soft(config_of(control)) == config_of(model) and control.arguments[2:] == model.arguments[2:]
+    start = None if model.start is None else model.start.replace("everyday", everyday_uniform.NAME)
+    assert (control.data, control.texts, control.start) == (model.data, model.texts, start)

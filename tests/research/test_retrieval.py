@@ -9,7 +9,7 @@ import pytest
 import retrieval
 import torch
 from builders import D, shape_folder, small_encoder
-from retrieval import Consensus, neighbors, space
+from retrieval import Consensus, neighbors
 
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.metrics.cider import ngrams
@@ -46,23 +46,6 @@ def test_the_consensus_is_most_like_the_others(photos: list[int]) -> None:
         for own, (_, caption) in enumerate(candidates)
     ]
     assert Consensus(CAPTIONS)(photos) == candidates[int(np.argmax(likeness))]
-
-
-def test_a_single_caption_is_taken() -> None:
-    assert Consensus([[("a", "dog")], [("a", "cat")]])([1]) == (1, ("a", "cat"))
-
-
-def test_whitened_photos_vary_alike_in_every_direction() -> None:
-    generator = torch.Generator().manual_seed(1)
-    means = torch.randn(500, 3, generator=generator) @ torch.tensor([[5.0, 0, 1], [0, 1, 0], [0, 2, 3]]) + 7
-    where = space(means, whitened=True)
-    spread = torch.linalg.eigvalsh(torch.cov(((means - where.centre) @ where.axes).T))
-    plain = torch.linalg.eigvalsh(torch.cov(means.T))
-    assert spread.max() / spread.min() < 4 < plain.max() / plain.min()  # shrinkage keeps some of it
-    points = space(means, whitened=False)(means)
-    assert torch.allclose(points.norm(dim=-1), torch.ones(500))
-    centred = means - means.mean(0)
-    assert torch.allclose(points, centred / centred.norm(dim=-1, keepdim=True), atol=1e-5)
 
 
 def test_neighbors_are_nearest_first() -> None:

@@ -18,7 +18,6 @@ from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.filters import Filter, SecondUse, apply, word_filters
 from show_attend_tell.search.hypotheses import Hypothesis
-from show_attend_tell.search.sampling import sample
 from show_attend_tell.search.session import Numbers
 
 PAGE = (ROOT / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
@@ -80,16 +79,6 @@ def test_both_back_ends_follow_filters_and_log_p_is_that_of_teacher_forcing(beam
             forced = explain(backend, annotations[[photo]], [*h.words, *[0] * h.ended], config, 0)
             assert h.word_log_probabilities == pytest.approx(forced.word_log_probabilities, abs=1e-4)
             assert h.log_probability == pytest.approx(forced.log_probability, abs=1e-4)
-
-
-def test_a_drawn_caption_has_the_filter_score_of_its_words() -> None:
-    decoder, annotations, value = talkative(), small_annotations(B), ForPhotos()
-    config = GenerationConfig(do_sample=True, num_captions=4, max_length=6)
-    session = TorchSession(decoder, annotations, paths=4, mode=MeanAttention())
-    found = sample(session, config, [1, 2, 3], [*word_filters(config), value])
-    scores = [[h.filter_score for h in each] for each in found]
-    assert scores == [[pytest.approx(value.by_hand(b, h.words)) for h in each] for b, each in enumerate(found)]
-    assert any(map(any, scores))
 
 
 def test_filters_add_up() -> None:

@@ -11,15 +11,7 @@ import pytest
 from builders import shape_photo
 from PIL import Image
 from pydantic import TypeAdapter
-from serving import (
-    PHOTOS,
-    RED,
-    SCENES,
-    Serving,
-    assert_safe,
-    form,
-    refused,
-)
+from serving import PHOTOS, RED, SCENES, Serving, assert_safe, form, refused
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.errors import SatError
@@ -47,11 +39,6 @@ def test_a_caption_is_what_the_captioner_says(web: httpx.Client, captioners: lis
         assert answer["evidence"] is None
         assert {**answer, "log_probability": None} == {**expected, "log_probability": None}
     assert len({answer["caption"] for answer in answers}) > 1
-
-
-def test_fields_in_the_address_are_refused_not_ignored(web: httpx.Client) -> None:
-    answer = web.post("/v1/captions?beam_size=3&attention=false", files=form(RED))
-    refused(answer, 422, "attention, beam_size in the address")
 
 
 def test_every_setting_of_generation_can_be_asked_for(web: httpx.Client, captioners: list[Captioner]) -> None:
@@ -170,16 +157,13 @@ def test_the_manual_is_made_from_the_document_which_says_its_own_address(web: ht
     ("request_", "status", "words"),
     [
         ({"data": {"beam_size": "0"}}, 422, ["beam_size: give a whole number from 1", "'0'"]),
-        ({"data": {"beam_size": "101"}}, 422, ["beam_size", "101", "at most 100"]),
         ({"data": {"do_sample": "true", "num_captions": "101"}}, 422, ["num_captions", "101", "at most 100"]),
         ({"data": {"beam_size": "2", "num_captions": "3"}}, 422, ["num_captions is 3", "larger beam_size"]),
-        ({"data": {"max_length": "101"}}, 422, ["max_length", "101", "at most 100"]),
         ({"data": {"temperature": "nan"}}, 422, ["temperature: give a number above 0"]),
         ({"data": {"beam_size": "1" * 3000}}, 422, ["beam_size", "111..."]),
-        ({"data": {"beam_size": "many"}}, 422, ["beam_size: give a whole number from 1", "'many'"]),
+        ({"params": {"beam_size": 3, "attention": "false"}}, 422, ["attention, beam_size in the address"]),
         ({"data": {"model": "nobody"}}, 422, ["nobody", "small-soft, small-hard"]),
         ({"data": {"model": ["small-soft"] * 9}}, 422, ["model"]),
-        ({"data": {"attention": "maybe"}}, 422, ["attention", "'maybe'"]),
         ({"data": {"attention_mode": "away"}}, 422, ["attention_mode", "mean", "'away'"]),
         ({"data": {"url": "http://example.org/a.jpg"}}, 422, ["url: there is no such field", "/docs"]),
         ({"files": [("photos", (None, "text"))]}, 422, ["as files"]),
@@ -187,8 +171,6 @@ def test_the_manual_is_made_from_the_document_which_says_its_own_address(web: ht
         ({"files": [("beam_size", (None, "1"))]}, 422, ["no photo"]),
         ({"files": form(*[RED] * 17)}, 413, ["17 photos", "at most 16"]),
         ({"files": None, "json": {"photos": ["aGk="]}}, 415, ["application/json", "multipart/form-data"]),
-        ({"files": None, "content": RED}, 415, ["missing", "multipart/form-data"]),
-        ({"files": None, "content": b"xx", "headers": {"content-type": "multipart/form-data; boundary=a"}}, 400, []),
         ({"files": None, "content": b"xx", "headers": {"content-type": "multipart/form-data"}}, 400, ["boundary"]),
     ],
 )

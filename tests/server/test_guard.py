@@ -1,27 +1,20 @@
 """What stands before the app: who may ask, the headers of every answer, and clients that stall."""
 
-import contextlib
-import re
-import shutil
 import signal
 import socket
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from PIL import Image
 from serving import (
     PHOTOS,
     RED,
     WEB,
     Serving,
     assert_safe,
-    encoded,
     form,
     held,
     post_aside,
@@ -34,7 +27,6 @@ from serving import (
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.server.guard import Connection, networks
-from show_attend_tell.server.limits import Limits
 
 # Who may ask
 
@@ -75,16 +67,12 @@ HERE = "photos.example.org"
     ("host", "origin", "forwarded", "status"),
     [
         (HERE, f"https://{HERE}", {}, 200),
-        (HERE, f"http://{HERE}", {}, 200),
         (f"{HERE}:443", f"https://{HERE}", {}, 200),  # the port of the scheme
-        (f"{HERE}:80", f"http://{HERE}", {}, 200),
         (HERE, f"https://{HERE}:443", {}, 200),
         (HERE.upper(), f"https://{HERE}", {}, 200),
         ("[2001:DB8::1]", "https://[2001:db8::1]:443", {}, 200),
         (f"{HERE}:8443", f"https://{HERE}", {}, 403),
-        (f"{HERE}:80", f"https://{HERE}", {}, 403),
         (HERE, f"ftp://{HERE}", {}, 403),
-        (HERE, f"https://a@{HERE}", {}, 403),
         (HERE, f"https://{HERE}/", {}, 403),
         (HERE, "null", {}, 403),
         ("127.0.0.1:8000", f"https://{HERE}", {}, 403),  # a proxy that does not pass the host on
@@ -135,53 +123,6 @@ def named() -> Iterator[Serving]:
         yield running
 
 
-# Behind nginx
-
-
-def listens(port: int) -> bool:
-    with socket.socket() as connection:
-        return connection.connect_ex(("127.0.0.1", port)) == 0
-
-
-def test_the_proxy_of_the_guide_serves_the_app_below_a_path(named: Serving, tmp_path: Path) -> None:
-    """By the configuration that docs/how-to/serve.md shows, word for word but for the ports."""
-    nginx = shutil.which("nginx") or pytest.skip("nginx is not installed")
-    guide = (Path(__file__).parents[2] / "docs/how-to/serve.md").read_text(encoding="utf-8")
-    (location,) = re.findall(r"```nginx\n(.+?)```", guide, flags=re.DOTALL)
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port = free.getsockname()[1]
-    own = "".join(f"{name}_temp_path {tmp_path}/{name};" for name in ("client_body", "proxy"))
-    own += "fastcgi_temp_path {0}; uwsgi_temp_path {0}; scgi_temp_path {0}; access_log off;".format(tmp_path / "other")
-    server = f"server {{ listen 127.0.0.1:{port}; {location.replace('127.0.0.1:8000', f'127.0.0.1:{named.port}')} }}"
-    config = tmp_path / "nginx.conf"
-    config.write_text(
-        f"daemon off; master_process off; pid {tmp_path}/pid; error_log {tmp_path}/errors;\n"
-        f"events {{}}\nhttp {{ {own} {server} }}\n"
-    )
-    root = f"http://127.0.0.1:{port}"
-    with subprocess.Popen([nginx, "-p", str(tmp_path), "-c", str(config), "-e", str(tmp_path / "errors")]) as running:
-        try:
-            until(lambda: listens(port))
-            page = WEB.get(f"{root}/captions", follow_redirects=True)
-            links = re.findall(r'(?:src|href)="([^"]+)"', page.text)
-            assert len(links) > 5
-            for link in links:
-                assert WEB.get(page.url.join(link)).status_code == 200, link
-            headers = {"origin": root, "authorization": "Bearer t"}
-            large = encoded(Image.effect_noise((1200, 900), 80).convert("RGB"))  # of more than nginx's own limit
-            assert len(large) > 1_000_000
-            answer = WEB.post(f"{root}/captions/v1/captions", files=form(large), headers=headers)
-            assert answer.status_code == 200 and answer.json()[0]["caption"]
-            document = WEB.get(f"{root}/captions/openapi.json").json()
-            assert f" {root}/captions/v1/captions\n" in document["info"]["description"]
-            refused(WEB.get(f"{root}/captions/v1/models", headers={**headers, "origin": "http://127.0.0.1"}), 403)
-            assert not any(
-                file.stat().st_size for name in ("client_body", "proxy") for file in (tmp_path / name).iterdir()
-            )
-        finally:
-            running.terminate()
-
-
 # The headers of every answer
 
 
@@ -227,11 +168,10 @@ def test_every_answer_carries_the_safety_headers(server: Serving) -> None:
     assert problem["title"] == "Bad Request"
 
 
-def test_the_answers_to_faults_and_to_late_requests_carry_them() -> None:
-    with held(limits=Limits(request_seconds=0.9)) as (running, gate, late):
-        refused(late.result(), 504)
+def test_the_answers_to_faults_carry_them() -> None:
+    with held() as (running, gate, first):
         gate.open.set()
-        until(lambda: gate.batches != [])
+        first.result()
         gate.error = RuntimeError("out of memory")
         fault = WEB.post(f"{running.url}/v1/captions", files=form(RED))
         refused(fault, 500, "RuntimeError")
@@ -271,34 +211,6 @@ def test_half_sent_headers_time_out(impatient: Serving) -> None:
         connection.sendall(HALF)
         refused(response(received(connection)), 408, "0.2 s")
     assert answer_to(impatient, b"") == b""  # nothing came, and nothing is said
-
-
-def test_a_body_may_take_longer_than_the_headers(impatient: Serving) -> None:
-    url = f"{impatient.url}/v1/captions"
-    request = WEB.build_request("POST", url, files=form(RED))
-    body = request.read()
-
-    def slowly() -> Iterator[bytes]:
-        yield body[:50]
-        threading.Event().wait(0.5)
-        yield body[50:]
-
-    headers = {"content-type": request.headers["content-type"]}
-    assert WEB.post(url, content=slowly(), headers=headers).status_code == 200
-
-
-def test_a_client_that_does_not_read_is_cut_off(impatient: Serving) -> None:
-    script = "/static/swagger-ui/swagger-ui-bundle.js"
-    size = len(WEB.get(impatient.url + script).content)
-    with connected(impatient) as connection:
-        connection.sendall(f"GET {script} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 20)  # 30 MB, not read
-        until(lambda: len(impatient.server.server_state.tasks) > 0)
-        until(lambda: len(impatient.server.server_state.tasks) == 0)
-        received = 0
-        with contextlib.suppress(ConnectionResetError):
-            while data := connection.recv(1_000_000):
-                received += len(data)
-    assert received < 20 * size
 
 
 def test_a_stalled_body_does_not_hold_up_the_end() -> None:

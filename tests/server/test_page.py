@@ -77,19 +77,6 @@ def test_a_photo_is_captioned_and_explored(
     expect(page.get_by_role("button", name="Remove: photo1.png")).to_be_focused()
 
 
-def test_another_model_and_beam_ask_again(open_page: Callable[..., Page], server: Serving, photos: list[Path]) -> None:
-    page = open_page(server.url)
-    page.set_input_files("#choose", photos[0])
-    expect(page.locator(".sat-model")).to_have_text(["small-soft"])
-    page.select_option("#model", label="both, side by side")
-    expect(page.locator(".sat-model")).to_have_text(["small-soft", "small-hard"])
-    page.select_option("#beam_size", "1")
-    expect(page.locator(".sat-note").first).to_contain_text("greedy")
-    page.select_option("#model", label="small-hard")
-    expect(page.locator(".sat-model")).to_have_text(["small-hard"])
-    expect(page.locator(".sat-note").first).to_contain_text("greedy")
-
-
 def test_by_keyboard_alone(open_page: Callable[..., Page], server: Serving, photos: list[Path]) -> None:
     page = open_page(server.url)
     page.on("filechooser", lambda _: None)  # the browser hands its choosers over from now on, not just when Space falls
@@ -114,30 +101,6 @@ def test_by_keyboard_alone(open_page: Callable[..., Page], server: Serving, phot
     expect(page.locator(".sat-readout")).to_contain_text("evidence")
 
 
-def test_dropped_and_pasted_photos(open_page: Callable[..., Page], server: Serving) -> None:
-    page = open_page(server.url)
-    give = """(name) => {
-        const canvas = Object.assign(document.createElement("canvas"), { width: 31, height: 17 });
-        const bytes = Uint8Array.from(atob(canvas.toDataURL().split(",")[1]), (one) => one.charCodeAt(0));
-        const transfer = new DataTransfer();
-        transfer.items.add(new File([bytes], `${name}.png`, { type: "image/png" }));
-        const target = document.querySelector("main"), options = { bubbles: true, cancelable: true };
-        if (name === "pasted") {
-            target.dispatchEvent(new ClipboardEvent("paste", { ...options, clipboardData: transfer }));
-        } else {
-            const over = new DragEvent("dragover", { ...options, dataTransfer: transfer });
-            target.dispatchEvent(over);
-            if (!over.defaultPrevented || !document.body.classList.contains("dragging")) throw new Error("not taken");
-            target.dispatchEvent(new DragEvent("drop", { ...options, dataTransfer: transfer }));
-        }
-    }"""
-    page.evaluate(give, "dropped")
-    page.evaluate(give, "pasted")
-    expect(page.locator(".result h2")).to_have_text(["pasted.png", "dropped.png"])
-    expect(page.locator(".sat-captions")).to_have_count(2)
-    assert "dragging" not in (page.locator("body").get_attribute("class") or "")
-
-
 def test_a_bad_file_is_told_and_the_others_are_captioned(
     open_page: Callable[..., Page], server: Serving, photos: list[Path], tmp_path: Path
 ) -> None:
@@ -150,16 +113,6 @@ def test_a_bad_file_is_told_and_the_others_are_captioned(
     expect(failed.locator(".state")).to_contain_text("Photo 1 (notes <b>.jpg) is not a photo")
     expect(failed.get_by_role("button", name="Try again")).to_have_count(0)
     expect(failed.get_by_role("button", name="Save")).to_have_count(0)
-
-
-def test_a_photo_that_the_browser_cannot_show_is_captioned(
-    open_page: Callable[..., Page], server: Serving, tmp_path: Path
-) -> None:
-    shape_photo(*SCENES[0]).save(tmp_path / "scan.tif")
-    page = open_page(server.url)
-    page.set_input_files("#choose", tmp_path / "scan.tif")
-    expect(page.locator(".sat-word").first).to_be_visible()
-    expect(page.locator(".sat-facts")).to_contain_text("this browser cannot show this kind of photo")
 
 
 def test_on_a_phone_and_in_the_dark(open_page: Callable[..., Page], server: Serving, photos: list[Path]) -> None:
@@ -199,33 +152,6 @@ def test_a_server_that_goes_away_and_comes_back(open_page: Callable[..., Page], 
     with serving(small_captioners(), port=running.port):
         expect(page.locator(".sat-captions")).to_have_count(2)
         expect(page.get_by_role("alert")).to_be_hidden()
-
-
-def test_the_answer_of_a_proxy_is_shown(open_page: Callable[..., Page], server: Serving, photos: list[Path]) -> None:
-    """It is not JSON, and the server behind it is there."""
-    page = open_page(server.url)
-    page.route("**/v1/captions", lambda route: route.fulfill(status=413, content_type="text/html", body="<html>No"))
-    page.set_input_files("#choose", photos[0])
-    expect(page.locator(".state")).to_have_text("The server answered 413: this photo is too large for it.")
-    page.route("**/v1/captions", lambda route: route.fulfill(status=500, content_type="text/html", body="<html>No"))
-    page.set_input_files("#choose", photos[1])
-    state = page.locator(".result").first.locator(".state")
-    expect(state).to_contain_text("The server answered 500.")
-    page.unroute("**/v1/captions")
-    state.get_by_role("button", name="Try again").click()
-    expect(page.locator(".sat-captions")).to_have_count(1)
-
-
-def test_a_photo_that_cannot_be_sent_is_not_sent_for_ever(
-    open_page: Callable[..., Page], server: Serving, photos: list[Path]
-) -> None:
-    page = open_page(server.url)
-    sent: list[str] = []
-    page.route("**/v1/captions", lambda route: sent.append(route.request.url) or route.abort())
-    page.set_input_files("#choose", photos[0])
-    expect(page.locator(".state")).to_contain_text("This photo cannot be sent", timeout=20_000)
-    expect(page.get_by_role("alert")).to_be_hidden()
-    assert len(sent) == 2
 
 
 def test_a_token_is_asked_for_once(open_page: Callable[..., Page], photos: list[Path]) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import httpx
 import pytest
-import torch
 from builders import shape_photo
 from serving import (
     PHOTOS,
@@ -28,7 +27,6 @@ from show_attend_tell.captioner import Captioner
 from show_attend_tell.errors import SatError
 from show_attend_tell.server.limits import Limits
 from show_attend_tell.server.queue import Job, Photo, Queue, Task
-from show_attend_tell.threads import use_threads
 
 
 @pytest.fixture
@@ -121,20 +119,6 @@ def test_a_photo_is_encoded_once_for_models_of_one_encoder() -> None:
         answers = WEB.post(f"{running.url}/v1/captions", files=form(*PHOTOS[:3]), data=asked).json()
     assert sum(gate.encoded for gate in gates) == before + 3
     assert [answer["source"] for answer in answers] == [f"photo{number}.png" for number in (0, 0, 1, 1, 2, 2)]
-
-
-def test_the_models_thread_uses_the_threads_that_were_asked_for(
-    captioner: Captioner, queue: Queue, gate: Gate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        monkeypatch.setenv(name, "1")  # put back afterwards
-    before = torch.get_num_threads()
-    try:
-        use_threads(before + 2)
-        done(queue, gate, jobs(captioner, "a"))
-    finally:
-        torch.set_num_threads(before)
-    assert gate.threads == before + 2
 
 
 # Who leaves

@@ -114,10 +114,11 @@ def test_a_form_that_is_cut_short_is_refused_as_such(web: httpx.Client) -> None:
 def test_heic_is_read_with_its_package(web: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     heif = pytest.importorskip("pillow_heif")
     heif.register_heif_opener()
-    phone = encoded(Image.new("RGB", (64, 48), "red"), "HEIF")
+    phone, large = (encoded(Image.new("RGB", size, "red"), "HEIF") for size in ((64, 48), (80, 70)))
     assert web.post("/v1/captions", files=form(phone)).json()[0]["caption"]
-    large = encoded(Image.new("RGB", (8000, 7000), "red"), "HEIF")
-    assert refused(web.post("/v1/captions", files=form(large)), 413, "8000 × 7000")["limit"] == "photo_pixels"
+    with serving(small_captioners(), limits=Limits(photo_pixels=64 * 48)) as running:
+        answer = WEB.post(f"{running.url}/v1/captions", files=form(large))
+        assert refused(answer, 413, "80 × 70")["limit"] == "photo_pixels"
     refused(web.post("/v1/captions", files=form(phone[:40])), 415, "Photo 1", "HEIC")
     monkeypatch.setitem(sys.modules, "pillow_heif", None)  # as where it is not installed
     refused(web.post("/v1/captions", files=form(phone)), 422, "Photo 1", "HEIC", "send it as JPEG")

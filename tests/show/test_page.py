@@ -106,12 +106,6 @@ def opened(uri: str) -> Image.Image:
     return Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2])))
 
 
-def test_a_caption_without_its_photo_has_no_page() -> None:
-    with pytest.raises(SatError, match="no photo to show"):
-        caption(kept=None).html()
-    assert caption(kept=None)._repr_html_() is None
-
-
 def test_packed_attention_keeps_every_map_to_its_own_peak() -> None:
     maps = attention((0, 3), (2, 1))
     maps[1] = np.linspace(0.01, 0.12, ROWS * COLUMNS).reshape(ROWS, COLUMNS)
@@ -134,29 +128,16 @@ def evaluation(folder: Path, name: str, captions: list[str], *, maps: bool = Tru
     """An evaluation of photos in that folder; the n-th is better the smaller n is."""
     results = []
     for number, text in enumerate(captions):
-        file = folder / f"{number % 50}.png"
+        file, words = folder / f"{number % 50}.png", text.split()
         if not file.exists() and (photos is None or number < photos):
             Image.new("RGB", (WIDTH // 10, HEIGHT // 10), (number % 256, 90, 90)).save(file)
-        words = text.split()
-        entry: dict[str, Any] = {
-            "photo": f"{number}.png",
-            "file": str(file),
-            "caption": text,
-            "words": words,
-            "log_probability": -1.5 - number,
-            "complete": True,
-            "references": ["a brown dog runs", "The dog's running!"],
-            "cider": 200.0 - number,
-            "meteor": None,
-        }
+        entry: dict[str, Any] = {"photo": f"{number}.png", "file": str(file), "caption": text, "words": words}
+        entry |= {"log_probability": -1.5 - number, "complete": True, "cider": 200.0 - number, "meteor": None}
+        entry["references"] = ["a brown dog runs", "The dog's running!"]
         if maps:
-            entry |= {
-                "attention": attention(*[(0, 4)] * len(words)).tolist(),
-                "gate": [0.5] * len(words),
-                "locations": None,
-                "alternatives": [{"caption": "a dog", "log_probability": -9.0}],
-                "visible_box": [0.0, 0.0, WIDTH / 10, HEIGHT / 10],
-            }
+            entry |= {"attention": attention(*[(0, 4)] * len(words)).tolist(), "gate": [0.5] * len(words)}
+            entry |= {"locations": None, "alternatives": [{"caption": "a dog", "log_probability": -9.0}]}
+            entry["visible_box"] = [0.0, 0.0, WIDTH / 10, HEIGHT / 10]
         results.append(entry)
     scores: dict[str, Any] = {f"bleu_{n}{kind}": 60.0 - n for n in (1, 2, 3, 4) for kind in ("", "_no_brevity")}
     scores |= {"meteor": None, "meteor_missing": "Java is not installed", "rouge_l": 44.0, "cider": 55.5}
@@ -187,12 +168,6 @@ def test_a_report_marks_the_words_that_no_reference_has(tmp_path: Path) -> None:
     )
 
 
-def test_two_evaluations_must_be_of_the_same_photos(tmp_path: Path) -> None:
-    first, second = evaluation(tmp_path, "soft", CAPTIONS), evaluation(tmp_path, "hard", OTHERS[:3])
-    with pytest.raises(SatError, match=r"hard\.json has no caption of 3\.png, and .*soft\.json has"):
-        report([first, second], show=False)
-
-
 def test_sat_report_says_what_it_could_not_show(tmp_path: Path) -> None:
     file = evaluation(tmp_path, "soft", CAPTIONS, maps=False, photos=2)
     result = CliRunner().invoke(main, ["report", str(file), "--output", str(tmp_path / "r.html")])
@@ -200,11 +175,9 @@ def test_sat_report_says_what_it_could_not_show(tmp_path: Path) -> None:
     assert "2 of 4 photos were not found and stay empty: 2.png, 3.png" in result.stderr
     assert "the page cannot show where the model looked" in result.stderr
     assert result.stdout.startswith(f"{tmp_path / 'r.html'}: 4 photos, ")
-    (tmp_path / "no.json").write_text("{}")
     photo = (tmp_path / "0.png").read_bytes()
     for arguments, message in (
         (["soft.json", "--output", "0.png"], "0.png is read by this command, and would be overwritten"),
-        (["no.json"], "'tokens' must be a text"),
         (["absent.json"], r"cannot read .*absent\.json"),
         (["soft.json", "--output", "absent/r.html"], "is not a folder"),
         (["soft.json", "--output", "soft.json"], "is read by this command, and would be overwritten"),
@@ -215,49 +188,41 @@ def test_sat_report_says_what_it_could_not_show(tmp_path: Path) -> None:
     assert (tmp_path / "0.png").read_bytes() == photo
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "message"),
-    [
-        ("gate", 5, "'gate' must be 3 numbers, and is 5"),
-        ("gate", [0.5], "'gate' must be 3 numbers"),
-        ("gate", [None] * 3, "'gate' must be 3 numbers"),
-        ("locations", "abc", "'locations' must be 3 × 2 numbers"),
-        ("visible_box", [1], "'visible_box' must be 4 numbers"),
-        ("attention", [[[float("nan")]]] * 3, "'attention' must be a map for each of 3 words"),
-        ("log_probability", "low", "'log_probability' must be a number, and is 'low'"),
-        ("log_probability", float("nan"), "'log_probability' must be a number, and is nan"),
-        ("cider", [1], "'cider' must be a number"),
-        ("alternatives", 5, "'alternatives' must be a list of captions"),
-        ("alternatives", ["x"], "'alternatives' must be a list of captions"),
-        ("alternatives", [{"log_probability": "x"}], r"alternatives\[0\]: 'log_probability' must be a number"),
-    ],
-)
-def test_a_damaged_entry_of_an_evaluation_is_told(key: str, value: Any, message: str, tmp_path: Path) -> None:
+REFUSED: list[tuple[str, Any, str]] = [  # a field of the first entry, or of the file with a slash, and its value
+    ("gate", 5, "'gate' must be 3 numbers, and is 5"),
+    ("gate", [None] * 3, "'gate' must be 3 numbers"),
+    ("locations", "abc", "'locations' must be 3 × 2 numbers"),
+    ("visible_box", [1], "'visible_box' must be 4 numbers"),
+    ("attention", [[[float("nan")]]] * 3, "'attention' must be a map for each of 3 words"),
+    ("log_probability", float("nan"), "'log_probability' must be a number, and is nan"),
+    ("cider", [1], "'cider' must be a number"),
+    ("alternatives", 5, "'alternatives' must be a list of captions"),
+    ("alternatives", ["x"], "'alternatives' must be a list of captions"),
+    ("alternatives", [{"log_probability": "x"}], r"alternatives\[0\]: 'log_probability' must be a number"),
+    ("/bleu_1", "x", "'bleu_1' must be a number"),
+    ("/tokens", None, "'tokens' must be a text"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "message"), REFUSED)
+def test_a_damaged_evaluation_is_told(key: str, value: Any, message: str, tmp_path: Path) -> None:
     file = evaluation(tmp_path, "soft", CAPTIONS)
     content = json.loads(file.read_text())
-    content["results"][0][key] = value
+    (content if key[0] == "/" else content["results"][0])[key.removeprefix("/")] = value
     file.write_text(json.dumps(content))
-    with pytest.raises(SatError, match=rf"soft\.json: results\[0\].*{message}"):
+    where = "" if key[0] == "/" else r"results\[0\].*"
+    with pytest.raises(SatError, match=rf"soft\.json: {where}{message}"):
         report([file], show=False)
 
 
-def test_damaged_figures_of_an_evaluation_are_told(tmp_path: Path) -> None:
-    file = evaluation(tmp_path, "soft", CAPTIONS)
-    content = json.loads(file.read_text())
-    for value in ("x", float("nan")):
-        file.write_text(json.dumps({**content, "bleu_1": value}))
-        with pytest.raises(SatError, match=r"soft\.json: 'bleu_1' must be a number"):
-            report([file], show=False)
-    content["results"][0]["file"] = "x" * 5000  # longer than a name may be
-    file.write_text(json.dumps({**content, "model": ["a", "list"]}))
-    assert report([file], show=False).missing == ["0.png"]
-
-
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"tokens": 1' + "0" * 5000 + "}"], ids=["deep", "large"])
-def test_json_that_no_reader_can_take_is_refused(text: str, tmp_path: Path) -> None:
-    (tmp_path / "odd.json").write_text(text)
-    with pytest.raises(SatError, match=r"odd\.json is not valid JSON"):
-        report([tmp_path / "odd.json"], show=False)
+def test_evaluations_that_cannot_be_read_together_or_at_all_are_refused(tmp_path: Path) -> None:
+    first, second = evaluation(tmp_path, "soft", CAPTIONS), evaluation(tmp_path, "hard", OTHERS[:3])
+    with pytest.raises(SatError, match=r"hard\.json has no caption of 3\.png, and .*soft\.json has"):
+        report([first, second], show=False)
+    for text in ("[" * 100_000, '{"tokens": 1' + "0" * 5000 + "}"):
+        first.write_text(text)
+        with pytest.raises(SatError, match=r"soft\.json is not valid JSON"):
+            report([first], show=False)
 
 
 # In a browser
@@ -331,20 +296,17 @@ def dark(color: list[int]) -> bool:
     return color[0] < 30 and color[3] > 150
 
 
-def test_the_maps_are_those_of_the_pictures(visit: Any) -> None:
-    alpha = np.random.default_rng(7).dirichlet(np.ones(ROWS * COLUMNS)).reshape(ROWS, COLUMNS)
-    found = visit(caption().html()).evaluate(
+def test_maps_and_their_places_are_those_of_the_pictures(visit: Any) -> None:
+    chance, page = np.random.default_rng(7), visit(caption().html())
+    alpha = chance.dirichlet(np.ones(ROWS * COLUMNS)).reshape(ROWS, COLUMNS)
+    found = page.evaluate(
         "([alpha, rows, columns, offset]) => [...SatCaptions.smooth(alpha, rows, columns, offset)]",
         [alpha.ravel().tolist(), ROWS, COLUMNS, [0.3, -0.2]],
     )
     expected = attention_map(alpha, (112, 112), (0, 0, 112, 112), (0.3, -0.2))
     np.testing.assert_allclose(np.reshape(found, (112, 112)), expected, atol=2e-6)
-
-
-def test_a_place_is_told_as_in_the_pictures(visit: Any) -> None:
-    chance = np.random.default_rng(5)
     maps = [attention_map(chance.random((ROWS, COLUMNS)) ** 8, (112, 112), (0, 0, 112, 112)) for _ in range(20)]
-    found = visit(caption().html()).evaluate(
+    found = page.evaluate(
         "(maps) => maps.map((one) => SatCaptions.place(Float32Array.from(one)))", [one.ravel().tolist() for one in maps]
     )
     np.testing.assert_allclose(found, [place(one) for one in maps], atol=1e-4)
@@ -408,7 +370,7 @@ def test_evidence_of_a_certain_word_is_as_bright_as_its_log_odds_say(visit: Any)
     assert "a certain word needs none" in word(known, "dog").text_content()
 
 
-def test_pointing_at_a_word_shows_its_attention(visit: Any) -> None:
+def test_pointing_at_a_word_shows_and_tells_its_attention(visit: Any) -> None:
     page = visit(caption().html())
     page.locator(".sat-photo").click()  # lets go of the word that is lit from the beginning
     assert overlay(page, *UPPER_LEFT) == BARE
@@ -419,6 +381,10 @@ def test_pointing_at_a_word_shows_its_attention(visit: Any) -> None:
     assert dark(overlay(page, *UPPER_LEFT)) and bright(overlay(page, *LOWER_RIGHT))
     page.mouse.move(5, 5)
     assert overlay(page, *UPPER_LEFT) == BARE
+    heard = page.get_by_role("group", name="The caption, word by word").get_by_role("button").all_text_contents()
+    assert heard[2] == "dog: attention nearly uniform, relied 50 % on the photo"
+    assert page.get_by_role("article", name="a small dog").count() == 1
+    assert page.get_by_role("img", name="a small dog").count() == 1
 
 
 def test_maps_share_a_scale_unless_each_word_has_its_own_and_heat_is_blue_to_yellow(visit: Any) -> None:
@@ -477,19 +443,6 @@ def test_a_caption_from_right_to_left_is_read_and_travelled_so(visit: Any) -> No
     assert latin.locator(".sat-words").evaluate("one => getComputedStyle(one).direction") == "ltr"
 
 
-def test_a_screen_reader_hears_the_attention_of_each_word(visit: Any) -> None:
-    page = visit(caption().html())
-    names = page.get_by_role("group", name="The caption, word by word").get_by_role("button").all()
-    heard = [name.text_content() for name in names]
-    assert heard == [
-        "a: most attention at the upper left, relied 25 % on the photo",
-        "small: most attention at the lower right, relied 75 % on the photo",
-        "dog: attention nearly uniform, relied 50 % on the photo",
-    ]
-    assert page.get_by_role("article", name="a small dog").count() == 1
-    assert page.get_by_role("img", name="a small dog").count() == 1
-
-
 def test_soft_and_hard_stand_side_by_side_and_a_place_is_framed(visit: Any) -> None:
     page = visit(caption().html(compare=[hard()]))
     left, right = (page.locator(".sat-photo").nth(panel).bounding_box() for panel in (0, 1))
@@ -511,19 +464,6 @@ def test_what_a_crop_did_not_see_is_hatched_and_never_lit(visit: Any) -> None:
     assert bright(overlay(page, 0.2 + 0.6 * 0.1, 1 / 6)) and "not seen" in page.locator(".sat-facts").inner_text()
 
 
-def test_other_captions_and_the_card_are_there(visit: Any) -> None:
-    card = "# soft\n\nA *model* of `words`, <b>here</b>.\n\n| B-1 | B-4 |\n| --- | --- |\n| 63.2 | 21.2 |"
-    page = visit(caption(complete=False).html(cards={"soft": card}))
-    page.get_by_text("The beam’s other captions").click()
-    beams = [re.sub(r"\s+", " ", row) for row in page.locator(".sat-beams li").all_inner_texts()]
-    assert beams == ["a small dog −3.25", "a dog −4.50", "a cat −7.00"]
-    page.get_by_text("The model’s card").click()
-    assert page.locator("pre.sat-card").inner_text() == card  # as it is written
-    assert "truncated at the maximum length" in page.locator(".sat-words").inner_text()
-    num_captions = caption(settings={"model": "soft", "attention_mode": "mean", "beam_size": 9, "num_captions": 3})
-    assert visit(num_captions.html()).get_by_text("Diverse captions").count() == 1
-
-
 def test_words_are_text_whatever_they_hold(visit: Any) -> None:
     evil = caption(words=[EVIL], attention=attention((0, 0)), gate=None, alternatives=[(EVIL, -1.0)], source=EVIL)
     page = visit(pages.captions_page([pages.with_image(evil.to_dict(), evil.photo)], title=EVIL, cards={"soft": EVIL}))
@@ -531,7 +471,17 @@ def test_words_are_text_whatever_they_hold(visit: Any) -> None:
     assert page.locator("img").count() == 1  # the photo
 
 
-def test_models_without_attention_or_words_are_shown_too(visit: Any) -> None:
+def test_other_captions_the_card_and_models_without_attention_or_words_are_shown(visit: Any, tmp_path: Path) -> None:
+    card = "# soft\n\nA *model* of `words`, <b>here</b>.\n\n| B-1 | B-4 |"
+    page = visit(caption(complete=False).html(cards={"soft": card}))
+    page.get_by_text("The beam’s other captions").click()
+    beams = [re.sub(r"\s+", " ", row) for row in page.locator(".sat-beams li").all_inner_texts()]
+    assert beams == ["a small dog −3.25", "a dog −4.50", "a cat −7.00"]
+    page.get_by_text("The model’s card").click()
+    assert page.locator("pre.sat-card").inner_text() == card  # as it is written
+    assert "truncated at the maximum length" in page.locator(".sat-words").inner_text()
+    page = visit(report([evaluation(tmp_path, "soft", CAPTIONS, maps=False, photos=0)], show=False).page)
+    assert page.get_by_text("This evaluation has no attention").count() == 1
     plain = caption(attention=None, gate=None)
     silent = caption(words=[], attention=np.zeros((0, ROWS, COLUMNS)), gate=np.zeros(0), settings={"model": "silent"})
     page = visit(plain.html(compare=[silent]))
@@ -638,112 +588,7 @@ def test_a_photo_of_the_report_opens_in_full(visit: Any, tmp_path: Path) -> None
     assert not dialog.is_visible()
 
 
-def test_a_report_without_attention_or_photos_still_reads(visit: Any, tmp_path: Path) -> None:
-    page = visit(report([evaluation(tmp_path, "soft", CAPTIONS, maps=False, photos=0)], show=False).page)
-    assert page.get_by_text("This evaluation has no attention").count() == 1
-    page.locator(".sat-gallery .sat-tile").first.click()
-    assert "No attention was kept" in page.get_by_role("dialog").inner_text()
-
-
 # A mosaic, in a browser
-
-
-def mosaic() -> str:
-    """A page of one mosaic: the caption of the photo in quarter q has q + 2 words, the last two of them its nouns.
-
-    The attention of its last word is on its own photo, that of the others on the photo of quarter 0.
-    """
-    corners = [(0, 0), (0, 4), (2, 0), (2, 4)]
-    captions = []
-    for own in range(4):
-        words = [*["the"] * own, f"man{own}", f"dog{own}"]
-        peaks = [0] * (len(words) - 1) + [own]
-        one = caption(words=words, attention=attention(*(corners[at] for at in peaks)), gate=None, source=None)
-        shares = {"attention": [[0.94 if quarter == at else 0.02 for quarter in range(4)] for at in peaks]}
-        quarters = {"own": own, "names": [f"{own}.jpg" for own in range(4)], "shares": shares, "nouns": [own, own + 1]}
-        captions.append(pages.with_image(one.to_dict(), one.photo) | {"source": "mosaic 1", "quarters": quarters})
-    return pages.captions_page(captions, title="a mosaic")
-
-
-def bars(page: Any) -> list[str]:
-    """The share of each quarter, as the table of the caption shown has it."""
-    values: list[str] = page.locator(".sat-shares:visible td:last-child").all_inner_texts()
-    return values
-
-
-def reading(page: Any) -> str:
-    text: str = page.locator(".sat-readout:visible").inner_text()
-    return text
-
-
-def test_one_caption_of_a_mosaic_is_shown_at_a_time(visit: Any) -> None:
-    page = visit(mosaic())
-    assert page.get_by_text("Four photos share one picture").count() == 1
-    assert page.locator(".sat-caption:visible").count() == 1 and page.locator(".sat-caption").count() == 4
-    choices = page.get_by_role("radiogroup", name="Which photo’s caption").get_by_role("radio")
-    assert [choices.nth(own).is_checked() for own in range(4)] == [True, False, False, False]
-    assert bars(page) == ["–"] * 4
-    page.get_by_role("radio", name="lower left · 2.jpg").check()
-    shown = page.locator(".sat-caption:visible")
-    assert shown.count() == 1 and shown.get_attribute("aria-label") == "the the man2 dog2"
-    word(page, "dog2", panel=2).click()
-    assert bars(page) == ["2 %", "2 %", "94 %", "2 %"]
-    assert "94 % of attention on its own photo" in reading(page)
-    assert page.locator(".sat-shares:visible tr.sat-own").inner_text().startswith("lower left 2.jpg")
-    assert page.locator(".sat-quarters:visible span").all_inner_texts() == bars(page)
-    assert bright(overlay(page, 0.1, 5 / 6, panel=2)) and dark(overlay(page, *UPPER_LEFT, panel=2))
-    page.get_by_role("radio", name="Heat").check()
-    assert bars(page) == ["2 %", "2 %", "94 %", "2 %"] and overlay(page, 0.1, 5 / 6, panel=2)[1] > 180
-    page.get_by_role("radio", name="upper left · 0.jpg").check()
-    assert bars(page) == ["–"] * 4 and overlay(page, 0.1, 5 / 6, panel=0) == BARE
-
-
-def test_nouns_of_one_photo_are_marked_with_its_share(visit: Any) -> None:
-    page = visit(mosaic())
-    page.get_by_role("radio", name="lower right").check()
-    assert page.locator(".sat-mark:visible").all_text_contents() == ["", "", "", "2 %", "94 %"]
-    assert (
-        "48 % of attention on its own photo at the 2 marked nouns on average"
-        in page.locator(".sat-facts:visible").inner_text()
-    )
-    heard = word(page, "dog3", panel=3).text_content()
-    assert heard.endswith("most attention at the lower right, 94 % of attention on its own photo")
-
-
-def test_steps_lead_through_the_words_and_on_to_the_next_caption(visit: Any) -> None:
-    page = visit(mosaic())
-    on, back = page.get_by_role("button", name="Next word"), page.get_by_role("button", name="Word back")
-    order = ["man0", "dog0", "the", "man1", "dog1", "the"]
-    for expected in order:
-        on.click()
-        assert reading(page).startswith(f"{expected} most attention")
-    assert page.get_by_role("radio", name="lower left").is_checked()
-    for expected in [*order[4::-1], "man0"]:  # the first word stays
-        back.click()
-        assert reading(page).startswith(f"{expected} most attention")
-    assert page.get_by_role("radio", name="upper left").is_checked() and page.locator(".sat-word.sat-on").count() == 1
-
-
-def test_a_mosaic_plays_to_its_end_and_once_more(visit: Any) -> None:
-    page = visit(mosaic())
-    page.clock.install(time=0)
-    page.clock.pause_at(60_000)
-    page.get_by_role("button", name="Play").click()
-    heard = [reading(page).split()[0]]
-    for _ in range(13):
-        page.clock.run_for(900)
-        heard.append(reading(page).split()[0])
-    assert heard == [word for own in range(4) for word in [*["the"] * own, f"man{own}", f"dog{own}"]]
-    page.clock.run_for(900)  # it has stopped there
-    assert page.get_by_role("button", name="Play").count() == 1 and reading(page).startswith("dog3")
-    page.get_by_role("button", name="Play").click()
-    assert reading(page).startswith("man0")
-    page.get_by_role("radio", name="lower right").check()  # to choose is to stop
-    page.clock.run_for(5000)
-    assert (
-        reading(page).startswith("This caption has no evidence")
-        and page.get_by_role("button", name="Pause").count() == 0
-    )
 
 
 # Many captions, in a browser
@@ -786,38 +631,6 @@ def test_a_thousand_captions_draw_few_cards_until_one_scrolls(visit: Any, thousa
     assert page.locator(".sat-tile img[src]").count() < 120  # only those near the window hold their photo
 
 
-def test_the_index_is_searched_by_words_and_names_and_sorted_by_log_p(visit: Any, thousand: str) -> None:
-    page = visit(thousand)
-    remarks = page.locator(".sat-tile small")
-    assert remarks.first.text_content() == "0.jpg"
-    search = page.get_by_role("searchbox", name="Search")
-    search.fill("Cat")
-    assert page.get_by_role("status").inner_text() == "10 photos of 1,000." and page.locator(CARDS).count() == 10
-    order = page.get_by_role("combobox", name="Order")
-    order.select_option("least likely first")
-    assert [text.split(".")[0] for text in remarks.all_text_contents()] == [str(907 - 100 * n) for n in range(10)]
-    search.fill("907")
-    assert remarks.all_text_contents() == ["907.jpg"]
-    search.fill("zebra")
-    assert page.locator(CARDS).count() == 0 and page.get_by_role("status").inner_text() == "0 photos of 1,000."
-    search.fill("")
-    order.select_option("longest first")
-    assert sentences(page, ".sat-gallery")[0] == "a dog runs runs"
-
-
-def test_a_photo_of_the_index_opens_in_full_and_leads_to_the_next(visit: Any, thousand: str) -> None:
-    page = visit(thousand)
-    page.get_by_role("combobox", name="Order").select_option("least likely first")
-    page.locator(".sat-tile").first.click()
-    dialog = page.get_by_role("dialog")
-    assert "999.jpg" in dialog.inner_text() and "1 of 1000" in dialog.inner_text()
-    assert "References" not in dialog.inner_text()
-    word(page, "dog").click()
-    assert bright(overlay(page, 0.9, 1 / 6)) and dark(overlay(page, 0.1, 5 / 6))
-    dialog.get_by_label("Next photo").click()
-    assert "998.jpg" in dialog.inner_text() and page.locator(".sat-caption").count() == 1
-
-
 def test_a_few_captions_are_shown_in_full_and_two_models_can_be_compared_in_many(visit: Any) -> None:
     photos = [Image.new("RGB", (35, 21), (number, 90, 90)) for number in range(12)]
 
@@ -838,12 +651,3 @@ def test_a_few_captions_are_shown_in_full_and_two_models_can_be_compared_in_many
     assert many.locator(".sat-tile").count() == 6 + 1  # said in six captions; 10.jpg and 11.jpg begin with it
     many.get_by_role("combobox", name="Model").select_option("hard")
     assert many.locator(".sat-tile").count() == 2 + 1
-
-
-@pytest.mark.parametrize("photos", [1, 12])
-def test_photos_without_a_caption_are_listed(photos: int, visit: Any) -> None:
-    shown = [caption(source=f"{n}.jpg", kept=Image.new("RGB", (35, 21), (n, 90, 90))) for n in range(photos)]
-    found = [pages.with_image(one.to_dict(), one.photo) for one in shown]
-    page = visit(pages.captions_page(found, title="photos", failed=[("folder/<b>.jpg", "not a photo")]))
-    listed = page.get_by_role("region", name="Photos without a caption").inner_text()
-    assert "1 photo without a caption" in listed and "<b>.jpg: not a photo" in listed

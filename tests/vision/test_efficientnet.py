@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import small_encoder
 import torch
-from backbones import noise
-from lite import lite_encoder, published
+from backbones import lite_encoder, noise, published
 from numpy.typing import NDArray
 from PIL import Image
 from safetensors.torch import save_file

@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import pickle
-import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,14 +15,14 @@ import torch
 from PIL import Image, ImageOps
 from torch import Tensor, nn
 
-from show_attend_tell.data.datasets import read_dataset
+from show_attend_tell.data.datasets import Example, read_dataset
 from show_attend_tell.data.photos import Preprocessing, open_photo
-from show_attend_tell.errors import SatError
+from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.files import file_lock
 from show_attend_tell.vision.backbones import Backbone
 from show_attend_tell.vision.encoder import Encoder
 from show_attend_tell.vision.feature_cache import FeatureCache, UnreadablePhotos, default_cache, folder_name
-from show_attend_tell.vision.sources import cached
+from show_attend_tell.vision.sources import LivePhotos, cached
 
 STORED = 4 * 5 * 2 + 4  # bytes of a photo's stored file
 SQUASHED = Preprocessing(size=6, resize="squash")
@@ -211,15 +210,6 @@ def test_two_photos_of_one_name_are_not_confused(alike: str, photos: Photos, bui
             torch.testing.assert_close(cache[list(each)], all_expected(each), atol=2e-3, rtol=0)  # in other batches
 
 
-def test_a_crop_is_of_the_photo_under_its_own_name(photos: Photos, build: Build, tmp_path: Path) -> None:
-    """Which window of a photo a random crop is depends on the photo's name too."""
-    copy = shutil.copy(photos["photo0.png"], tmp_path / "copy.png")
-    cache = build({"photo0.png": photos["photo0.png"], "copy.png": copy}, Counted(), view="crop-1")
-    for name, path in (("photo0.png", photos["photo0.png"]), ("copy.png", copy)):
-        assert torch.equal(cache[[name]][0], expected(Counted(), path, "crop-1"))
-    assert not torch.equal(cache[["photo0.png"]], cache[["copy.png"]])
-
-
 @pytest.mark.parametrize(
     ("disturb", "problem"),
     [(inverted, "changed while the photos were encoded"), (Path.unlink, "cannot be read .No such file")],
@@ -238,33 +228,7 @@ def test_a_photo_that_changes_or_vanishes_while_it_is_encoded_is_not_stored(
     assert torch.equal(cache[["photo3.png"]][0], expected(Counted(), photo))
 
 
-def test_files_are_read_again_where_nothing_is_known_of_them(photos: Photos, build: Build) -> None:
-    """The index of files only saves time."""
-    encoder = Counted()
-    index = build(photos, encoder).folder.parent / "files.json"
-    assert len(json.loads(index.read_text())) == 11
-    for damage in ("", "[1]", "{", json.dumps({str(path): [1, 2, "3"] for path in photos.values()})):
-        index.write_text(damage)
-        build(photos, encoder)
-        assert encoder.seen == 11 and len(json.loads(index.read_text())) == 11
-    index.unlink()
-    index.mkdir()  # where it cannot be written, it saves none
-    build(photos, encoder)
-    assert encoder.seen == 11
-
-
 # What a cache belongs to
-
-
-def test_another_encoder_preprocessing_or_precision_has_another_cache(
-    photos: Photos, build: Build, tmp_path: Path
-) -> None:
-    encoder, other, cropped = Counted(), Counted(seed=1), Counted(preprocessing=Preprocessing(size=6))
-    for each in (encoder, other, cropped):
-        assert torch.equal(build(photos, each)[["photo5.png"]][0], expected(each, photos["photo5.png"]))
-    assert len([path for path in (tmp_path / "cache").iterdir() if path.is_dir()]) == 3
-    cropped.fixed_precision = "bfloat16"
-    assert "-bfloat16-" in build(photos, cropped).folder.name
 
 
 @pytest.mark.parametrize(
@@ -319,21 +283,6 @@ def test_damaged_annotations_are_reported_and_their_photos_alone_are_encoded_aga
     assert torch.equal(build(photos, encoder)[list(photos)], before) and encoder.seen == 13
 
 
-def test_files_that_have_changed_places_are_damage_too(photos: Photos, build: Build) -> None:
-    """Annotations belong to the photo by which their file is named."""
-    encoder = Counted()
-    first = build(photos, encoder)
-    before = first[list(photos)]
-    one, other = stored(first)[2:4]
-    one.rename(one.with_suffix(".kept"))
-    other.rename(one)
-    one.with_suffix(".kept").rename(other)
-    with pytest.raises(SatError, match=r"are damaged .*the same command encodes 2 photos"):
-        build(photos, encoder)[list(photos)]
-    again = build(photos, encoder)
-    assert encoder.seen == 13 and torch.equal(again[list(photos)], before)
-
-
 def test_a_full_disk_is_reported_and_what_is_stored_stays(photos: Photos, build: Build) -> None:
     resource = pytest.importorskip("resource")
     encoder = Counted()
@@ -362,13 +311,6 @@ def test_a_cache_that_claims_too_much_is_not_read(photos: Photos, build: Build) 
 # What is refused
 
 
-def test_annotations_beyond_half_precision_are_refused(photos: Photos, build: Build) -> None:
-    encoder = Counted()
-    encoder.body.weight.data *= 1e6
-    with pytest.raises(SatError, match=r"photo0\.png: annotations as large as .*65504"):
-        build(photos, encoder)
-
-
 def test_photos_that_cannot_be_read_are_counted_after_the_others_are_stored(
     photos: Photos, build: Build, tmp_path: Path
 ) -> None:
@@ -391,24 +333,21 @@ def test_photos_that_cannot_be_read_are_counted_after_the_others_are_stored(
     assert torch.equal(cache[["photo10.png"]][0], expected(encoder, photos["photo10.png"]))
 
 
-def test_wrong_names_are_refused(photos: Photos, build: Build, tmp_path: Path) -> None:
+def test_what_cannot_be_stored_is_refused(photos: Photos, build: Build, tmp_path: Path) -> None:
     for view in ("mirrored", "crop", "crop-0", "crop-x", "../crop-1"):
         with pytest.raises(SatError, match=f"view '{view}'"):
             build(photos, Counted(), view=view)
     with pytest.raises(SatError, match="no photo to encode"):
         build({}, Counted())
     assert not list(tmp_path.glob("cache/*"))  # nothing is made before
-    cache = build(photos, Counted())
-    with pytest.raises(SatError, match=r"no photo 'photo99\.png' among the 11"):
-        cache[["photo1.png", "photo99.png"]]
-
-
-def test_a_disk_without_room_is_noticed_first(photos: Photos, build: Build) -> None:
-    encoder = Counted()
-    encoder.grid = (10**6, 10**6)
+    large, wide = Counted(), Counted()
+    large.body.weight.data *= 1e6
+    with pytest.raises(SatError, match=r"photo0\.png: annotations as large as .*65504"):
+        build(photos, large)
+    wide.grid = (10**6, 10**6)
     with pytest.raises(SatError, match=r"11 photos need 110,000,000.* MB more, and the disk has only"):
-        build(photos, encoder)
-    assert encoder.seen == 0
+        build(photos, wide)
+    assert wide.seen == 0
 
 
 def test_one_process_writes_at_a_time(photos: Photos, build: Build, capsys: pytest.CaptureFixture[str]) -> None:
@@ -432,3 +371,13 @@ def test_the_default_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.delenv("SAT_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert default_cache() == tmp_path / ".cache" / "show-attend-tell" / "features"
+
+
+def test_a_live_photo_that_cannot_be_read_is_named(photos: Photos) -> None:
+    examples = [Example(name, file, "train", (("a",),), ("a",)) for name, file in photos.items()]
+    assert torch.equal(
+        LivePhotos(examples, Counted())[["photo3.png"]][0].half(), expected(Counted(), photos["photo3.png"])
+    )
+    photos["photo3.png"].write_bytes(b"no photo")
+    with pytest.raises(PhotoError, match=r"photo3\.png: not a photo"):
+        LivePhotos(examples, Counted())[list(photos)]

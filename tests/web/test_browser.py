@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from documents import ROOT, needs_models
-from PIL import Image, ImageOps
+from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from static import Static, build, needs_chromium, needs_node, static
 
@@ -193,41 +193,6 @@ def test_a_download_that_arrives_damaged_is_not_kept(
         assert kept and not any(MODELS[0] + "-" in url for url in kept)
 
 
-def test_where_the_service_worker_cannot_be_installed_the_page_works_without_it(
-    opened: Callable[..., Page], browser: Browser, site: Static
-) -> None:
-    """The icon is missing, which the worker would keep with the other files of the page."""
-    context = browser.new_context()
-    site.missing = ".svg"
-    page = opened(context)  # which waits for the list of models
-    site.missing = ""
-    expect(page.locator("#cost")).to_contain_text("The first caption downloads")
-    assert page.evaluate("navigator.serviceWorker.controller") is None
-    context.close()
-
-
-def test_where_nothing_may_be_stored_photos_are_captioned(
-    opened: Callable[..., Page], browser: Browser, tmp_path: Path
-) -> None:
-    """As where site data are blocked: the page reads its storage, and gets an error."""
-    refuse = "{ get() { throw new DOMException('The request was denied.', 'SecurityError'); } }"
-    with browser.new_context(service_workers="block") as context:
-        for name in ("localStorage", "caches"):
-            context.add_init_script(f"Object.defineProperty(window, '{name}', {refuse});")
-        page = opened(context)
-        page.select_option("#beam_size", "1")
-        page.set_input_files("#choose", EXAMPLES[0])
-        expect(page.locator(".sat-caption")).to_have_count(1)
-
-
-def test_models_of_another_version_are_not_used(browser: Browser, site: Static) -> None:
-    with browser.new_context(service_workers="block") as context:
-        page = context.new_page()
-        page.route("**/models.json", lambda route: route.fulfill(json={"format": 0, "models": [], "files": {}}))
-        page.goto(site.url)
-        expect(page.get_by_text("Close all its tabs, and open it again.")).to_be_visible()
-
-
 def test_every_answer_has_the_safety_headers(opened: Callable[..., Page], visited: BrowserContext) -> None:
     page = opened(visited)
     for path in ("", "index.html", "sw.js", "models/models.json"):
@@ -236,40 +201,3 @@ def test_every_answer_has_the_safety_headers(opened: Callable[..., Page], visite
         assert headers["cross-origin-embedder-policy"] == "require-corp"
         policy = headers["content-security-policy"].split("; ")
         assert {"default-src 'none'", "script-src 'self' 'wasm-unsafe-eval'", "connect-src 'self'"} <= set(policy)
-
-
-def test_on_a_phone(opened: Callable[..., Page], browser: Browser) -> None:
-    phone: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
-    with browser.new_context(**phone) as context:
-        page = opened(context)
-        expect(page.get_by_text("Take a photo")).to_be_visible()
-        assert page.locator("#camera").get_attribute("capture") == "environment"
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
-
-
-@pytest.mark.proof
-def test_captions_of_twenty_photos_are_pythons(
-    opened: Callable[..., Page], visited: BrowserContext, tmp_path: Path
-) -> None:
-    captioner = Captioner.from_pretrained(MODELS[0], backend="onnx")
-    given = []
-    for example in EXAMPLES:
-        with Image.open(example) as photo:
-            width, height = photo.size
-            views = {
-                "whole": photo,
-                "mirrored": ImageOps.mirror(photo),
-                "left": photo.crop((0, 0, width * 2 // 3, height)),
-                "lower": photo.crop((0, height // 4, width, height)),
-                "large": photo.resize((3 * width, 3 * height)),
-            }
-            for name, view in views.items():
-                given.append(tmp_path / f"{example.stem}-{name}.jpg")
-                view.save(given[-1], quality=90)
-    page = opened(visited)
-    page.select_option("#beam_size", str(BEAM))
-    page.set_input_files("#choose", given)
-    expect(page.locator(".sat-caption")).to_have_count(len(given), timeout=20 * PATIENCE)
-    for number, photo in enumerate(given):
-        (found,) = saved(page, number, tmp_path / "saved.json")
-        assert_pythons({**found, "source": str(photo)}, captioner, photo)

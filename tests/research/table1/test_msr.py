@@ -1,31 +1,24 @@
 """MS Research: word detectors by noisy-OR, a language model of the detected words, and the ranking by them."""
 
 import itertools
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from builders import D, fitted, random_data, small_config, small_encoder
-from decoders import B, C, L, P, small_annotations, small_baseline, small_captions
+from decoders import B, C, P, small_annotations, small_baseline, small_captions
 from numpy.typing import NDArray
 from table1 import detectors
 from table1.detectors import Detectors
-from table1.msr import Coverage, Msr, MsrConfig
-from table1.msr_training import Told, by_reranker, nats_a_word
+from table1.msr import Coverage, Msr
+from table1.msr_training import Told, nats_a_word
 from table1.ngram_model import SMOOTHING, NgramModel
 
-from show_attend_tell.backends.torch import TorchBackend, build_decoder, decoder_weights
-from show_attend_tell.captioner import Captioner
-from show_attend_tell.checkpoint.checkpoint import Checkpoint, StoredReranker
-from show_attend_tell.checkpoint.records import EncoderRecord
+from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.generation import search_candidates
 from show_attend_tell.model.interface import teacher_forcing
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.training.loop import Trainer
 
 Array = NDArray[np.float64]
 K, DETECTED, NOTHING = 23, 14, 23
@@ -122,20 +115,6 @@ def test_before_its_training_it_is_a_smoothed_4_gram_model(float64: None) -> Non
     assert found == pytest.approx(-np.log(shares).mean(), abs=1e-6)
 
 
-def test_words_that_are_told_are_likelier_until_they_are_said() -> None:
-    decoder = small_baseline("msr")
-    decoder.count(CAPTIONS, torch.full((DETECTED,), 0.1))
-    told = Told(decoder.config).eval()
-    told.load_state_dict(decoder.state_dict())
-    with torch.no_grad():
-        told.score.fill_(1.0)
-    logits = torch.full((2, 1, DETECTED), -9.0)
-    logits[1, 0, 9 - 2] = 9.0
-    output = teacher_forcing(told, logits, torch.tensor([[9, 9, 0]] * 2)).logits[:, 0].log_softmax(-1).detach()
-    assert output[1, 0, 9] > output[0, 0, 9] + 1
-    assert output[1, 1, 9] == pytest.approx(float(output[0, 1, 9]), abs=1e-3)
-
-
 def test_detectors_find_a_word_at_one_location_and_the_probe_does_not() -> None:
     torch.manual_seed(0)
     annotations, truth = torch.randn(120, 6, 5), torch.zeros(120, 2)
@@ -150,37 +129,11 @@ def test_detectors_find_a_word_at_one_location_and_the_probe_does_not() -> None:
     assert detectors.mean_average_precision(shares[:, :1], truth[1::2, :1]) > 0.9
 
 
-def test_a_word_is_detected_in_several_times_as_many_photos_as_have_it() -> None:
-    torch.manual_seed(0)
-    shares, truth = torch.rand(30, 3), torch.zeros(30, 3)
-    truth[:5, 0], truth[:20, 1] = 1, 1  # and no photo has the third word
-    found = detectors.thresholds(shares, truth)
-    assert (shares >= found).sum(0).tolist() == [5 * detectors.WIDTH, 30, 0]
-
-
-def test_windows_are_means_of_a_square_of_locations() -> None:
-    annotations = torch.randn(2, 16, 3)
-    found = Detectors(3, 0, 2, window=3, stride=1, dropout=0.0).windows(annotations)
-    grid = annotations.unflatten(1, (4, 4))
-    wanted = [grid[:, row : row + 3, column : column + 3].mean((1, 2)) for row in (0, 1) for column in (0, 1)]
-    torch.testing.assert_close(found, torch.stack(wanted, dim=1))
-
-
 def test_mean_average_precision_is_that_of_its_definition() -> None:
     scores = torch.tensor([[0.9, 0.1, 0.2], [0.8, 0.2, 0.1], [0.7, 0.9, 0.3], [0.1, 0.3, 0.4]])
     truth = torch.tensor([[1.0, 0, 0], [0, 1, 0], [1, 0, 0], [0, 1, 0]])
     each = [(1 / 1 + 2 / 3) / 2, (1 / 2 + 2 / 3) / 2]  # no photo has the third word
     assert detectors.mean_average_precision(scores, truth) == pytest.approx(sum(each) / 2)
-
-
-def test_the_rerankers_words_are_those_that_it_expects() -> None:
-    torch.manual_seed(0)
-    train = {f"photo{number}": [[2 + number % 2, 5, 0]] for number in range(60)}
-    annotations = torch.randn(80, L, D).half()
-    annotations[::2, :, 0] += 3
-    shares = by_reranker(train, [annotations[:60], annotations[60:]], 4, show=False)
-    assert shares.shape == (20, 4)
-    assert shares[::2, 0].mean() > shares[1::2, 0].mean() + 0.2 and shares[:, 3].mean() > 0.9
 
 
 def test_captions_are_ranked_by_how_much_of_what_is_detected_they_mention() -> None:
@@ -196,36 +149,3 @@ def test_captions_are_ranked_by_how_much_of_what_is_detected_they_mention() -> N
             assert hypothesis.rerank_score == pytest.approx(share)
             mentioned.add(share)
     assert len(mentioned) > 1
-
-
-def test_the_language_model_learns_and_the_detectors_stay() -> None:
-    data = random_data()
-    config = fitted(small_config(epochs=3, learning_rate=0.05), data)
-    sizes = {"vocabulary_size": config.decoder.vocabulary_size, "annotation_size": config.decoder.annotation_size}
-    config = replace(config, decoder=MsrConfig(**sizes, contexts=500, ngrams=900, hidden_size=6, window=1))
-    seen: list[dict[str, float]] = []
-    trainer = Trainer(config, data, device=torch.device("cpu"))
-    trainer.decoder.count([words for _, words in data.captions], torch.full((1,), 0.5))
-    before = {name: value.clone() for name, value in trainer.decoder.detectors.state_dict().items()}
-    trainer.run(on_epoch=lambda epoch, better: seen.append(epoch.watch), show=False)
-    assert seen[-1]["nats_per_word"] < seen[0]["nats_per_word"] - 0.1
-    assert all(torch.equal(before[name], value) for name, value in trainer.decoder.detectors.state_dict().items())
-
-
-def test_a_checkpoint_comes_back_and_captions_with_its_own_ranking(tmp_path: Path) -> None:
-    encoder = small_encoder()
-    decoder = Msr(MsrConfig(vocabulary_size=K, annotation_size=D, detected=DETECTED, window=1, contexts=50, ngrams=90))
-    Checkpoint(
-        config=decoder.config,
-        weights=decoder_weights(decoder),
-        vocabulary=Vocabulary([f"word{number}" for number in range(21)]),
-        encoder=EncoderRecord.of(encoder),
-        generation=GenerationConfig(beam_size=3, max_length=5, rerank_weight=2.0),
-        reranker=StoredReranker("coverage", {}),
-    ).save(tmp_path)
-    found = Checkpoint.load(tmp_path)
-    assert found.config == decoder.config and found.generation.rerank_weight == 2.0
-    assert "detected 14" in (tmp_path / "README.md").read_text(encoding="utf-8")
-    captioner = Captioner(found, TorchBackend(build_decoder(found), encoder))
-    hypotheses = captioner.generate(torch.rand(2, L, D), found.generation, seeds=[0, 1])
-    assert all(each.rerank_score is not None for photo in hypotheses for each in photo)

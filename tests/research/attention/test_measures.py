@@ -1,36 +1,111 @@
-"""Each control against teacher forcing, step by step, with the context that it stands for."""
+"""What is measured of attention: what each control stands for, which locations are hidden, and whose nouns count."""
 
-import copy
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from attention.controls import (
-    CONTROLS,
-    GivenMaps,
-    costs_at_words,
-    maps_of,
-    mode_for_search,
-    shift_of,
-)
+from attention.controls import CONTROLS, costs_at_words, maps_of, mode_for_search, shift_of
 from attention.forcing import Forced, SeededMode, force
+from attention.mosaics import Mosaic, draw_picture
+from attention.occlusion import DRAWS, falls, hidden_in_annotations, hidden_in_photo, hidden_locations
 from decoders import L, small_annotations, small_decoder
+from PIL import Image
+from pointers import noise_data
 from torch import Tensor
 
 from show_attend_tell.data.datasets import Example
-from show_attend_tell.model.attention import (
-    ArgmaxAttention,
-    Attended,
-    AttentionMode,
-    GivenLocations,
-    MeanAttention,
-    SampleAttention,
-)
-from show_attend_tell.model.ensemble import Ensemble
+from show_attend_tell.data.photos import Preprocessing
+from show_attend_tell.model.attention import ArgmaxAttention, Attended, AttentionMode, GivenLocations, MeanAttention
 from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
-from show_attend_tell.settings import AttentionModeName
+from show_attend_tell.settings import ATTENTION_MODES, AttentionModeName
+
+
+def test_a_hidden_annotation_is_the_mean_of_those_left() -> None:
+    annotations = torch.tensor([[[1.0, 2], [3, 4], [5, 9], [7, 7]]])
+    masks = torch.tensor([[False, True, False, False], [True, False, True, False]])
+    (hidden,) = hidden_in_annotations(annotations, masks)
+    torch.testing.assert_close(hidden[0], torch.tensor([[1, 2], [13 / 3, 6], [5, 9], [7, 7]]))
+    torch.testing.assert_close(hidden[1], torch.tensor([[5, 5.5], [3, 4], [5, 5.5], [7, 7]]))
+
+
+def test_as_many_locations_are_hidden_every_time_and_a_patch_has_the_shape_of_what_was_attended() -> None:
+    locations = 9 * 7
+    alpha, other = (torch.rand(n, locations, generator=torch.Generator().manual_seed(n)).softmax(-1) for n in (4, 3))
+    masks = hidden_locations(alpha, other, (9, 7), torch.Generator().manual_seed(2))
+    assert masks.shape == (4 + 4 + 4 + 1 + DRAWS + DRAWS, locations) and (masks.sum(1) == 6).all()
+    for step in range(4):
+        order, of_other = alpha[step].argsort(descending=True), other[step % 3].argsort(descending=True)
+        for row, expected in ((step, order[:6]), (4 + step, order[-6:]), (8 + step, of_other[:6])):
+            assert set(masks[row].nonzero().flatten().tolist()) == set(expected.tolist())
+    assert set(masks[12].nonzero().flatten().tolist()) == set(alpha.sum(0).argsort(descending=True)[:6].tolist())
+    shifts = {
+        tuple(mask.view(9, 7).roll((down, across), (0, 1)).flatten().tolist())
+        for mask in masks[:4]
+        for down in range(9)
+        for across in range(7)
+        if (down, across) != (0, 0)
+    }
+    assert all(tuple(patch.tolist()) in shifts for patch in masks[13 : 13 + DRAWS])
+    assert not torch.equal(masks[-1], masks[-2])
+
+
+def test_hidden_cells_of_a_photo_have_the_mean_color() -> None:
+    pixels, masks = torch.ones(3, 4, 6), torch.tensor([[False, True, False, False, False, False]])
+    (encoded,) = hidden_in_photo(pixels, masks, (2, 3), lambda pixels: pixels)
+    assert encoded[0, :, :2, 2:4].abs().max() == 0 and encoded.sum() == 3 * (4 * 6 - 2 * 2)
+    (moved,) = hidden_in_photo(pixels, masks, (2, 3), lambda pixels: pixels, (0.5, 0.5))
+    assert moved[0, :, :3, 3:5].abs().max() == 0 and moved.sum() == 3 * (4 * 6 - 3 * 2)  # up to the photo's border
+
+
+@pytest.mark.parametrize("mode", ATTENTION_MODES)
+def test_nothing_hidden_costs_nothing(mode: AttentionModeName, tmp_path_factory: pytest.TempPathFactory) -> None:
+    (example, *_) = noise_data(tmp_path_factory.mktemp("noise"), 1).examples
+    decoder, annotations, ids = small_decoder(), small_annotations(1), torch.tensor([[3, 5, 7]])
+    with torch.no_grad():
+        forced = force(decoder, example, annotations, ["a", "b", "c"], ids, SeededMode(mode, 13))
+        masks = hidden_locations(forced.alpha, forced.alpha, (5, 1), torch.Generator().manual_seed(1)) & False
+        found = falls(decoder, forced, hidden_in_annotations(annotations, masks))
+    np.testing.assert_allclose(found, 0, atol=1e-5)
+
+
+COLORS = ("red", "green", "blue", "white", "black")
+NOUNS = ("dog", "boat", "tree", "horse", "car")
+
+
+@pytest.fixture
+def examples(tmp_path: Path) -> list[Example]:
+    """Photos of one color, each with a noun of its own among nouns that all have."""
+    (tmp_path / "images").mkdir()
+    rows = ["photo,caption,split"]
+    found = []
+    for color, noun in zip(COLORS, NOUNS, strict=True):
+        path = tmp_path / "images" / f"{noun}.png"
+        Image.new("RGB", (40, 30), color).save(path)
+        words = ("a", "man", "and", "two", f"{noun}s", "see", "a", noun)
+        rows.append(f"{path.name},{' '.join(words)},val")
+        found.append(Example(path.name, path, "val", (words,), (" ".join(words),)))
+    (tmp_path / "captions.csv").write_text("\n".join(rows) + "\n")
+    return found
+
+
+def test_each_photo_is_a_quarter_of_the_picture(examples: list[Example]) -> None:
+    square = Preprocessing(size=9, resize="squash", mean=(0, 0, 0), std=(1, 1, 1))
+    red, green, blue, white = examples[:4]
+    pixels = draw_picture((red, green, blue, white), square)
+    assert pixels.shape == (3, 9, 9)
+    for row, column, color in ((0, 0, (1, 0, 0)), (3, 4, (0, 128 / 255, 0)), (4, 3, (0, 0, 1)), (7, 7, (1, 1, 1))):
+        assert pixels[:, row, column].tolist() == pytest.approx(color)
+    assert not pixels[:, 8].any() and not pixels[:, :, 8].any()  # an odd side: the mean color
+
+
+def test_nouns_count_that_only_the_caption_s_photo_has(examples: list[Example]) -> None:
+    mosaic = Mosaic(tuple(examples[:4]), 1, ("a", "boat", "a", "dog", "men", "boats", "and", "car"))
+    known = {"a", "boat", "dog", "men", "boats", "and"}
+    # "dog" and, in the singular, "men" are in the other photos' captions; "car" the model does not know
+    assert mosaic.nouns(known) == [(1, 0), (5, 3)]
+
 
 EXAMPLE = Example("photo.png", Path("photo.png"), "val", (("a",),), ("a",))
 IDS, OTHER_IDS = torch.tensor([[3, 5, 7, 4]]), torch.tensor([[8, 6, 11]])
@@ -127,21 +202,3 @@ def test_a_search_reads_by_each_photo_s_own_maps() -> None:
     assert torch.stack([each for each in drawn if each is not None]).unique().numel() > 2
     uniform = mode_for_search("uniform", alphas, others, modes, paths=3, steps=4)
     torch.testing.assert_close(uniform(alpha, annotations).context[:, 0], annotations.mean(1))
-
-
-def test_every_member_of_an_ensemble_reads_by_the_same_map_at_the_same_step() -> None:
-    decoder = small_decoder()
-    maps = torch.rand(1, 1, 4, L, generator=torch.Generator().manual_seed(3)).softmax(-1)
-    with torch.no_grad():
-        alone = word_log_probabilities(
-            teacher_forcing(decoder, ANNOTATIONS, IDS, mode=GivenMaps(maps, MeanAttention())).logits, IDS
-        )
-        pair_of_them = Ensemble([decoder, small_decoder()])
-        both = word_log_probabilities(
-            teacher_forcing(pair_of_them, ANNOTATIONS, IDS, mode=GivenMaps(maps, MeanAttention())).logits, IDS
-        )
-    torch.testing.assert_close(alone, both)
-    one = GivenMaps(maps, SampleAttention(torch.rand(1, 1, 4)))
-    one(maps[:, :, 0], ANNOTATIONS)
-    other = copy.copy(one)
-    assert other.time == 1 and other.mode is not one.mode
