@@ -44,6 +44,7 @@ html_math_renderer = "mathml"  # browsers draw it themselves: the site asks no o
 default_role = "code"  # docstrings have `names` between single backticks
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
 suppress_warnings = ["misc.highlighting_failure"]
 
 log = logging.getLogger(__name__)
@@ -196,7 +197,8 @@ def fields_of(cls: type) -> Iterator[tuple[str, str, str, str]]:
             continue
         if not said.get(field.name):
             log.warning("%s.%s has no comment", cls.__name__, field.name)
-        checked = re.sub(r" \| None$", "", written[field.name]) in vars(settings)
+        kind = re.sub(r" \| None$", "", written[field.name])
+        checked = kind in vars(settings) or kind.startswith("Annotated")
         kind = re.sub(r"^(give an? |give |choose one of )", "", settings.remedy(hints[field.name]))
         default = f"`{field.default!r}`" if field.default is not dataclasses.MISSING else ""
         if field.default_factory is not dataclasses.MISSING:
