@@ -48,7 +48,8 @@ from show_attend_tell.search.filters import word_filters
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.session import DecoderSession
 from show_attend_tell.threads import use_threads
-from show_attend_tell.training.losses import HardObjective, SoftObjective
+from show_attend_tell.training.hard import HardObjective
+from show_attend_tell.training.soft import SoftObjective
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.jpg"))
 LOCATIONS, SIZE = 196, 512  # of a training step

@@ -23,7 +23,7 @@ from show_attend_tell.training.config import TrainingPlan, changed
 from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.run import train
-from show_attend_tell.training.start import EncoderChoice, load_start
+from show_attend_tell.training.start import load_start
 
 
 def searched(trial: optuna.Trial) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def main(given: list[str] | None = None) -> None:
     parser.add_argument("--set", action="append", default=[], help="NAME=VALUE, a setting of all trials")
     options = parser.parse_args(given)
     dataset, base = read_dataset(options.data), changed(preset("flickr8k"), options.set)
-    start = load_start(None, EncoderChoice(options.encoder, resize=options.resize))
+    start = load_start(None, encoder=options.encoder, resize=options.resize)
 
     def objective(trial: optuna.Trial) -> float:
         reached = []

@@ -26,7 +26,7 @@ from show_attend_tell.training.config import TrainingPlan
 from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.run import train
-from show_attend_tell.training.start import EncoderChoice, choose_start
+from show_attend_tell.training.start import choose_start
 
 EPOCHS = {"soft": 20, "hard": 40}
 
@@ -63,7 +63,7 @@ def main(given: Sequence[str] | None = None) -> None:
     epochs = options.epochs or EPOCHS[options.attention]
     config = dataclasses.replace(preset("paper", options.attention), seed=options.seed, epochs=epochs)
     dataset, output = read_dataset(options.data), options.output / f"paper-{options.attention}-{options.seed}"
-    start = choose_start(dataset, config, EncoderChoice(resize="squash"), init_from="none", fit_to_data=False)
+    start = choose_start(dataset, config, init_from="none", fit_to_data=False, resize="squash")
     plan = TrainingPlan(
         dataset=dataset, start=start, config=config, output=output, device=options.device, notes={"preset": "paper"}
     )

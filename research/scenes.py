@@ -54,9 +54,10 @@ from show_attend_tell.files import atomic_write, make_folder, read_json
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.progress import Progress
 from show_attend_tell.training.config import TrainingConfig, TrainingPlan
-from show_attend_tell.training.losses import HardObjective, SoftObjective
+from show_attend_tell.training.hard import HardObjective
 from show_attend_tell.training.run import train
-from show_attend_tell.training.start import EncoderChoice, load_start
+from show_attend_tell.training.soft import SoftObjective
+from show_attend_tell.training.start import load_start
 
 SIDE = 64  # pixels of a picture
 COLORS = {
@@ -275,7 +276,7 @@ def train_on_scenes(
     folder: Path, config: TrainingConfig, output: Path, *, init_from: str | None = None, **plan: Any
 ) -> None:
     """Train a model of scenes and its encoder, from random weights or from those of a model of scenes."""
-    start = load_start(init_from, EncoderChoice("small", resize="squash", trained=True))
+    start = load_start(init_from, encoder="small", resize="squash", trained=True)
     rate = config.learning_rate
     train(
         TrainingPlan(dataset=read_dataset(folder), start=start, config=config, output=output, encoder_lr=rate, **plan)

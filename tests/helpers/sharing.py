@@ -14,13 +14,13 @@ from typing import Any
 
 import torch
 from builders import D, fitted, random_data, small_config
-from trainers import Float32Trainer, acting
+from trainers import Float32Trainer, acting, learn
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.training import ranks
 from show_attend_tell.training.data import TrainingData
-from show_attend_tell.training.loop import Epoch, Trainer
-from show_attend_tell.training.losses import HardObjective
+from show_attend_tell.training.hard import HardObjective
+from show_attend_tell.training.loop import Trainer
 from show_attend_tell.vision.sources import Annotations
 
 EPOCHS = 3
@@ -70,8 +70,8 @@ def losses_of(scenario: str, steps: int) -> dict[str, Any]:
     trainer = trainer_of(scenario)
     losses: list[float] = []
     while len(losses) < steps:
-        trainer.decoder.train()
-        losses += [trainer.one_batch(batch)["loss"] for batch in trainer.batches(len(losses))]
+        trainer.epoch = len(losses)
+        losses += [trainer.one_batch(batch)["loss"] for batch in trainer.batches()]
     return {"losses": losses[:steps], "scores": trainer.validate(), "weights": digest(trainer)}
 
 
@@ -83,11 +83,12 @@ def digest(trainer: Trainer) -> str:
     return sha.hexdigest()
 
 
-def epochs_of(state: Path | None, **changes: Any) -> tuple[Trainer, list[Epoch]]:
+def epochs_of(
+    output: Path | None, kind: type[Trainer] = Float32Trainer, resume: bool = False, **changes: Any
+) -> tuple[Trainer, list[dict[str, Any]]]:
     """A whole training, and its epochs."""
-    trainer, epochs = trainer_of("one caption", **changes), []
-    trainer.run(on_epoch=lambda epoch, better: epochs.append(epoch), state=state, show=False)
-    return trainer, epochs
+    config = small_config(**{"epochs": EPOCHS, "learning_rate": 3e-3, **SCENARIOS["one caption"], **changes})
+    return learn(config, data_of("one caption"), kind, output, resume=resume)
 
 
 def die(number: int, trainer: Trainer) -> None:
@@ -98,13 +99,13 @@ def die(number: int, trainer: Trainer) -> None:
 
 def main() -> None:
     what, folder, *scenarios = sys.argv[1:]
-    state = Path(folder) / "state.safetensors"
+    output = Path(folder) / "model"
     with ranks.together(torch.device("cpu")):
         if what == "losses":
             steps = {name: int(number) for name, _, number in (each.partition("=") for each in scenarios)}
             found = {name: losses_of(name, number) for name, number in steps.items()}
-            trainer, epochs = epochs_of(state, epochs=EPOCHS - 1)
-            reached = [epoch._replace(seconds=0.0) for epoch in epochs]
+            trainer, epochs = epochs_of(output, epochs=EPOCHS - 1)
+            reached = [{**epoch, "seconds": 0.0} for epoch in epochs]
             found["epochs"] = {"reached": reached, "weights": digest(trainer)}
             try:
                 trainer_of("soft", learning_rate=0.01 * (1 + ranks.number()))
@@ -114,7 +115,7 @@ def main() -> None:
             if ranks.first():
                 Path(folder, "found.json").write_text(json.dumps(everyone), encoding="utf-8")
         else:
-            epochs_of(state, kind=acting(die))
+            epochs_of(output, acting(die))
 
 
 if __name__ == "__main__":

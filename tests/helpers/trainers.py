@@ -1,14 +1,24 @@
 """Training loops for the tests, which stop, fail or watch where a test needs it, and what a training logs."""
 
+import json
 import logging
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
+from pathlib import Path
 from typing import Any
 
+from builders import fitted, small_encoder
+
+from show_attend_tell.data.datasets import DataReport, Dataset
+from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
+from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.ranks import LOGGER
+from show_attend_tell.training.run import train
+from show_attend_tell.training.selection import Chosen, usual_generation
 
 
 class Killed(BaseException):
@@ -52,6 +62,39 @@ def scoring(*scores: dict[str, float]) -> type[Trainer]:
     """A training loop whose epochs have these scores on val."""
     left = iter(scores)
     return type("Scoring", (Float32Trainer,), {"validate": lambda self, **_: next(left)})
+
+
+def undecided(config: TrainingConfig) -> Callable[..., Chosen]:
+    """Chooses the usual generation config, in no time."""
+    usual = usual_generation(config)
+    return lambda *_, **__: Chosen(usual, {}, usual, 0.0)
+
+
+def learn(
+    config: TrainingConfig,
+    data: TrainingData,
+    kind: type[Trainer] = Float32Trainer,
+    output: Path | None = None,
+    **more: Any,
+) -> tuple[Trainer, list[dict[str, Any]]]:
+    """A whole training on data in memory, by `run.train`: its trainer, and what it logged of each epoch."""
+    made: list[Trainer] = []
+
+    def noted(*arguments: Any, **options: Any) -> Trainer:
+        made.append(kind(*arguments, **options))
+        return made[0]
+
+    with tempfile.TemporaryDirectory() as folder:
+        plan = TrainingPlan(
+            dataset=Dataset("memory", Path(), (), DataReport(photos={}, captions={})),
+            start=Start(small_encoder()),
+            config=fitted(config, data),
+            output=output or Path(folder, "model"),
+            device="cpu",
+            **more,
+        )
+        train(plan, data, trainer=noted, choose=undecided(config), show=False)  # type: ignore[arg-type]
+        return made[0], [json.loads(line) for line in (plan.output / "training" / "log.jsonl").read_text().splitlines()]
 
 
 class Messages(logging.Handler):

@@ -22,8 +22,9 @@ from show_attend_tell.checkpoint.packing import arrays_digest
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.generation import rescored
+from show_attend_tell.metrics.bootstrap import first_not_worse
 from show_attend_tell.rerank import fit
-from show_attend_tell.rerank.adapt import adapt_ngrams, cautious
+from show_attend_tell.rerank.adapt import adapt_ngrams
 from show_attend_tell.rerank.ngrams import LONGEST, VisualNgrams, counted
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import rank
@@ -187,10 +188,10 @@ def test_the_choice_nearest_to_the_first_is_kept_unless_it_is_proved_worse() -> 
     """By hand: the differences to the best are 1 ± 1 and 1 ± 3 over four photos, their standard errors 0.58 and 1.7."""
     best = np.array([5.0, 6.0, 7.0, 8.0])
     proved, unproved = (best + np.array([low, high, low, high]) for low, high in ((0, 2), (-2, 4)))
-    assert cautious(np.stack([proved, best])) == 1
-    assert cautious(np.stack([unproved, best])) == 0
-    assert cautious(np.stack([proved, unproved, best])) == 1
-    assert cautious(np.array([[2.0], [1.0]])) == 1  # one photo has no standard error
+    assert first_not_worse(np.stack([proved, best])) == 1
+    assert first_not_worse(np.stack([unproved, best])) == 0
+    assert first_not_worse(np.stack([proved, unproved, best])) == 1
+    assert first_not_worse(np.array([[2.0], [1.0]])) == 0  # one photo proves nothing
 
 
 # Ranking

@@ -2,20 +2,22 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from builders import fitted as sized
 from builders import random_data, small_checkpoint, small_config, small_encoder
-from trainers import logged
+from trainers import learn, logged
 
 from show_attend_tell.data.datasets import DataReport, Dataset, Example
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
+from show_attend_tell.model.registry import build
+from show_attend_tell.training.config import Start, TrainingPlan
+from show_attend_tell.training.finish import choose_share, mixed
 from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.presets import preset
-from show_attend_tell.training.presets.caution import choose_share, gain, is_better, mixed
 from show_attend_tell.training.presets.custom import english_words, fitted, retokenize, why_afresh
 from show_attend_tell.training.selection import Grid, choose_generation, nats_a_word
 from show_attend_tell.training.start import learnt_vocabulary
@@ -102,35 +104,30 @@ def test_nats_a_word() -> None:
     assert "nats" not in trainer.validate()
 
 
-def test_weights_go_as_far_from_the_start_as_val_supports() -> None:
-    data = random_data()
+def test_weights_go_as_far_from_the_start_as_val_supports(tmp_path: Path) -> None:
+    data, encoder = random_data(), small_encoder()
     config = sized(small_config(epochs=4, selected_by="nats"), data)
-    trainer = Trainer(config, data, device=torch.device("cpu"))
-    start = {name: value.clone() for name, value in trainer.average.state_dict().items()}
-    trainer.run(show=False)
-    trained = {name: value.clone() for name, value in trainer.average.state_dict().items()}
-    decoder = trainer.average
-    assert choose_share(decoder, start, data) == 1  # the photos of val are those trained on
-    assert all(torch.equal(value, trained[name]) for name, value in decoder.state_dict().items())
-    decoder.load_state_dict(start)
-    assert choose_share(decoder, trained, data) == 0
-    assert all(torch.equal(value, trained[name]) for name, value in decoder.state_dict().items())
-    assert choose_share(decoder, mixed(start, trained, 0.97), data) <= 0.25  # it gains too little to go further
-    half = mixed(start, trained, 0.5)["embedding.weight"]
-    torch.testing.assert_close(half, (start["embedding.weight"] + trained["embedding.weight"]) / 2)
+    start, _ = learn(replace(config, epochs=1, learning_rate=1e-9), data)
+    trained, _ = learn(config, data)
+    model = small_checkpoint(encoder)
+    plan = TrainingPlan(dataset=custom(3), start=Start(encoder, model, "start"), config=config, output=tmp_path)
+    before, after = start.average, trained.average
+    half = mixed(before.state_dict(), after.state_dict(), 0.5)["embedding.weight"]
+    torch.testing.assert_close(half, (before.embedding.weight + after.embedding.weight) / 2)
 
+    def share(first: Any, last: Any) -> float:
+        moving = build(config.decoder).eval()
+        moving.load_state_dict(last.state_dict())
+        found = choose_share(plan, model, moving, first, data)
+        expected = mixed(first.state_dict(), last.state_dict(), found)
+        assert all(torch.equal(value, expected[name]) for name, value in moving.state_dict().items())
+        return found
 
-def test_gains_have_intervals_and_a_proof_takes_two_standard_errors() -> None:
-    before = np.array([10.0, 20.0, 30.0, 40.0])
-    proved, unproved = (before + np.array([low, high, low, high]) for low, high in ((1, 2), (-2, 5)))
-    assert is_better(proved, before) and not is_better(unproved, before)
-    assert not is_better(before[:1] + 1, before[:1])
-    nats, earlier = np.array([[12.0, 6.0], [4.0, 2.0]]), np.array([[14.0, 7.0], [4.0, 2.0]])
-    found = gain(nats, earlier, np.array([50.0, 70.0]), np.array([40.0, 70.0]))
-    assert found.startswith(
-        "3.00 nats a word, start 3.50 (-0.50, 95 % interval -0.50 to -0.50); CIDEr 60.0, start 55.0"
-    )
-    assert found.endswith(" (+5.0, +0.0 to +10.0); of 2 photos")
+    assert share(before, after) == 1  # the photos of val are those trained on
+    assert share(after, before) == 0
+    near = build(config.decoder).eval()
+    near.load_state_dict(mixed(before.state_dict(), after.state_dict(), 0.97))
+    assert share(near, after) <= 0.25  # it gains too little to go further
 
 
 def test_the_usual_settings_stay_where_val_cannot_choose() -> None:

@@ -26,8 +26,10 @@ from builders import (
 from safetensors.torch import load_file, save_file
 from searching import beam_search
 from torch import Tensor, nn
-from trainers import Float32Trainer, interrupting, scoring
+from trainers import Float32Trainer, interrupting, learn, logged, scoring
 
+from show_attend_tell.backends.torch import build_decoder
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
@@ -37,9 +39,11 @@ from show_attend_tell.model.attention import ArgmaxAttention, AttentionMode, Mea
 from show_attend_tell.model.interface import teacher_forcing
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, annotation_scale, batches, batches_of_photos
-from show_attend_tell.training.loop import Epoch, Trainer
-from show_attend_tell.training.losses import HardObjective, Loss, SoftObjective, word_losses
-from show_attend_tell.training.selection import scores_of, validation_captions
+from show_attend_tell.training.hard import HardObjective
+from show_attend_tell.training.loop import Trainer
+from show_attend_tell.training.losses import Loss, word_losses
+from show_attend_tell.training.selection import captions_of, scores_of, usual_generation
+from show_attend_tell.training.soft import SoftObjective
 from show_attend_tell.vision.sources import Annotations
 
 CPU = torch.device("cpu")
@@ -80,13 +84,10 @@ def test_a_model_overfits_ten_photos_to_bleu_100() -> None:
         validation=[(name, [words]) for name, words in zip(names, references, strict=True)],
         views=[Held(dict(zip(names, encoder.annotate(pixels), strict=True)))],
     )
-    epochs: list[Epoch] = []
-    trainer = trainer_of(small_config(epochs=150, batch_size=10, learning_rate=0.02, clip=1.0, patience=150), data)
-    trainer.run(on_epoch=lambda epoch, better: epochs.append(epoch), show=False)
-    assert max(epoch.scores["bleu_4"] for epoch in epochs) == pytest.approx(100)
-    assert trainer.best == pytest.approx(100)
-    assert epochs[-1].watch["nats_per_word"] < 0.1 * epochs[0].watch["nats_per_word"]
-    assert {"loss", "entropy", "beta"} <= epochs[0].watch.keys()
+    trainer, epochs = learn(small_config(epochs=60, batch_size=10, learning_rate=0.02, clip=1.0, patience=60), data)
+    assert trainer.best == pytest.approx(100) == max(epoch["bleu_4"] for epoch in epochs)
+    assert epochs[-1]["nats_per_word"] < 0.1 * epochs[0]["nats_per_word"]
+    assert {"loss", "entropy", "beta"} <= epochs[0].keys()
 
 
 MARKED = 10  # the channel that marks the location to attend to
@@ -124,8 +125,7 @@ def test_hard_attention_learns_to_look_where_the_word_is(how: dict[str, Any]) ->
     locations = 5
     data, _ = marked_locations(280, locations, seed=1)
     config = small_config(**{"epochs": 40, "batch_size": 20, "decoder": {"attention": "hard"}, "patience": 40, **how})
-    trainer = trainer_of(config, data)
-    trainer.run(show=False)
+    trainer, _ = learn(config, data)
 
     fresh, marked = marked_locations(50, locations, seed=2)
     names = [name for name, _ in fresh.captions]
@@ -159,19 +159,11 @@ HARD = replace(
 def test_an_interrupted_training_ends_as_an_uninterrupted_one(
     config: TrainingConfig, at: int, method: str, tmp_path: Path
 ) -> None:
-    whole = trainer_of(config, random_data(views=2))
-    whole.run(show=False)
-
-    state = tmp_path / "training" / "state.safetensors"
-    interrupted = trainer_of(config, random_data(views=2), interrupting(at, method))
+    whole, _ = learn(config, random_data(views=2))
     with pytest.raises(KeyboardInterrupt):
-        interrupted.run(state=state, show=False)
-    assert (interrupted.epoch, interrupted.batch) < (4, 0)
+        learn(config, random_data(views=2), interrupting(at, method), tmp_path)
     torch.manual_seed(99)  # another process would have other random numbers
-    resumed = trainer_of(config, random_data(views=2))
-    resumed.resume(state)
-    assert resumed.taken == interrupted.taken
-    resumed.run(state=state, show=False)
+    resumed, _ = learn(config, random_data(views=2), output=tmp_path, resume=True)
     assert differing(weights_of(resumed), weights_of(whole)) == []
     assert (resumed.best, resumed.best_epoch) == (whole.best, whole.best_epoch)
     if config is HARD:
@@ -179,24 +171,13 @@ def test_an_interrupted_training_ends_as_an_uninterrupted_one(
 
 
 def test_ctrl_c_in_the_middle_of_a_step_does_not_leave_half_of_it(tmp_path: Path) -> None:
-    uninterrupted = trainer_of(SOFT, random_data())
-    uninterrupted.run(show=False)
-    # Ctrl-C when the weights have moved, and the average has not
-    interrupted = trainer_of(SOFT, random_data(), interrupting(5, "update_average"))
-    with pytest.raises(KeyboardInterrupt):
-        interrupted.run(state=tmp_path / "state.safetensors", show=False)
-    assert interrupted.taken == 5
-    resumed = trainer_of(SOFT, random_data())
-    resumed.resume(tmp_path / "state.safetensors")
-    resumed.run(show=False)
-    assert differing(weights_of(resumed), weights_of(uninterrupted)) == []
-
-
-def test_ctrl_c_is_the_user_s_again_afterwards() -> None:
+    uninterrupted, _ = learn(SOFT, random_data())
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt):
-        trainer_of(SOFT, random_data(), interrupting(2)).run(show=False)
-    assert signal.getsignal(signal.SIGINT) is before
+    with pytest.raises(KeyboardInterrupt):  # when the weights have moved, and the average has not
+        learn(SOFT, random_data(), interrupting(5, "update_average"), tmp_path)
+    assert signal.getsignal(signal.SIGINT) is before  # Ctrl-C is the user's again
+    resumed, _ = learn(SOFT, random_data(), output=tmp_path, resume=True)
+    assert differing(weights_of(resumed), weights_of(uninterrupted)) == []
 
 
 def test_resuming_with_other_settings_names_them(tmp_path: Path) -> None:
@@ -220,17 +201,9 @@ def test_what_is_made_after_a_training_does_not_bar_its_resuming(tmp_path: Path)
 @pytest.mark.parametrize("config", [SOFT, HARD], ids=["soft", "hard"])
 @pytest.mark.parametrize(("first", "second"), [("cpu", "cuda"), ("cuda", "cpu"), ("cuda", "cuda")])
 def test_a_training_goes_on_on_another_device(config: TrainingConfig, first: str, second: str, tmp_path: Path) -> None:
-    state = tmp_path / "state.safetensors"
-
-    def trainer_on(device: str, kind: type[Trainer] = Trainer) -> Trainer:
-        data = random_data(views=2)
-        return kind(fitted(config, data), data, device=torch.device(device))
-
     with pytest.raises(KeyboardInterrupt):
-        trainer_on(first, interrupting(13)).run(state=state, show=False)
-    resumed = trainer_on(second)
-    resumed.resume(state)
-    resumed.run(show=False)
+        learn(config, random_data(views=2), interrupting(13), tmp_path, device=first)
+    resumed, _ = learn(config, random_data(views=2), output=tmp_path, resume=True, device=second)
     assert resumed.epoch == 4
     assert {value.device.type for value in resumed.decoder.state_dict().values()} == {second}
     assert all(value.isfinite().all() for value in resumed.average.state_dict().values())
@@ -285,23 +258,22 @@ def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
     ids=["patience", "cider", "last", "nats"],
 )
 def test_the_best_epoch_is_kept(
-    changes: dict[str, Any], scores: list[tuple[float, float]], better: list[int], best: tuple[float, int]
+    changes: dict[str, Any],
+    scores: list[tuple[float, float]],
+    better: list[int],
+    best: tuple[float, int],
+    tmp_path: Path,
 ) -> None:
     kind = scoring(*({"bleu_4": first, "nats": first, "cider": cider} for first, cider in scores))
-    trainer = trainer_of(small_config(**{"epochs": 3, **changes}), random_data(), kind)
-    found: list[bool] = []
-    kept: dict[str, Tensor] = {}
-
-    def on_epoch(epoch: Epoch, is_better: bool) -> None:
-        found.append(is_better)
-        if is_better:
-            kept.update({name: value.clone() for name, value in trainer.average.state_dict().items()})
-
-    trainer.run(on_epoch=on_epoch, show=False)
-    assert found == [bool(each) for each in better] and (trainer.best, trainer.best_epoch) == best
-    again = trainer_of(small_config(epochs=best[1], patience=50), random_data())
-    again.run(show=False)
-    assert differing(kept, again.average.state_dict()) == []
+    with logged() as messages:
+        trainer, _ = learn(small_config(**{"epochs": 3, **changes}), random_data(), kind, tmp_path, bits=32)
+    found = [(" (best)" in line) for line in messages if line.startswith("epoch ")]
+    assert (trainer.best, trainer.best_epoch) == best and len(found) == len(better)
+    if changes.get("selected_by") != "last":
+        assert found == [bool(each) for each in better]
+    again, _ = learn(small_config(epochs=best[1], patience=50), random_data())
+    kept = build_decoder(Checkpoint.load(tmp_path)).state_dict()
+    assert differing(dict(kept), again.average.state_dict()) == []
 
 
 def test_validation_decodes_each_photo_once_with_the_weights_that_ship() -> None:
@@ -328,7 +300,8 @@ def test_validation_decodes_each_photo_once_with_the_weights_that_ship() -> None
 
 def test_validation_is_by_bleu_with_penalty_and_a_hard_model_s_argmax() -> None:
     data = random_data()
-    trainer = trainer_of(small_config(decoder={"attention": "hard", "gate": False}), data)
+    config = small_config(decoder={"attention": "hard", "gate": False}, validation_beam_size=3, max_length=2)
+    trainer = trainer_of(config, data)
     with torch.no_grad():
         for parameter in trainer.average.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(parameter.numel())))
@@ -345,7 +318,7 @@ def test_validation_is_by_bleu_with_penalty_and_a_hard_model_s_argmax() -> None:
         for (name, _), words in zip(data.validation, argmax, strict=True)
     ]
     data = dataclasses.replace(data, validation=validation)
-    scores = scores_of(validation_captions(trainer.average, data, beam_size=3, max_length=2)[0], data)
+    scores = scores_of(captions_of(trainer.average, data, usual_generation(trainer.config))[0], data)
     counted = bleu(argmax, [references for _, references in validation])
     assert scores["bleu_1"] == counted[0] < 50  # by the penalty: half of the captions is missing
     assert scores["bleu_1"] > bleu(mean, [references for _, references in validation])[0]
@@ -381,7 +354,7 @@ def test_captions_of_a_larger_weight_are_shown_more_often() -> None:
     data = random_data(photos=8)
     data.weights = [3.0 if name == "photo1" else 1.0 for name, _ in data.captions]
     trainer = trainer_of(small_config(), data)
-    seen = Counter(data.captions[index][0] for batch in trainer.batches(5) for index in batch)
+    seen = Counter(data.captions[index][0] for batch in trainer.batches() for index in batch)
     once = Counter(name for name, _ in data.captions)
     assert seen == {name: times * (3 if name == "photo1" else 1) for name, times in once.items()}
 
@@ -429,7 +402,7 @@ def test_an_encoder_that_learns_sees_each_photo_once_a_batch_for_the_same_gradie
     data.views = [Noted(data.views[0], data.encoder)]
     trainer = trainer_of(small_config(batch_size=8), data)
     calls.clear()
-    indices = trainer.batches(5)[0]
+    indices = trainer.batches()[0]
     assert len({len(data.captions[index][1]) for index in indices}) > 1
 
     def gradients(loss: Tensor) -> list[Tensor]:
@@ -465,18 +438,11 @@ def test_every_epoch_has_its_own_order_and_the_views_come_equally_often() -> Non
     data.views = [Noted(number) for number in range(3)]
     trainer = trainer_of(small_config(epochs=2), data)
     seen[0].clear()  # the scale of the annotations was computed from them
-    order: list[list[list[int]]] = []
-    one_batch = trainer.one_batch
-
-    def noted(indices: list[int]) -> dict[str, float]:
-        order[-1].append(indices)
-        return one_batch(indices)
-
-    trainer.one_batch = noted  # type: ignore[method-assign]
-    for _ in range(2):
-        order.append([])
-        trainer.one_epoch(False)
-        trainer.epoch, trainer.batch = trainer.epoch + 1, 0
+    order = []
+    for trainer.epoch in range(2):
+        order.append(trainer.batches())
+        for indices in order[-1]:
+            trainer.one_batch(indices)
     assert order[0] != order[1]
     shown = sum(map(len, seen))
     assert shown == 2 * len(data.captions)  # each caption once an epoch, in one view
@@ -549,8 +515,7 @@ def test_every_weight_takes_a_step(optimizer: str) -> None:
 
 def test_the_zero_first_word_stays_zero() -> None:
     data = random_data()
-    trainer = trainer_of(small_config(averaging=0.5), data)
-    trainer.run(show=False)
+    trainer, _ = learn(small_config(averaging=0.5), data)
     for decoder in (trainer.decoder, trainer.average):
         assert torch.equal(decoder.embedding.weight[-1], torch.zeros(17))
 
@@ -608,17 +573,15 @@ def test_a_loss_that_is_no_number_is_told_to_the_user() -> None:
     trainer = trainer_of(small_config(), random_data())
     trainer.objective = Broken()
     with pytest.raises(SatError, match=r"loss became nan at batch 3: lower the learning rate \(0\.01\) or clip"):
-        trainer.run(show=False)
+        for indices in trainer.batches():
+            trainer.one_batch(indices)
     for value in weights_of(trainer).values():
         assert value.isfinite().all()  # it never reached the weights
 
 
 def test_one_seed_gives_one_training() -> None:
     data = random_data(views=2)
-    first, second, other = (trainer_of(replace(HARD, epochs=1, seed=seed), data) for seed in (3, 3, 4))
-    for trainer in (first, second, other):  # each draws from the global generator, so it starts afresh
-        torch.manual_seed(trainer.config.seed)
-        trainer.run(show=False)
+    first, second, other = (learn(replace(HARD, epochs=1, seed=seed), data)[0] for seed in (3, 3, 4))
     assert differing(weights_of(first), weights_of(second)) == []
     assert differing(weights_of(first), weights_of(other)) != []
 
@@ -649,7 +612,8 @@ def test_the_history_becomes_the_decoders_own_words_as_training_goes_on() -> Non
     assert torch.equal(trainer.history(annotations, captions), captions)  # none at the start
     for done in (0.5, 1.0):
         trainer.taken = int(done * config.epochs * trainer.batches_an_epoch)
-        share = 0.6 * trainer.progress()
+        trainer.adjust()
+        share = 0.6 * done
         found = trainer.history(annotations, captions)
         own = found != captions
         assert (found[own] == 5).all()
@@ -747,5 +711,5 @@ def test_captions_without_photos_teach_words_and_leave_the_photos_alone() -> Non
         return [objective(*each).total.item() for each in zip(outputs, captions, strict=True)]
 
     start = losses()
-    trainer.run(show=False)
+    trainer, _ = learn(config, with_texts)
     assert all(after < before for after, before in zip(losses(), start, strict=True))

@@ -16,18 +16,9 @@ from show_attend_tell.model.attention import GivenLocations, MeanAttention
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import DecoderOutput, teacher_forcing, word_log_probabilities
 from show_attend_tell.training.data import batches
-from show_attend_tell.training.losses import (
-    Baseline,
-    Draws,
-    HardObjective,
-    MovingBaseline,
-    SoftObjective,
-    doubly_stochastic,
-    entropy,
-    expected_path,
-    leave_one_out,
-    word_losses,
-)
+from show_attend_tell.training.hard import Baseline, HardObjective, MovingBaseline, expected_path, leave_one_out
+from show_attend_tell.training.losses import Draws, doubly_stochastic, entropy, word_losses
+from show_attend_tell.training.soft import SoftObjective
 
 COINS = ("none", "image", "batch", "both")
 REWARDS = ("sentence", "to_go")

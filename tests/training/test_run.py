@@ -44,12 +44,14 @@ from show_attend_tell.rerank import Reranker, confidence
 from show_attend_tell.rerank.ngrams import VisualNgrams
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
+from show_attend_tell.training.data import TrainingData
+from show_attend_tell.training.finish import DECODING, LARGE_BEAM_SIZE
+from show_attend_tell.training.hard import HardObjective
 from show_attend_tell.training.loop import Epoch, Trainer
-from show_attend_tell.training.losses import HardObjective
+from show_attend_tell.training.prepare import prepare
 from show_attend_tell.training.presets import preset
-from show_attend_tell.training.presets.caution import DECODING, LARGE_BEAM_SIZE
 from show_attend_tell.training.reports import write_log
-from show_attend_tell.training.run import Prepared, prepare, train
+from show_attend_tell.training.run import train
 from show_attend_tell.training.selection import (
     RARE_WORD_EXPONENT,
     Chosen,
@@ -100,7 +102,7 @@ def run(
 
 def prepared(
     dataset: Dataset, config: TrainingConfig, folder: Path, encoder: Encoder | None = None, **options: Any
-) -> Prepared:
+) -> tuple[TrainingPlan, TrainingData]:
     return prepare(plan_of(dataset, config, folder / "model", encoder=encoder, **options), show=False)
 
 
@@ -161,10 +163,10 @@ def test_a_training_leaves_a_model_that_captions(dataset: Dataset, tmp_path: Pat
 
 
 def test_the_vocabulary_is_of_the_training_split_alone(dataset: Dataset, tmp_path: Path) -> None:
-    data = prepared(dataset, small_config(), tmp_path).data
+    data = prepared(dataset, small_config(), tmp_path)[1]
     spoken = {word for example in dataset.split("train") for caption in example.captions for word in caption}
     assert set(data.vocabulary.words[2:]) == spoken
-    rare = prepared(dataset, small_config(minimum_count=12), tmp_path).data
+    rare = prepared(dataset, small_config(minimum_count=12), tmp_path)[1]
     assert 2 < len(rare.vocabulary) < len(data.vocabulary)
     assert {name for name, _ in data.captions} == {example.name for example in dataset.split("train")}
     assert [name for name, _ in data.validation] == [example.name for example in dataset.split("val")]
@@ -426,7 +428,7 @@ def test_words_unknown_to_the_model_to_start_from_are_appended(dataset: Dataset,
     assert len(found.vocabulary) == K + 2
     model, messages = run(data, small_config(epochs=1, new_words=False), tmp_path / "old words", init_from=soft)
     (line,) = (line for line in messages if " are unknown" in line)
-    assert "unknown to the model to start from, which keeps its vocabulary: --set new_words=true" in line
+    assert "the model to start from keeps its vocabulary. --set new_words=true" in line
     assert model.vocabulary == soft.vocabulary
     _, messages = run(data, small_config(epochs=1, minimum_count=9), tmp_path / "rare")
     assert any("seen fewer than 9 times. --set minimum_count=1 keeps every word" in line for line in messages)
@@ -698,10 +700,10 @@ def test_fine_tuning_resumes_to_the_bit(block: str | None, dataset: Dataset, tmp
 
 def test_validation_keeps_no_graph_of_the_encoder(dataset: Dataset, tmp_path: Path) -> None:
     encoder = small_encoder()
-    _, config, data = prepared(dataset, small_config(), tmp_path, encoder, encoder_lr=0.003)
+    plan, data = prepared(dataset, small_config(), tmp_path, encoder, encoder_lr=0.003)
     with_graph: list[bool] = []
     encoder.register_forward_hook(lambda module, given, found: with_graph.append(found.requires_grad))
-    trainer = Float32Trainer(config, data, device=CPU)
+    trainer = Float32Trainer(plan.config, data, device=CPU)
     assert not any(with_graph)  # the scale of the annotations: of 500 photos, a graph each
     trainer.validate()
     assert not any(with_graph)
@@ -712,7 +714,7 @@ def test_validation_keeps_no_graph_of_the_encoder(dataset: Dataset, tmp_path: Pa
 def test_a_training_reads_the_views_that_its_settings_ask_for(dataset: Dataset, tmp_path: Path) -> None:
     config, encoder = small_config(flipped=True, mirror_sides=True, crops=2), small_encoder()
     assert config.views == ["flipped", "crop-1", "crop-2"]
-    data = prepared(dataset, config, tmp_path, encoder).data
+    _, data = prepared(dataset, config, tmp_path, encoder)
     name = dataset.split("train")[0].name
     found = torch.cat([view[[name]] for view in data.views])
     photo = open_photo(dataset.split("train")[0].photo)

@@ -56,7 +56,7 @@ def check(
     from show_attend_tell.training.presets import preset
     from show_attend_tell.training.presets.custom import english_words, fitted, retokenize
     from show_attend_tell.training.reports import duration
-    from show_attend_tell.training.start import EncoderChoice, choose_start, learnt_vocabulary
+    from show_attend_tell.training.start import choose_start, learnt_vocabulary
     from show_attend_tell.vision.feature_cache import UnreadablePhotos
     from show_attend_tell.vision.reading import unreadable
 
@@ -78,8 +78,7 @@ def check(
     if left_out:
         dataset = without_unreadable(dataset, UnreadablePhotos(problems, number))
     config = preset("flickr8k", "soft")
-    choice = EncoderChoice(**encoder)
-    begin = choose_start(dataset, config, choice, init_from=None, fit_to_data=True)
+    begin = choose_start(dataset, config, init_from=None, fit_to_data=True, **encoder)
     network, start = begin.encoder, begin.checkpoint
     dataset, tokens_why = retokenize(dataset, config, start)
     plan = [*begin.lines, tokens_why]

@@ -134,7 +134,7 @@ def train(
     from show_attend_tell.training.config import TrainingPlan, changed
     from show_attend_tell.training.presets import preset
     from show_attend_tell.training.run import train as run_training
-    from show_attend_tell.training.start import EncoderChoice, choose_start
+    from show_attend_tell.training.start import choose_start
 
     if attention is not None and decoder is not None:
         raise click.UsageError("Give only one of --attention (soft, hard or uniform) and --decoder.")
@@ -146,8 +146,10 @@ def train(
         try:
             folders = [read_dataset(folder, restval=restval) for folder in data]
             dataset = join(folders, weights) if len(folders) > 1 or weights else folders[0]
-            choice = EncoderChoice(**encoder, trained="encoder_lr" in run)
-            start = choose_start(dataset, config, choice, init_from=init_from, fit_to_data=fit_to_data)
+            trained = "encoder_lr" in run
+            start = choose_start(
+                dataset, config, init_from=init_from, fit_to_data=fit_to_data, trained=trained, **encoder
+            )
             noted = {
                 "preset": preset_name,
                 "weights": list(weights),
@@ -167,7 +169,7 @@ def train(
                 notes={name: value for name, value in noted.items() if value},
                 **run,
             )
-            trained = run_training(plan)
+            model = run_training(plan)
         except KeyboardInterrupt:
             again = "the same command" if "resume" in run else "the same command with --resume"
             fail(f"interrupted. To go on from here: {again}", 130)
@@ -175,15 +177,15 @@ def train(
         return
     scored = dataset.parts[0].dataset if dataset.parts else dataset  # sat evaluate scores one folder
     split = "test" if scored.report.photos["test"] else "val"
-    model = f"./{output}" if str(output) in shipped_models() else str(output)
-    words = ["sat", "evaluate", "--model", model, "--data", str(data[0]), "--split", split]
+    name = f"./{output}" if str(output) in shipped_models() else str(output)
+    words = ["sat", "evaluate", "--model", name, "--data", str(data[0]), "--split", split]
     if encoder["encoder_weights"] is not None:
         words += ["--encoder-weights", encoder["encoder_weights"]]
     words += [part for name in plugins for part in ("--plugin", name)]
     if start.name is not None:
         before = [*words[:3], start.name, *words[4:]]
         files = [str(output / name) for name in ("start.json", "trained.json")]
-        alike = ["--tokens", trained.vocabulary.tokenizer.tokens]  # or the start's own may be others
+        alike = ["--tokens", model.vocabulary.tokenizer.tokens]  # or the start's own may be others
         both = [shlex.join([*each, *alike, "--json", file]) for each, file in zip((before, words), files, strict=True)]
         click.echo(f"Compare it with its start: {' && '.join([*both, shlex.join(['sat', 'compare', *files])])}")
     click.echo(f"Done. Score it with: {shlex.join(words)}")

@@ -7,6 +7,8 @@ share the draws, so that differences and ratios are paired (Koehn 2004).
 R resamples.
 """
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,3 +28,14 @@ def interval(resampled: Array) -> tuple[float, float]:
     """The 95 % interval of a figure from its values in every resample (R,), leaving out those that are nan."""
     low, high = np.nanquantile(resampled, MIDDLE)
     return float(low), float(high)
+
+
+def first_not_worse(errors: Array, *, proof: float = 1.0) -> int:
+    """The choice among (S, N) errors of S systems on N photos, the first of which is to be left only by proof.
+
+    It is the first whose mean error is at most ``proof`` standard errors above the least mean. The standard error is
+    that of the two systems' difference over the photos (the one-standard-error rule, Breiman et al. 1984, here paired).
+    """
+    above = errors - errors[errors.mean(1).argmin()]
+    spread = above.std(1, ddof=1) / math.sqrt(errors.shape[1]) if errors.shape[1] > 1 else math.inf
+    return int((above.mean(1) <= proof * spread).argmax())

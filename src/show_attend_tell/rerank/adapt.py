@@ -3,8 +3,8 @@
 The model's n-grams keep their directions, and get more. These are fitted to the residuals: the shares of captions that
 have each n-gram, less what the model expects. N-grams that the model lacks begin with an expectation of zero. A larger
 ridge keeps more of the model. The ridge is chosen by leave-one-out errors, which have a closed form, so every photo
-judges: `cautious` keeps the model as it is unless the photos show that another one is better. Photos of another kind
-(charts, for example) show that n-grams of their own are better than adapted ones.
+judges: `first_not_worse` keeps the model as it is unless the photos show that another one is better. Photos of another
+kind (charts, for example) show that n-grams of their own are better than adapted ones.
 
 N photos · M second moments · R directions · G n-grams.
 """
@@ -21,22 +21,12 @@ from torch import Tensor
 from show_attend_tell.backends.torch import second_moments
 from show_attend_tell.checkpoint.packing import SCALE, as_array, pack, pack_4bit, unpack_4bit
 from show_attend_tell.errors import SatError
+from show_attend_tell.metrics.bootstrap import first_not_worse
 from show_attend_tell.rerank.fit import BATCH_SIZE, DIRECTIONS, RIDGE, frequent_ngrams, mean_length, shares_of
 from show_attend_tell.rerank.ngrams import VisualNgrams, as_rows
 from show_attend_tell.vision.sources import Annotations
 
 RIDGES = (math.inf, 200.0, 60.0, 20.0, 6.0, 2.0, 0.6)  # of the mean squared length of the moments; the first: as it is
-
-
-def cautious(errors: NDArray[Any]) -> int:
-    """The choice among (S, N) errors of S models on N photos, the first of which is the one to leave only by proof.
-
-    It is the first whose mean error is at most one standard error above the least mean. The standard error is that of
-    the two models' difference over the photos (the one-standard-error rule, Breiman et al. 1984, here paired).
-    """
-    above = errors - errors[errors.mean(1).argmin()]
-    spread = above.std(1, ddof=1) / math.sqrt(errors.shape[1]) if errors.shape[1] > 1 else 0.0
-    return int((above.mean(1) <= spread).argmax())
 
 
 @torch.no_grad()
@@ -79,7 +69,7 @@ def adapt_ngrams(
         shrunk = vectors * (values.clamp_min(0) / (values.clamp_min(0) + ridge))
         left_out = (targets - shrunk @ of_vectors) / (1 - (shrunk * vectors).sum(1))[:, None]
         errors.append(as_array(left_out.square().sum(1)))
-    choice = cautious(np.stack(errors))
+    choice = first_not_worse(np.stack(errors))
     if choice == len(RIDGES):
         return None
     ridge = RIDGES[choice]

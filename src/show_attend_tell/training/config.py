@@ -24,7 +24,8 @@ from show_attend_tell.settings import (
     settings,
 )
 from show_attend_tell.training import RunOptions
-from show_attend_tell.training.losses import HardObjective, SoftObjective
+from show_attend_tell.training.hard import HardObjective
+from show_attend_tell.training.soft import SoftObjective
 from show_attend_tell.vision.encoder import Encoder
 
 

@@ -17,7 +17,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, batches
 from show_attend_tell.training.loop import Trainer
-from show_attend_tell.training.selection import GRID, validation_captions
+from show_attend_tell.training.selection import GRID, captions_of, usual_generation
 from show_attend_tell.vision.encoder import Encoder
 
 HANDFUL = 8  # photos that are measured
@@ -82,8 +82,10 @@ def estimate(dataset: Dataset, config: TrainingConfig, encoder: Encoder, vocabul
     trainer.decoder.train()
     update, _ = measured(lambda: trainer.one_batch(list(range(size))), STEPS)
     caption, _ = measured(
-        lambda: validation_captions(
-            trainer.average, data, beam_size=max(2, config.validation_beam_size), max_length=typical
+        lambda: captions_of(
+            trainer.average,
+            data,
+            usual_generation(config).merge(beam_size=max(2, config.validation_beam_size), max_length=typical),
         )
     )
     caption /= HANDFUL * max(2, config.validation_beam_size)  # of one photo, a beam of one

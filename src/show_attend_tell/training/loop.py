@@ -1,10 +1,8 @@
-"""The training loop: epochs of batches, an objective, and the best epoch by a score on val (`selected_by`)."""
+"""One training: its weights, its step of the optimizer, its figures on val, and its state on disk."""
 
 import math
-import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,13 +12,13 @@ from torch import Tensor, nn
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
+from show_attend_tell.messages import plural
 from show_attend_tell.metrics.scores import variety
 from show_attend_tell.model import kernels
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import drawn_words
 from show_attend_tell.model.precision import promote
 from show_attend_tell.model.registry import build
-from show_attend_tell.progress import Progress
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import (
@@ -30,16 +28,11 @@ from show_attend_tell.training.data import (
     batches_of_photos,
     of_one_length,
 )
-from show_attend_tell.training.losses import HardObjective, Loss, word_losses
-from show_attend_tell.training.selection import nats_a_word, scores_of, validation_captions
-from show_attend_tell.training.state import (
-    UNREADABLE,
-    Counters,
-    TrainingState,
-    check_identity,
-    ctrl_c_held_back,
-    identity,
-)
+from show_attend_tell.training.hard import HardObjective
+from show_attend_tell.training.losses import Loss, word_losses
+from show_attend_tell.training.ranks import log
+from show_attend_tell.training.selection import captions_of, nats_a_word, scores_of, usual_generation
+from show_attend_tell.training.state import UNREADABLE, check_identity, identity, read_state, write_state
 
 LONG_TRAINING = 1000  # mini-batches
 RESTART = 0.5  # of the first learning rate, where an ended training got more epochs
@@ -50,13 +43,42 @@ class Epoch(NamedTuple):
     """What an epoch reached."""
 
     number: int
-    scores: dict[str, float]  # of validation captions with the validation beam size, see `Trainer.validate`
+    scores: dict[str, float]  # of validation captions, see `Trainer.validate`
     watch: dict[str, float]  # means over the epoch's batches
     seconds: float
+    better: bool = False  # than all before
+
+
+class Watch:
+    """The means of what is watched over an epoch's batches."""
+
+    def __init__(self) -> None:
+        self.totals: dict[str, float] = defaultdict(float)
+        self.counts: dict[str, float] = defaultdict(float)
+
+    def add(self, values: Mapping[str, float], captions: int) -> dict[str, str]:
+        """Add those of a batch of that many captions; returns the means so far of this rank's own, to be shown."""
+        weight = ranks.part_of(captions).share
+        for name, value in values.items():
+            self.totals[name] += weight * value
+            self.counts[name] += weight
+        return {name: f"{self.totals[name] / count:.3f}" for name, count in self.counts.items() if count}
+
+    def means(self) -> dict[str, float]:
+        """The means over the batches of all ranks."""
+        parts = ranks.gathered((dict(self.totals), dict(self.counts)))
+        names = dict.fromkeys(name for part, _ in parts for name in part)
+        sums = {
+            name: [sum(part.get(name, 0.0) for part in each) for each in zip(*parts, strict=True)] for name in names
+        }
+        return {name: value / number for name, (value, number) in sums.items() if number}
 
 
 class Trainer:
-    """One training: its loop, and how far it has come. `resume` lets it go on from where another was interrupted."""
+    """The weights and the optimizer of a training, and how far it has come; `run.train` has the loop over its epochs.
+
+    `resume` lets it go on from where another was interrupted.
+    """
 
     saved_every = 30.0  # seconds between two saved states, after an epoch; after the last one it is always saved
 
@@ -68,19 +90,16 @@ class Trainer:
         device: torch.device,
         initial: Mapping[str, Tensor] | None = None,
         init_from: str | None = None,
-        start_competes: bool = False,
         bfloat16: bool | None = None,
         show: bool = False,
     ) -> None:
         """``initial`` are decoder weights to start from instead of random ones, those of the model ``init_from``.
-        ``start_competes`` says that this model is the best until an epoch has a better score on val.
 
         ``bfloat16`` says whether to compute in it; None: where the hardware does. ``show`` shows progress bars.
         Raises `SatError` when another rank has other settings or data.
         """
         torch.manual_seed(config.seed)
         self.config, self.data, self.device, self.init_from = config, data, device, init_from
-        self.start_competes = start_competes
         self.identity = identity(config, data)
         ranks.check_alike(lambda: self.identity)
         self.decoder = build(config.decoder).to(device)
@@ -102,11 +121,12 @@ class Trainer:
             self.optimizer = torch.optim.RMSprop(groups, alpha=0.95, eps=1e-2, momentum=0.9, centered=True)
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
         self.text_corpus = of_one_length([("", words) for words in data.text_corpus], range(len(data.text_corpus)))
-        self.batches_an_epoch = len(self.batches(0))
         self.epoch = self.batch = self.taken = 0  # epochs finished, batches of this one taken, batches taken in all
         self.best = -math.inf  # by `selection`
         self.best_epoch = 0
-        self.restart = (0, 0)  # batches taken and epochs finished when an ended training got more epochs
+        self.restart = [0, 0]  # batches taken and epochs finished when an ended training got more epochs
+        self.sampling = config.scheduled_sampling  # the share of the previous words that are the decoder's own now
+        self.batches_an_epoch = len(self.batches())
         self.kernels = kernels.REFERENCE
         if self.compiling_pays():
             self.kernels = self.decoder.kernels = kernels.compiled()
@@ -119,10 +139,6 @@ class Trainer:
         long = self.config.epochs * self.batches_an_epoch >= LONG_TRAINING
         return long and self.device.type == "cpu" and kernels.can_compile()
 
-    def progress(self) -> float:
-        """The share of the training that is done, 0 to 1. It stays 1 when an ended training gets more epochs."""
-        return 1.0 if self.restart[1] else min(1.0, self.taken / (self.config.epochs * self.batches_an_epoch))
-
     def ended(self, epochs: int) -> bool:
         """Whether a training of that many epochs has ended, by their number or by patience."""
         return self.epoch >= epochs or self.epoch - max(self.best_epoch, self.restart[1]) >= self.config.patience
@@ -134,100 +150,10 @@ class Trainer:
         value = scores[self.config.selected_by]
         return -value if self.config.selected_by == "nats" else value
 
-    def run(
-        self,
-        *,
-        on_epoch: Callable[[Epoch, bool], None] = lambda epoch, better: None,
-        state: Path | None = None,
-        show: bool = True,
-    ) -> None:
-        """Train until the last epoch or until patience ends.
-
-        ``on_epoch`` is called with each epoch and whether it is the best so far; epoch 0 is the model to start from, if
-        there is one. ``state`` is the file for the state of the training, None to write none. Ctrl-C lets the batch
-        end, writes the state and raises KeyboardInterrupt. A second Ctrl-C does not wait. Ctrl-C in one rank ends all
-        of them; only the first rank writes.
-        """
-        saved, state = time.monotonic(), state if ranks.first() else None
-        with ctrl_c_held_back() as pressed:
-
-            def pause() -> None:
-                if ranks.any_of(pressed()):
-                    if state is not None:
-                        self.save(state)
-                    ranks.wait()  # until it is written
-                    raise KeyboardInterrupt
-
-            if self.init_from is not None and self.taken == 0:
-                if state is not None:
-                    self.save(state)  # before there is a checkpoint, so that each checkpoint can be resumed
-                self.epoch_zero(on_epoch, show=show)
-                pause()
-            while not self.ended(self.config.epochs):
-                began = time.monotonic()
-                watch = self.one_epoch(show, pause)
-                if state is not None and self.epoch == 0:
-                    self.save(state)  # before there is a checkpoint, as above
-                    saved = time.monotonic()
-                scores = self.validate(show=show)
-                pause()
-                self.epoch, self.batch = self.epoch + 1, 0
-                better = self.selection(scores) > self.best
-                if better:
-                    self.best, self.best_epoch = self.selection(scores), self.epoch
-                on_epoch(Epoch(self.epoch, scores, watch, time.monotonic() - began), better)
-                if state is not None and (
-                    self.ended(self.config.epochs) or time.monotonic() - saved > self.saved_every
-                ):
-                    self.save(state)
-                    saved = time.monotonic()
-                pause()
-
-    def epoch_zero(self, on_epoch: Callable[[Epoch, bool], None], *, show: bool) -> None:
-        """Report the model to start from, with the words of this training, as an epoch before the first."""
-        began = time.monotonic()
-        scores = self.validate(show=show)
-        if self.start_competes:
-            self.best = self.selection(scores)
-        on_epoch(Epoch(0, scores, {}, time.monotonic() - began), self.start_competes)
-
-    def one_epoch(self, show: bool, pause: Callable[[], None] = lambda: None) -> dict[str, float]:
-        """Train on the rest of the epoch's batches. Returns the means of what the objective watches.
-
-        ``pause`` is called after each batch.
-        """
-        self.decoder.train()
-        todo = self.batches(self.config.seed * 1_000_003 + self.epoch)
-        totals: dict[str, float] = defaultdict(float)
-        counts: dict[str, float] = defaultdict(float)
-        with Progress(
-            total=len(todo),
-            initial=self.batch,
-            desc=f"epoch {self.epoch + 1} of {self.config.epochs}",
-            unit="batch",
-            disable=not show,
-        ) as bar:
-            for indices in todo[self.batch :]:
-                weight = ranks.part_of(len(indices)).share
-                for name, value in self.one_batch(indices).items():
-                    totals[name] += weight * value
-                    counts[name] += weight
-                self.batch += 1
-                bar.update()
-                # of this rank's own rows, of which there may be none yet
-                means = {name: f"{totals[name] / counts[name]:.3f}" for name in totals if counts[name]}
-                bar.set_postfix(means, refresh=False)
-                pause()
-        parts = ranks.gathered((dict(totals), dict(counts)))
-        names = dict.fromkeys(name for part, _ in parts for name in part)
-        sums = {
-            name: [sum(part.get(name, 0.0) for part in each) for each in zip(*parts, strict=True)] for name in names
-        }
-        return {name: value / number for name, (value, number) in sums.items() if number}
-
-    def batches(self, seed: int) -> list[list[int]]:
-        """One epoch's mini-batches: numbers of captions."""
+    def batches(self) -> list[list[int]]:
+        """The mini-batches of the next epoch, or of the one that is under way: numbers of captions."""
         of = batches if self.data.encoder is None else batches_of_photos
+        seed = self.config.seed * 1_000_003 + self.epoch
         return of(self.data.captions, self.config.batch_size, seed, self.data.weights)
 
     def one_batch(self, indices: list[int]) -> dict[str, float]:
@@ -259,10 +185,6 @@ class Trainer:
             return loss
         text_corpus = self.likelihood_of_texts(len(indices))
         return Loss(loss.total + self.config.text_weight * text_corpus.total, loss.watch | text_corpus.watch)
-
-    def own_dropout(self, *what: int) -> AbstractContextManager[None]:
-        """Dropout of this rank's own, see `ranks.own_dropout`."""
-        return ranks.own_dropout(self.device, self.config.seed, self.taken, *what)
 
     def likelihood_of_photos(self, indices: Sequence[int]) -> Loss:
         """The loss of training captions of any lengths while the encoder is trained, which encodes each photo once."""
@@ -296,7 +218,7 @@ class Trainer:
         with self.autocast:
             history = self.history(annotations, captions, part.rows)
             captions = captions[part.rows]
-        with self.autocast, self.own_dropout(1):
+        with self.autocast, ranks.own_dropout(self.device, self.config.seed, self.taken, 1):
             output = self.decoder.teacher_forcing(
                 annotations, captions, paths=objective.paths, mode=draws.mode, history=history
             )
@@ -317,7 +239,7 @@ class Trainer:
         words = [self.data.text_corpus[group[number]] for number in chosen[part.rows]]
         captions = torch.tensor(words, dtype=torch.int64, device=self.device).view(len(words), -1)
         nothing = torch.zeros(len(words), 1, self.config.decoder.annotation_size, device=self.device)
-        with self.autocast, self.own_dropout(4):
+        with self.autocast, ranks.own_dropout(self.device, self.config.seed, self.taken, 4):
             output = self.decoder.teacher_forcing(nothing, captions)
             smoothing = self.objective.label_smoothing
             log_p, losses = word_losses(output.logits, captions, smoothing, self.kernels.word_scores)
@@ -330,7 +252,9 @@ class Trainer:
         if len(self.data.views) > 1:
             views = torch.randint(len(self.data.views), (len(names),), generator=self.generator)
         parts: dict[int, Tensor] = {}
-        with self.own_dropout(2):  # of an encoder with dropout that is fine-tuned
+        with ranks.own_dropout(
+            self.device, self.config.seed, self.taken, 2
+        ):  # of an encoder with dropout that is fine-tuned
             for number, view in enumerate(self.data.views):
                 if chosen := [row for row in rows if views[row] == number]:
                     if len(chosen) == len(rows):
@@ -346,11 +270,10 @@ class Trainer:
         2015, "Scheduled Sampling"). They are drawn in one pass over the true captions, because word by word would cost
         as much as a search. The end token is never drawn, since no word comes after it.
         """
-        share = self.moved(self.config.scheduled_sampling, self.config.scheduled_sampling_end)
-        if share == 0:
+        if self.sampling == 0:
             return captions[mine]
-        chosen = torch.rand(captions.shape, device=captions.device) < share
-        with self.own_dropout(3):
+        chosen = torch.rand(captions.shape, device=captions.device) < self.sampling
+        with ranks.own_dropout(self.device, self.config.seed, self.taken, 3):
             output = self.decoder.teacher_forcing(annotations, captions[mine])
             logits = promote(output.logits[:, 0][chosen[mine]])  # (N, K)
         logits[:, Vocabulary.END] = float("-inf")
@@ -359,22 +282,25 @@ class Trainer:
         return captions[mine].masked_scatter(chosen[mine], own)
 
     def adjust(self) -> None:
-        """Set the learning rate, and hard attention's entropy weight, for the next batch."""
-        factor = min(1.0, (self.taken + 1) / max(1, self.config.warmup))
-        if self.config.schedule == "cosine":
-            start, done = RESTART if self.restart[1] else 1.0, self.progress()
-            if self.restart[1]:
-                last = self.config.epochs * self.batches_an_epoch
-                done = min(1.0, (self.taken - self.restart[0]) / max(1, last - self.restart[0]))
-            factor *= start * 0.5 * (1 + math.cos(math.pi * done))
+        """Set what moves over the training: the learning rate, scheduled sampling's share, λ_e of hard attention."""
+        config, last = self.config, self.config.epochs * self.batches_an_epoch
+        done = turned = min(1.0, self.taken / last)
+        scale = 1.0
+        if self.restart[1]:  # an ended training got more epochs: a new cosine, and the rest stays where it ended
+            done, scale = 1.0, RESTART
+            turned = min(1.0, (self.taken - self.restart[0]) / max(1, last - self.restart[0]))
+        factor = min(1.0, (self.taken + 1) / max(1, config.warmup))
+        if config.schedule == "cosine":
+            factor *= scale * 0.5 * (1 + math.cos(math.pi * turned))
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = rate * factor
-        if isinstance(self.objective, HardObjective):
-            self.objective.entropy_weight = self.moved(self.config.hard.entropy_weight, self.config.entropy_weight_end)
 
-    def moved(self, start: float, end: float | None) -> float:
-        """A setting's value now, which moves linearly from ``start`` to ``end`` over the training; None: it stays."""
-        return start if end is None else start + (end - start) * self.progress()
+        def moved(start: float, end: float | None) -> float:
+            return start if end is None else start + (end - start) * done
+
+        self.sampling = moved(config.scheduled_sampling, config.scheduled_sampling_end)
+        if isinstance(self.objective, HardObjective):
+            self.objective.entropy_weight = moved(config.hard.entropy_weight, config.entropy_weight_end)
 
     def update_average(self) -> None:
         """Update the weights that are saved: the decoder's own, or their moving average."""
@@ -389,8 +315,7 @@ class Trainer:
 
         Nats a word of the true captions are added if they select the epoch, and if the training starts from a model.
         """
-        beam_size, max_length = self.config.validation_beam_size, self.config.max_length
-        found = validation_captions(self.average, self.data, beam_size=beam_size, max_length=max_length, show=show)[0]
+        (found,) = captions_of(self.average, self.data, usual_generation(self.config), show=show)
         tokenizer = self.data.vocabulary.tokenizer
         generated = {name: tokenizer.text(words) for (name, _), words in zip(self.data.validation, found, strict=True)}
         training = [self.data.vocabulary.decode(words) for _, words in self.data.captions]
@@ -401,52 +326,69 @@ class Trainer:
         return scores | {"nats": nats_a_word(self.average, self.data)}
 
     def save(self, file: Path) -> None:
-        """Write the whole state of the training, whole or not at all."""
-        tensors = {f"decoder.{name}": value for name, value in self.decoder.state_dict().items()}
-        tensors |= {f"average.{name}": value for name, value in self.average.state_dict().items()}
+        """Write the whole state of the training, whole or not at all; the first rank alone does."""
+        if not ranks.first():
+            return
+        parts: dict[str, Any] = {"decoder": self.decoder, "average": self.average, "objective": self.objective}
         if self.data.encoder is not None:
-            tensors |= {f"encoder.{name}": value for name, value in self.data.encoder.state_dict().items()}
+            parts["encoder"] = self.data.encoder
+        tensors = {f"{part}.{name}": value for part, of in parts.items() for name, value in of.state_dict().items()}
         for index, entry in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{index}.{name}": value for name, value in entry.items()}
-        tensors |= {f"objective.{name}": value for name, value in self.objective.state_dict().items()}
         tensors |= {"random.global": torch.get_rng_state(), "random.training": self.generator.get_state()}
         if self.device.type == "cuda":  # dropout draws there
             tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
-        copies = {
-            name: value.detach().cpu().clone(memory_format=torch.contiguous_format) for name, value in tensors.items()
-        }
-        counters = Counters(self.epoch, self.batch, self.taken, self.best, self.best_epoch, *self.restart)
-        TrainingState(tensors=copies, identity=self.identity, counters=counters, init_from=self.init_from).save(file)
+        progress = (self.epoch, self.batch, self.taken, self.best, self.best_epoch, *self.restart)
+        header = {"identity": self.identity, "progress": progress, "init_from": self.init_from}
+        write_state(file, tensors, header)
 
     def resume(self, file: Path) -> None:
-        """Go on from the state in a file.
+        """Go on from the state in a file, and log what more epochs than before mean for the training.
 
-        The training may have more epochs than before. If the one before had ended, `restart` is set; otherwise the
-        schedules are stretched. Raises `SatError` when the state is damaged or belongs to a training with other
-        settings or data.
+        If the one before had ended, `restart` is set; otherwise the schedules are stretched. Raises `SatError` when the
+        state is damaged or belongs to a training with other settings or data.
         """
+        config = self.config
         try:
-            state = TrainingState.read(file)
-            check_identity(self.identity, state.identity, file)
-            self._restore(state)
-            before = state.identity.get("epochs", 0)
-            if before < self.config.epochs and self.ended(before):
-                self.restart = self.taken, self.epoch
+            tensors, header = read_state(file)
+            check_identity(self.identity, header["identity"], file)
+            self._restore(tensors, header["progress"])
+            before = header["identity"].get("epochs", 0)
+            ended = before < config.epochs and self.ended(before)
         except UNREADABLE as error:
             if isinstance(error, SatError):
                 raise
             raise SatError(
                 f"the training state {file} cannot be read ({error}): give another --output to start afresh"
             ) from error
+        log(f"resumed after {plural(self.epoch, 'epoch')} and {plural(self.batch, 'batch')}")
+        if ended:
+            self.restart = [self.taken, self.epoch]
+        if before < config.epochs:
+            means = f"the learning rate stays {config.learning_rate:g}"
+            if self.restart[1] < self.epoch:
+                means = "the schedules of the training are stretched"
+            elif config.schedule == "cosine":
+                rate = RESTART * config.learning_rate
+                means = f"the learning rate goes from {rate:g} to 0 again, by a new cosine"
+            log(f"{config.epochs} epochs instead of {before}: {means}")
 
-    def _restore(self, state: TrainingState) -> None:
+    def _restore(self, tensors: Mapping[str, Tensor], progress: Sequence[Any]) -> None:
         """Take over the tensors and counters that `save` wrote, on whatever device."""
-        self.decoder.load_state_dict(state.part("decoder."))
-        self.average.load_state_dict(state.part("average."))
+
+        def part(prefix: str) -> dict[str, Tensor]:
+            return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+        self.epoch, self.batch, self.taken, self.best, self.best_epoch, *self.restart = progress
+        counters = [self.epoch, self.batch, self.taken, self.best_epoch, *self.restart]
+        if len(counters) != 6 or not all(isinstance(value, int) for value in counters):
+            raise ValueError(f"its counters are {progress!r}")
+        self.decoder.load_state_dict(part("decoder."))
+        self.average.load_state_dict(part("average."))
         if self.data.encoder is not None:
-            self.data.encoder.load_state_dict(state.part("encoder."))
+            self.data.encoder.load_state_dict(part("encoder."))
         entries: dict[int, dict[str, Tensor]] = defaultdict(dict)
-        for name, value in state.part("optimizer.").items():
+        for name, value in part("optimizer.").items():
             index, _, entry = name.partition(".")
             entries[int(index)][entry] = value
         groups = self.optimizer.state_dict()["param_groups"]
@@ -455,10 +397,8 @@ class Trainer:
             for name, value in values.items():  # which an encoder may have in channels_last
                 if value.shape == parameter.shape:
                     values[name] = torch.empty_like(parameter).copy_(value)
-        self.objective.load_state_dict(state.part("objective."))
-        torch.set_rng_state(state.tensors["random.global"])
-        self.generator.set_state(state.tensors["random.training"])
-        if self.device.type == "cuda" and "random.cuda" in state.tensors:  # else, keep those of the seed
-            torch.cuda.set_rng_state(state.tensors["random.cuda"], self.device)
-        self.epoch, self.batch, self.taken, self.best, self.best_epoch, *restart = state.counters
-        self.restart = (restart[0], restart[1])
+        self.objective.load_state_dict(part("objective."))
+        torch.set_rng_state(tensors["random.global"])
+        self.generator.set_state(tensors["random.training"])
+        if self.device.type == "cuda" and "random.cuda" in tensors:  # else, keep those of the seed
+            torch.cuda.set_rng_state(tensors["random.cuda"], self.device)

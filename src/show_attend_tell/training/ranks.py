@@ -32,21 +32,14 @@ SECONDS = 600.0  # without an answer of another rank, after which a training end
 ENCODING = timedelta(days=30)  # how long a rank may wait until the others have encoded their photos
 
 
-def started() -> bool:
-    """Whether ``torchrun`` started this process as one of several."""
-    return "RANK" in os.environ and int(os.environ.get("WORLD_SIZE", "1")) > 1
-
-
 def number() -> int:
     """The rank of this process, 0 where it is the only one."""
-    if _together():
-        return distributed.get_rank()
-    return int(os.environ["RANK"]) if started() else 0
+    return int(os.environ["RANK"]) if int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ else 0
 
 
 def count() -> int:
     """How many ranks there are."""
-    return distributed.get_world_size() if _together() else 1
+    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
 
 
 def first() -> bool:
@@ -60,10 +53,6 @@ def log(message: str) -> None:
         LOGGER.info(message)
 
 
-def _together() -> bool:
-    return distributed.is_available() and distributed.is_initialized()
-
-
 @contextmanager
 def together(device: torch.device) -> Iterator[torch.device]:
     """Join the other ranks, if there are any, and leave them at the end. Gives the rank's own device.
@@ -72,7 +61,9 @@ def together(device: torch.device) -> Iterator[torch.device]:
     rank prints why and ends at once. Raises `SatError` for fewer GPUs than ranks; and, in place of PyTorch's own error,
     when another rank has ended or does not answer.
     """
-    if not started():
+    if (
+        "RANK" not in os.environ or os.environ.get("WORLD_SIZE", "1") == "1" or count() > 1
+    ):  # alone, or together already
         yield device
         return
     here = int(os.environ.get("LOCAL_RANK", "0"))
@@ -148,7 +139,7 @@ def part_of(rows: int) -> Part:
 
     A rank for which no row is left takes the first one, with a share of 0, so that it takes part in all collectives.
     """
-    start, stop = _share(rows)
+    start, stop = (-(-rows * edge // count()) for edge in (number(), number() + 1))
     if start == stop:
         return Part(slice(0, 1), 0.0)
     return Part(slice(start, stop), count() * (stop - start) / rows)
@@ -156,14 +147,8 @@ def part_of(rows: int) -> Part:
 
 def mine(things: Sequence[T]) -> Sequence[T]:
     """This rank's even share of a list, in order; `gathered` joins the shares again."""
-    start, stop = _share(len(things))
-    return things[start:stop]
-
-
-def _share(total: int) -> tuple[int, int]:
-    """Where this rank's part of so many rows starts and stops. If there are too few rows, the last ranks get none."""
-    start, stop = (-(-total * edge // count()) for edge in (number(), number() + 1))
-    return start, stop
+    part = part_of(len(things))
+    return things[part.rows] if part.share else things[:0]
 
 
 @contextmanager
@@ -203,16 +188,6 @@ def gathered(part: T) -> list[T]:
     parts: list[Any] = [None] * count()
     distributed.all_gather_object(parts, part)
     return parts
-
-
-def wait() -> None:
-    """Wait until every rank has come here."""
-    any_of(False)
-
-
-def as_the_first(value: T) -> T:
-    """The value of rank 0."""
-    return gathered(value)[0]
 
 
 def check_alike(what: Callable[[], object]) -> None:

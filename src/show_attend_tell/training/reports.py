@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import math
-from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,11 @@ import numpy as np
 import torch
 
 from show_attend_tell.backends.torch import TorchBackend, decoder_weights
-from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.packing import as_array, pack, unpack, weights_digest
 from show_attend_tell.checkpoint.records import EncoderRecord
-from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.photos import open_photo
+from show_attend_tell.data.tokenizers import KARPATHY
 from show_attend_tell.errors import MissingPackage
 from show_attend_tell.files import atomic_write
 from show_attend_tell.generation import search_candidates
@@ -23,11 +22,12 @@ from show_attend_tell.messages import install_command
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.show.pictures import strip
 from show_attend_tell.show.pictures.figure import FigureData
+from show_attend_tell.training import ranks
+from show_attend_tell.training.config import TrainingPlan
 from show_attend_tell.training.loop import Epoch, Trainer
 from show_attend_tell.training.ranks import log
-from show_attend_tell.training.selection import default_attention_mode, divergence
+from show_attend_tell.training.selection import default_attention_mode, divergence, training_nats, usual_generation
 from show_attend_tell.vision import registry
-from show_attend_tell.vision.encoder import Encoder
 
 # What an epoch's message says of its captions of val, see `Trainer.validate`.
 REPORTED = {
@@ -42,58 +42,77 @@ REPORTED = {
 }
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Reports:
-    """Reports the epochs of a training, and saves the best one's checkpoint."""
+def report(plan: TrainingPlan, loop: Trainer, epoch: Epoch, board: "TensorBoard | None") -> None:
+    """Log an epoch, and save its checkpoint if it is the best so far; the first rank alone does."""
+    if not ranks.first():
+        return
+    write_log(plan.output / "training" / "log.jsonl", epoch)
+    config = loop.config
+    watched = [f"{name} {value:.3f}" for name, value in epoch.watch.items()]  # none if resumed after the last batch
+    left = (config.epochs - epoch.number) * epoch.seconds if epoch.number else 0
+    scores = {name: form.format(epoch.scores[name]) for name, form in REPORTED.items() if name in epoch.scores}
+    if config.selected_by != "bleu_4_no_brevity":  # which only those who select by it look for
+        scores.pop("bleu_4_no_brevity", None)
+    if epoch.better and config.selected_by in scores:
+        scores[config.selected_by] += " (best)"
+    text = ", ".join([f"val {', '.join(scores.values())}", *watched, duration(epoch.seconds)])
+    what = f"epoch {epoch.number}" if epoch.number else "epoch 0, the model to start from"
+    log(f"{what}: {text}{f'; at most {duration(left)} left' if left else ''}")
+    if diverged := divergence(epoch.watch.get("nats_per_word", 0.0), loop.data):
+        log(f"epoch {epoch.number} has {diverged}")
+    if epoch.better:
+        checkpoint_of(plan, loop, epoch).save(plan.output, bits=plan.bits)
+    if board is not None:
+        board.epoch(epoch)
 
-    output: Path
-    trainer: Trainer
-    encoder: Encoder
-    tuned: Set[str]  # the encoder's weights that are not those that its name stands for, so they are stored too
-    notes: dict[str, Any]  # for the model card
-    bits: Bits
-    board: "TensorBoard | None"
 
-    def epoch(self, epoch: Epoch, better: bool) -> None:
-        """Report an epoch."""
-        write_log(self.output / "training" / "log.jsonl", epoch)
-        watched = [f"{name} {value:.3f}" for name, value in epoch.watch.items()]  # none if resumed after the last batch
-        left = (self.trainer.config.epochs - epoch.number) * epoch.seconds if epoch.number else 0
-        best = self.trainer.config.selected_by
-        scores = {name: form.format(epoch.scores[name]) for name, form in REPORTED.items() if name in epoch.scores}
-        if best != "bleu_4_no_brevity":  # which only those who select by it look for
-            scores.pop("bleu_4_no_brevity", None)
-        if better and best in scores:
-            scores[best] += " (best)"
-        text = ", ".join([f"val {', '.join(scores.values())}", *watched, duration(epoch.seconds)])
-        what = f"epoch {epoch.number}" if epoch.number else "epoch 0, the model to start from"
-        log(f"{what}: {text}{f'; at most {duration(left)} left' if left else ''}")
-        if diverged := divergence(epoch.watch.get("nats_per_word", 0.0), self.trainer.data):
-            log(f"epoch {epoch.number} has {diverged}")
-        if better:
-            self.checkpoint(epoch).save(self.output, bits=self.bits)
-        if self.board is not None:
-            self.board.epoch(epoch)
+def checkpoint_of(plan: TrainingPlan, loop: Trainer, epoch: Epoch) -> Checkpoint:
+    """The model as it is now, with a provisional generation config until the training ends."""
+    encoder, before = plan.start.encoder, plan.start.checkpoint
+    weights = {name: as_array(value.detach()) for name, value in encoder.body.state_dict().items()}
+    # those that are not what the encoder's name stands for, so they are stored too
+    own = {*loop.data.tuned_names, *((before and before.tuned_encoder) or ())}
+    tuned = {name: weights[name] for name in sorted(own)}
+    if len(tuned) < len(weights):  # blocks of it are stored in 8 bits
+        tuned = unpack(pack(tuned))
+    tokenizer = plan.dataset.tokenizer
+    notes = {
+        "data": plan.dataset.name,
+        **({} if tokenizer == KARPATHY else {"tokenizer": tokenizer.name}),
+        **plan.notes,
+    }
+    seed = loop.config.seed
+    return Checkpoint(
+        config=loop.average.config,
+        weights=decoder_weights(loop.average),
+        vocabulary=loop.data.vocabulary,
+        encoder=dataclasses.replace(EncoderRecord.of(encoder), digest=weights_digest({**weights, **tuned})),
+        generation=usual_generation(loop.config),
+        training={**notes, "seed": seed, "epochs": epoch.number, "settings": loop.config.to_dict()},
+        tuned_encoder=tuned or None,
+    )
 
-    def checkpoint(self, epoch: Epoch) -> Checkpoint:
-        """The model as it is now, with a provisional generation config until the training ends."""
-        config = self.trainer.config
-        weights = {name: as_array(value.detach()) for name, value in self.encoder.body.state_dict().items()}
-        tuned = {name: weights[name] for name in sorted(self.tuned)}
-        if len(tuned) < len(weights):  # blocks of it are stored in 8 bits
-            tuned = unpack(pack(tuned))
-        return Checkpoint(
-            config=self.trainer.average.config,
-            weights=decoder_weights(self.trainer.average),
-            vocabulary=self.trainer.data.vocabulary,
-            encoder=dataclasses.replace(EncoderRecord.of(self.encoder), digest=weights_digest({**weights, **tuned})),
-            generation=GenerationConfig(
-                beam_size=config.validation_beam_size,
-                attention_mode=default_attention_mode(config.decoder),
-                max_length=config.max_length,
-            ),
-            training={**self.notes, "epochs": epoch.number, "settings": config.to_dict()},
-            tuned_encoder=tuned or None,
+
+def log_size(loop: Trainer) -> None:
+    """Log how much there is to learn."""
+    data, photos = loop.data, len({name for name, _ in loop.data.captions})
+    weights = sum(parameter.numel() for parameter in loop.decoder.parameters()) / 1e6
+    log(
+        f"{len(data.captions):,} captions of {photos:,} photos, {len(data.vocabulary):,} words, "
+        f"{weights:.1f} million weights, {loop.batches_an_epoch} batches an epoch"
+    )
+
+
+def log_end(loop: Trainer) -> None:
+    """Log that a training has diverged, or may still improve."""
+    config = loop.config
+    if diverged := divergence(training_nats(loop.average, loop.data), loop.data):
+        log(f"the training has {diverged} ({config.learning_rate:g}; --set learning_rate=RATE)")
+    elif 0 < loop.best_epoch == loop.epoch and config.selected_by != "last":
+        further = config.epochs + max(1, config.epochs // 2)
+        log(
+            "val was best after the last epoch, so it may still improve: the same command with --resume --epochs "
+            f"{further} goes on"
         )
 
 
@@ -137,19 +156,18 @@ def summary_writer() -> Any:
 class TensorBoard:
     """Scalars of every epoch and the attention of a few validation photos, for TensorBoard (an extra)."""
 
-    def __init__(self, folder: Path, dataset: Dataset, trainer: Trainer, encoder: Encoder) -> None:
+    def __init__(self, plan: TrainingPlan, loop: Trainer) -> None:
         # a training that is resumed at an epoch makes those after it again
-        self.writer = summary_writer()(str(folder), purge_step=trainer.epoch + 1)
-        self.examples = dataset.split("val")[:4]
-        self.trainer, self.encoder = trainer, encoder
+        self.writer = summary_writer()(str(plan.output / "training" / "tensorboard"), purge_step=loop.epoch + 1)
+        self.examples, self.encoder, self.loop = plan.dataset.split("val")[:4], plan.start.encoder, loop
 
     def epoch(self, epoch: Epoch) -> None:
         """Write one epoch."""
         for name, value in {**epoch.scores, **epoch.watch}.items():
             self.writer.add_scalar(name, value, epoch.number)
-        data, decoder = self.trainer.data, self.trainer.average
+        data, decoder = self.loop.data, self.loop.average
         with torch.no_grad():
-            annotations = data.views[0][[example.name for example in self.examples]].to(self.trainer.device)
+            annotations = data.views[0][[example.name for example in self.examples]].to(self.loop.device)
         config = GenerationConfig(beam_size=1, attention_mode=default_attention_mode(decoder.config))
         found_by_photo = search_candidates(TorchBackend(decoder), annotations, config, seeds=[0] * len(annotations))
         for example, found in zip(self.examples, found_by_photo, strict=True):

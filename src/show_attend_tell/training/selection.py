@@ -25,6 +25,7 @@ from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis, rank
 from show_attend_tell.settings import AttentionModeName
 from show_attend_tell.training import ranks
+from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, batches
 from show_attend_tell.training.ranks import log
 
@@ -58,36 +59,10 @@ def default_attention_mode(decoder: Config) -> AttentionModeName:
     return "argmax" if decoder.attention == "hard" else "mean"
 
 
-@torch.no_grad()
-def validation_captions(
-    decoder: Decoder,
-    data: TrainingData,
-    *,
-    beam_size: int,
-    max_length: int,
-    rankings: Sequence[tuple[float, float]] = ((0.0, 0.0),),
-    reranker: Reranker | None = None,
-    show: bool = False,
-) -> list[list[list[str]]]:
-    """A decoder's captions of the validation photos, as words, for each of the ``rankings``.
-
-    A ranking is a length penalty γ and a rerank weight ω of `hypotheses.rank`; one search serves all of them. The
-    attention mode is `default_attention_mode`, and repetitions are not allowed. Ranks share the photos, and each gets
-    all captions.
-    """
-    found: list[list[list[str]]] = [[] for _ in rankings]
-    names = ranks.mine([name for name, _ in data.validation])
-    generation = GenerationConfig(
-        beam_size=beam_size,
-        attention_mode=default_attention_mode(decoder.config),
-        max_length=max_length,
-        rare_word_exponent=RARE_WORD_EXPONENT,
-    )
-    for _, searched in searches(decoder, data, names, generation, reranker=reranker, show=show):
-        for hypotheses in searched:
-            for captions, ranking in zip(found, rankings, strict=True):
-                captions.append(data.vocabulary.decode(rank(hypotheses, *ranking)[0].words))
-    return [list(chain.from_iterable(parts)) for parts in zip(*ranks.gathered(found), strict=True)]
+def usual_generation(config: TrainingConfig) -> GenerationConfig:
+    """How a training generates captions of val until one is chosen."""
+    mode = default_attention_mode(config.decoder)
+    return GenerationConfig(beam_size=config.validation_beam_size, attention_mode=mode, max_length=config.max_length)
 
 
 @torch.no_grad()
@@ -114,20 +89,28 @@ def searches(
             bar.update(len(annotations))
 
 
-def captions_by(
+def captions_of(
     decoder: Decoder,
     data: TrainingData,
     generation: GenerationConfig,
     *,
+    rankings: Sequence[tuple[float, float]] = (),
     reranker: Reranker | None = None,
     show: bool = False,
-) -> list[list[str]]:
-    """A decoder's captions of the validation photos, as words, by a generation config. Ranks share the photos."""
-    names, found = ranks.mine([name for name, _ in data.validation]), []
-    ranking = (generation.length_penalty, generation.rerank_weight)
+) -> list[list[list[str]]]:
+    """A decoder's captions of the validation photos, as words, for each of the ``rankings``.
+
+    A ranking is a length penalty γ and a rerank weight ω of `hypotheses.rank`, by default those of ``generation``; one
+    search serves all of them. Ranks share the photos, and each gets all captions.
+    """
+    rankings = rankings or [(generation.length_penalty, generation.rerank_weight)]
+    found: list[list[list[str]]] = [[] for _ in rankings]
+    names = ranks.mine([name for name, _ in data.validation])
     for _, searched in searches(decoder, data, names, generation, reranker=reranker, show=show):
-        found += [data.vocabulary.decode(rank(hypotheses, *ranking)[0].words) for hypotheses in searched]
-    return list(chain.from_iterable(ranks.gathered(found)))
+        for hypotheses in searched:
+            for captions, ranking in zip(found, rankings, strict=True):
+                captions.append(data.vocabulary.decode(rank(hypotheses, *ranking)[0].words))
+    return [list(chain.from_iterable(parts)) for parts in zip(*ranks.gathered(found), strict=True)]
 
 
 def ciders_of(captions: Sequence[Sequence[str]], data: TrainingData) -> NDArray[np.float64]:
@@ -242,15 +225,8 @@ def choose_generation(
     for beam_size in grid.beam_sizes if reranker is None else (*grid.beam_sizes, *grid.large_beam_sizes):
         weights = (0.0,) if reranker is None or beam_size == 1 else grid.rerank_weights
         rankings = [(gamma, weight) for weight in weights for gamma in grid.length_penalties]
-        captions = validation_captions(
-            decoder,
-            data,
-            beam_size=beam_size,
-            max_length=max_length,
-            rankings=rankings,
-            reranker=reranker,
-            show=show,
-        )
+        generation = start.merge(beam_size=beam_size, rare_word_exponent=RARE_WORD_EXPONENT)
+        captions = captions_of(decoder, data, generation, rankings=rankings, reranker=reranker, show=show)
         known: dict[str, float] = {}  # rankings that choose the same captions are scored once
         scores = {}
         for ranking, chosen in zip(rankings, captions, strict=True):

@@ -1,12 +1,11 @@
 """What a training starts from: the encoder, and the model whose weights and words it takes over, if there is one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
+from show_attend_tell.backends.torch import build_decoder
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import find_model
 from show_attend_tell.checkpoint.packing import as_tensors
@@ -17,8 +16,9 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.model.config import Config, DecoderConfig
 from show_attend_tell.model.decoder import grown, ungated
 from show_attend_tell.model.interface import Decoder, teacher_forcing
+from show_attend_tell.model.registry import build
 from show_attend_tell.progress import Progress
-from show_attend_tell.training.config import Start, TrainingConfig
+from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.presets import custom
 from show_attend_tell.training.ranks import log
@@ -29,16 +29,6 @@ PAPERS_ENCODER = "vgg19"
 FREE = {"attention", "annotation_window", "dropout", "annotation_dropout", "embedding_dropout"}
 
 
-@dataclass(frozen=True)
-class EncoderChoice:
-    """The encoder that the user asks for; what is None is that of the model to start from, or the default."""
-
-    encoder: str | None = None
-    encoder_weights: str | None = None
-    resize: Resize | None = None
-    trained: bool = False  # it is trained too, so it may have random weights
-
-
 class Mismatch(NamedTuple):
     """Why a training cannot start from a model."""
 
@@ -47,19 +37,19 @@ class Mismatch(NamedTuple):
 
 
 def choose_start(
-    dataset: Dataset, config: TrainingConfig, choice: EncoderChoice, *, init_from: str | None, fit_to_data: bool
+    dataset: Dataset, config: TrainingConfig, *, init_from: str | None, fit_to_data: bool, **encoder: Any
 ) -> Start:
-    """What a training on a data set starts from.
+    """What a training on a data set starts from, with an ``encoder`` as in `load_start`.
 
     ``init_from`` is the name of a model, or "none", or None. With ``fit_to_data``, soft attention on little English
     custom data starts from the default model if None is given.
     """
     if init_from is not None or not fit_to_data or config.decoder.attention != "soft":
-        return load_start(None if init_from == "none" else init_from, choice)
+        return load_start(None if init_from == "none" else init_from, **encoder)
     model = custom.START
     reason = custom.why_afresh(dataset)
     if not reason:
-        start = load_start(model, choice)
+        start = load_start(model, **encoder)
         found = mismatch(start, config.decoder)
         if found is None:
             why = (
@@ -69,31 +59,33 @@ def choose_start(
             )
             return Start(start.encoder, start.checkpoint, model, (why,))
         reason = f"{model} {found.reason}"
-    start = load_start(None, choice)
+    start = load_start(None, **encoder)
     return Start(start.encoder, lines=(f"the training starts afresh, not from {model}: {reason}",))
 
 
-def load_start(init_from: str | None, choice: EncoderChoice) -> Start:
+def load_start(
+    init_from: str | None,
+    *,
+    encoder: str | None = None,
+    encoder_weights: str | None = None,
+    resize: Resize | None = None,
+    trained: bool = False,
+) -> Start:
     """The model of that name, if there is one, and the encoder, with the weights that this model was trained with.
 
-    Raises `SatError` for an encoder with random weights that is not going to be trained.
+    What is None of the encoder is that of the model to start from, or the default. Is it to be ``trained`` too, it may
+    have random weights. Raises `SatError` for an encoder with random weights that is not going to be trained.
     """
     model = None if init_from is None else Checkpoint.load(find_model(init_from))
     tuned = None if model is None else model.tuned_encoder
-    if choice.encoder == "small" and not choice.trained and tuned is None:
+    if encoder == "small" and not trained and tuned is None:
         raise SatError("--encoder small has random weights until it is trained: use sat train --encoder-lr 1e-3")
-    resize = choice.resize or ("crop" if model is None else model.encoder.preprocessing.resize)
-    name = choice.encoder or (PAPERS_ENCODER if model is None else model.encoder.name)
-    encoder = encoders.load_encoder(name, weights=choice.encoder_weights, resize=resize)
-    if model is not None and tuned is not None and model.encoder.name == encoder.name:
-        encoder.adopt(as_tensors(tuned))
-    return Start(encoder, model, init_from)
-
-
-def check_start(start: Start, decoder: Config) -> None:
-    """Raise `SatError` unless a training of this decoder can start from the model."""
-    if start.checkpoint is not None and (found := mismatch(start, decoder)):
-        raise SatError(f"the model to start from {found.reason}: {found.remedy}")
+    resize = resize or ("crop" if model is None else model.encoder.preprocessing.resize)
+    name = encoder or (PAPERS_ENCODER if model is None else model.encoder.name)
+    network = encoders.load_encoder(name, weights=encoder_weights, resize=resize)
+    if model is not None and tuned is not None and model.encoder.name == network.name:
+        network.adopt(as_tensors(tuned))
+    return Start(network, model, init_from)
 
 
 def mismatch(start: Start, decoder: Config) -> Mismatch | None:
@@ -140,18 +132,22 @@ def learnt_vocabulary(
     return start.vocabulary.extended(captions if learns else (), **limits)
 
 
-def initial_weights(start: Decoder, decoder: Config, data: TrainingData, *, seed: int, show: bool) -> dict[str, Tensor]:
-    """The weights of the model to start from, without its gate or with new words where the training needs it."""
+def start_decoder(plan: TrainingPlan, data: TrainingData, device: torch.device, *, show: bool = False) -> Decoder:
+    """The decoder of the model to start from as this training needs it: with its new words, without a lost gate."""
+    assert plan.start.checkpoint is not None
+    start, config = build_decoder(plan.start.checkpoint).to(device), plan.config.decoder
     weights = start.state_dict()
-    if loses_gate(start.config, decoder):
+    if loses_gate(start.config, config):
         beta = mean_beta(start, data, show=show)
         log(f"the gate of the model to start from is removed; its mean {beta:.2f} scales the context's weights instead")
         weights = ungated(weights, beta)
     if len(data.vocabulary) > start.vocabulary_size:
         words = torch.tensor([word for _, caption in data.captions for word in caption])
         counts = torch.bincount(words, minlength=len(data.vocabulary))
-        weights = grown(weights, counts, torch.Generator().manual_seed(seed))
-    return weights
+        weights = grown(weights, counts, torch.Generator().manual_seed(plan.config.seed))
+    decoder = build(config).to(device).eval()
+    decoder.load_state_dict(weights)
+    return decoder
 
 
 def competes(start: Start, decoder: Config) -> bool:

@@ -13,9 +13,8 @@ import json
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -31,51 +30,19 @@ UNREADABLE = (OSError, SafetensorError, KeyError, ValueError, RuntimeError, Type
 CAPTIONS_CHANGED = "the captions, their weights, the texts or the vocabulary have changed since"
 
 
-class Counters(NamedTuple):
-    """How far a training has come."""
-
-    epoch: int  # finished
-    batch: int  # batches taken of the next epoch
-    taken: int  # batches taken in all
-    best: float  # the best epoch's selection score
-    best_epoch: int
-    restart_taken: int  # `taken` and `epoch` when an ended training got more epochs
-    restart_epoch: int
+def write_state(file: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
+    """Write a state, whole or not at all. The header's values are plain, for JSON."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    copied = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+    texts = {name: json.dumps(value) for name, value in header.items()}
+    atomic_write(file, lambda scratch: save_file(copied, scratch, metadata=texts), sync=True)
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainingState:
-    """All that a resumed training needs."""
-
-    tensors: Mapping[str, Tensor]
-    identity: dict[str, Any]  # settings and data, see `identity`
-    counters: Counters
-    init_from: str | None = None  # the name of the model that the training started from
-
-    def save(self, file: Path) -> None:
-        """Write the state, whole or not at all."""
-        header = {
-            "identity": json.dumps(self.identity),
-            "progress": json.dumps(self.counters),
-            "init_from": json.dumps(self.init_from),
-        }
-        file.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(file, lambda scratch: save_file(dict(self.tensors), scratch, metadata=header), sync=True)
-
-    @classmethod
-    def read(cls, file: Path) -> "TrainingState":
-        """The state in a file. Raises one of `UNREADABLE` for a damaged one."""
-        with safe_open(file, framework="pt") as stored:
-            header = stored.metadata() or {}
-            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-        counters = Counters(*json.loads(header["progress"]))
-        if not all(isinstance(value, int) for value in counters._replace(best=0)):
-            raise ValueError(f"its counters are {tuple(counters)!r}")
-        return cls(tensors=tensors, identity=json.loads(header["identity"]), counters=counters)
-
-    def part(self, prefix: str) -> dict[str, Tensor]:
-        """The tensors whose names begin with a prefix, without it."""
-        return {name.removeprefix(prefix): value for name, value in self.tensors.items() if name.startswith(prefix)}
+def read_state(file: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and the header of a state. Raises one of `UNREADABLE` for a damaged one."""
+    with safe_open(file, framework="pt") as stored:
+        tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+        return tensors, {name: json.loads(text) for name, text in (stored.metadata() or {}).items()}
 
 
 def identity(config: TrainingConfig, data: TrainingData) -> dict[str, Any]:
@@ -112,23 +79,6 @@ def check_identity(ours: Mapping[str, Any], theirs: Mapping[str, Any], file: Pat
         raise SatError(
             f"the training in {file} had other settings or data ({'; '.join(different)}): give the same, or "
             "another --output to start afresh"
-        )
-
-
-def stored_epochs(file: Path) -> int | None:
-    """The number of epochs of the training whose state is in ``file``; None without a readable state."""
-    identity = stored(file, "identity")
-    epochs = identity.get("epochs") if isinstance(identity, dict) else None
-    return epochs if isinstance(epochs, int) else None
-
-
-def check_origin(file: Path, init_from: str | None) -> None:
-    """Raise `SatError` if the training whose state is in ``file`` started from another model; None: random weights."""
-    before = stored(file, "init_from", init_from)
-    if before != init_from:
-        raise SatError(
-            f"the training in {file} started from {before or 'none'}, and this command starts from "
-            f"{init_from or 'none'}: give --init-from {before or 'none'}"
         )
 
 

@@ -11,16 +11,16 @@ The preset `flickr8k` was made for 6,000 photos with five captions each. For cus
 - **Start.** A training that starts from the default model has the settings of the second stage of `flickr8k-soft`.
 
 With fewer than `SMALL` training photos, the training is cautious (the setting ``cautious``). What the few photos cannot
-prove stays as it was in the model to start from. `rerank.adapt.cautious` is the rule of proof: of several choices, the
-nearest to the start that is at most one standard error worse than the best.
+prove stays as it was in the model to start from. `bootstrap.first_not_worse` is the rule of proof: of several choices,
+the nearest to the start that is at most one standard error worse than the best.
 
 - **Weights.** They go a share of the way from the start's, with new words added, to the best epoch's (Wortsman et al.
-  2022). The share is one of `presets.caution.SHARES`, by nats a word on val. At 0, the start is given back as it is.
-  It is at most a quarter if none gains `presets.caution.LITTLE`, which is so with photos like those of the start.
+  2022). The share is one of `finish.SHARES`, by nats a word on val. At 0, the start is given back as it is.
+  It is at most a quarter if none gains `finish.LITTLE`, which is so with photos like those of the start.
 - **Reranker.** That of the start is kept, or adapted or fitted anew if leave-one-out errors on the training photos
   prove the gain (`rerank.adapt`). A start without one gets one that is fitted to the photos.
 - **Decoding.** The generation config stays that of the start, with a beam size of 100 if its reranker was fitted anew,
-  or is the usual one of `presets.caution` where the start had none. If val has 200 photos or more, the best config on
+  or is the usual one (`finish.DECODING`) where the start had none. If val has 200 photos or more, the best config on
   val replaces it if its CIDEr is better by more than two standard errors.
 
 `why_afresh` says whether a data set is one to start from the default model with. Nothing that the user has set is

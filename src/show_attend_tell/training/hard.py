@@ -1,0 +1,208 @@
+"""The hard model's objective: the sampled bound, with its coins and baselines.
+
+N sampled sequences of locations · S rewards of one path: 1 for the whole sentence, C for rewards to go.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from show_attend_tell.errors import SatError
+from show_attend_tell.model.attention import MixedAttention
+from show_attend_tell.model.interface import DecoderOutput
+from show_attend_tell.model.kernels import WordScores, word_scores
+from show_attend_tell.settings import Amount, Count, ShareBelowOne, settings
+from show_attend_tell.training.losses import Draws, Loss, doubly_stochastic, entropy, word_losses
+from show_attend_tell.training.ranks import total as over_ranks
+
+# ---------------------------------------------------------------- coins: which paths read the expectation (B, P)
+
+Coin = Callable[[int, int, torch.Generator], Tensor]  # from B, N and a source of randomness
+
+
+def coin_per_image(batch: int, samples: int, generator: torch.Generator) -> Tensor:
+    """One toss for each photo: the paper's (sec. 4.1)."""
+    return (torch.rand(batch, 1, generator=generator) < 0.5).expand(-1, samples)
+
+
+def coin_per_batch(batch: int, samples: int, generator: torch.Generator) -> Tensor:
+    """One toss for the whole mini-batch: the authors' program's."""
+    return (torch.rand(1, 1, generator=generator) < 0.5).expand(batch, samples)
+
+
+def both_sides(batch: int, samples: int, generator: torch.Generator) -> Tensor:
+    """No toss: each caption has one expected path, the first, and N sampled ones."""
+    return (torch.arange(1 + samples) == 0).expand(batch, -1)
+
+
+# ---------------------------------------------------------------- baselines: what rewards are compared with
+
+
+class Baseline(Protocol):
+    """b of the rule after eq. 7. It must not depend on the locations of the path that it is subtracted for."""
+
+    def __call__(self, rewards: Tensor, sampled: Tensor) -> Tensor:
+        """b, of a shape that broadcasts to (B, P, S), for rewards (B, P, S) and sampled (B, P), true or false.
+
+        Only its values for sampled paths count.
+        """
+        ...
+
+
+class MovingBaseline:
+    """The paper's b_k = 0.9 b_{k−1} + 0.1 r_k, where r_k is the mean reward of mini-batch k.
+
+    b is used before its update. Rewards to go have one b for each number of words that are left. The first mini-batch
+    only initializes b, so its advantage is zero. If several ranks share a mini-batch, r_k is the mean over all of it.
+    While the encoder is fine-tuned, the captions of one length count as a mini-batch.
+    """
+
+    def __init__(self) -> None:
+        self.values = torch.empty(0)  # b (S,), of the longest caption so far; NaN where no batch has started it
+
+    def __call__(self, rewards: Tensor, sampled: Tensor) -> Tensor:
+        steps = rewards.shape[-1]
+        longer = rewards.new_full((max(0, steps - len(self.values)),), math.nan)
+        self.values = torch.cat([longer, self.values.to(rewards)])
+        # r_k (S,), NaN when no path is sampled
+        mean = over_ranks((rewards * sampled[..., None]).sum((0, 1))) / over_ranks(sampled.sum())
+        before = self.values[-steps:].clone()
+        moved = torch.where(before.isnan(), mean, 0.9 * before + 0.1 * mean)
+        self.values[-steps:] = torch.where(mean.isnan(), before, moved)
+        return torch.where(before.isnan(), rewards, before)
+
+
+def leave_one_out(rewards: Tensor, sampled: Tensor) -> Tensor:
+    """The mean reward of the caption's other sampled paths."""
+    inside = sampled[..., None]
+    total = (rewards * inside).sum(1, keepdim=True)
+    return (total - rewards) / (inside.sum(1, keepdim=True) - 1).clamp_min(1)
+
+
+def expected_path(rewards: Tensor, sampled: Tensor) -> Tensor:
+    """The reward of the caption's expected path, which is its first."""
+    return rewards[:, :1]
+
+
+# ---------------------------------------------------------------- the hard objective
+
+
+@settings(frozen=False)
+class HardObjective:
+    """The sampled bound's gradient, by the rule after eq. 7:
+
+        mean_n [ ∂log p(y|s̃,a) + λ_r (log p(y|s̃,a) − b) ∂log p(s̃|a) + λ_e ∂H[s̃] ]
+
+    With probability ½ the expectation α replaces s̃ (sec. 4.1). Such a path has the plain gradient of its own log p, no
+    REINFORCE term, and no part in b. The estimate is unbiased for eq. 6 only without these paths, at λ_r = 1, λ_e = 0.
+
+    ``coin`` says which paths read the expectation:
+
+    - "image": one toss for each photo (the paper);
+    - "batch": one toss for each mini-batch (the authors' program). While the encoder is fine-tuned, a mini-batch has
+      captions of several lengths, and there is one toss for each length;
+    - "both": every caption has one expected path and N sampled ones, half the weight each. This is the coin's mean,
+      without its noise.
+
+    ``reward`` is the reward of each sampled location s_t:
+
+    - "sentence": log p of the whole caption (the paper);
+    - "to_go": log p of the words from t on, the only ones that s_t can change.
+
+    ``baseline`` is b:
+
+    - "moving": `MovingBaseline` (the paper);
+    - "leave_one_out": `leave_one_out`, which needs two samples or more;
+    - "expected": `expected_path`, which needs the coin "both".
+
+    Raises `SatError` for a number out of its range, and for choices that do not exist or do not go together.
+    """
+
+    samples: Count = 1  # N
+    reward_weight: Amount = 1.0  # λ_r
+    entropy_weight: float = 0.0  # λ_e
+    coin: Literal["image", "batch", "both"] = "image"
+    reward: Literal["sentence", "to_go"] = "sentence"
+    baseline: Literal["moving", "leave_one_out", "expected"] = "moving"
+    doubly_stochastic: Amount = 0.0  # λ: the paper has it in the soft model only
+    label_smoothing: ShareBelowOne = 0.0
+
+    coins: ClassVar[Mapping[str, Coin]] = {"image": coin_per_image, "batch": coin_per_batch, "both": both_sides}
+    baselines: ClassVar[Mapping[str, Callable[[], Baseline]]] = {
+        "moving": MovingBaseline,
+        "leave_one_out": lambda: leave_one_out,
+        "expected": lambda: expected_path,
+    }
+
+    def __post_init__(self) -> None:
+        if self.baseline == "expected" and self.coin != "both":
+            raise SatError(f"baseline is 'expected' and coin is {self.coin!r}: this baseline needs the coin 'both'")
+        if self.baseline == "leave_one_out" and self.samples < 2:
+            raise SatError("baseline is 'leave_one_out' and samples is 1: this baseline needs 2 samples or more")
+        self.toss = self.coins[self.coin]
+        self.baseline_of = self.baselines[self.baseline]()
+
+    @property
+    def paths(self) -> int:
+        """P: along how many paths `teacher_forcing` must run."""
+        return self.samples + (self.coin == "both")
+
+    def draw(self, batch: int, steps: int, generator: torch.Generator) -> Draws:
+        """A toss of the coin and the sampled locations of a batch of that many captions and steps."""
+        expected = self.toss(batch, self.samples, generator)
+        return Draws(MixedAttention(expected, torch.rand(batch, self.paths, steps, generator=generator)), expected)
+
+    def __call__(
+        self,
+        output: DecoderOutput,
+        captions: Tensor,
+        draws: Draws,
+        *,
+        word_scores: WordScores = word_scores,
+    ) -> Loss:
+        """The loss of captions (B, C), computed with ``draws.mode``; its gradient is minus the rule above.
+
+        Raises `SatError` for a decoder without attention.
+        """
+        if output.alpha is None or output.locations is None:
+            raise SatError("hard attention is learnt from sampled locations: this decoder has no attention to sample")
+        expected = draws.expected.to(output.logits.device)
+        sampled = ~expected
+        weight = torch.where(expected, 0.5, 0.5 / self.samples) if self.coin == "both" else 1 / self.samples
+
+        log_probabilities, words = word_losses(output.logits, captions, self.label_smoothing, word_scores)  # (B, P, C)
+        total = (weight * words.sum(-1)).sum(1).mean()
+
+        rewards = self.rewards(log_probabilities.detach())
+        advantage = rewards - self.baseline_of(rewards, sampled)  # (B, P, S)
+        chosen_alpha = output.alpha.gather(-1, output.locations[..., None]).squeeze(-1)  # p(s_t) (B, P, C)
+        credit = (advantage * chosen_alpha.clamp_min(1e-12).log()).sum(-1)
+        uncertainty = entropy(output.alpha)  # (B, P, C)
+        sampled_weight = weight * sampled
+        total = total - self.reward_weight * (sampled_weight * credit).sum(1).mean()
+        total = total - self.entropy_weight * (sampled_weight * uncertainty.sum(-1)).sum(1).mean()
+        total = total + self.doubly_stochastic * (weight * doubly_stochastic(output.alpha)).sum(1).mean()
+
+        watch = {"entropy": uncertainty.detach().mean()}
+        for name, chosen in (("nats_per_word", sampled), ("nats_per_word_expected", expected)):
+            if chosen.any():
+                watch[name] = -log_probabilities.detach()[chosen].mean()
+        return Loss(total, watch)
+
+    def rewards(self, log_probabilities: Tensor) -> Tensor:
+        """The reward of each location (B, P, S), from the words' log p (B, P, C)."""
+        if self.reward == "sentence":
+            return log_probabilities.sum(-1, keepdim=True)
+        return log_probabilities.flip(-1).cumsum(-1).flip(-1)  # the words from t on
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """What a resumed training needs of this objective: the moving baseline, if it has one."""
+        return {"baseline": self.baseline_of.values} if isinstance(self.baseline_of, MovingBaseline) else {}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take over what `state_dict` gave."""
+        if isinstance(self.baseline_of, MovingBaseline):
+            self.baseline_of.values = state["baseline"]

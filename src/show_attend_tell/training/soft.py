@@ -1,0 +1,56 @@
+"""The soft model's loss (eq. 9)."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from show_attend_tell.model.attention import MeanAttention
+from show_attend_tell.model.interface import DecoderOutput
+from show_attend_tell.model.kernels import WordScores, word_scores
+from show_attend_tell.settings import Amount, ShareBelowOne, settings
+from show_attend_tell.training.losses import Draws, Loss, doubly_stochastic, entropy, word_losses
+
+
+@settings(frozen=False)
+class SoftObjective:
+    """−log p(y|a) + λ Σ_i (1 − Σ_t α_ti)², summed over the caption; its mean over the batch is the loss (eq. 9).
+
+    Raises `SatError` for a number out of its range.
+    """
+
+    doubly_stochastic: Amount = 0.33  # λ; the authors' program's value at batches of 64
+    label_smoothing: ShareBelowOne = 0.0
+
+    paths = 1
+
+    def draw(self, batch: int, steps: int, generator: torch.Generator) -> Draws:
+        """Nothing is drawn: every path reads the expectation."""
+        return Draws(MeanAttention(), torch.ones(batch, 1, dtype=torch.bool))
+
+    def __call__(
+        self,
+        output: DecoderOutput,
+        captions: Tensor,
+        draws: Draws | None = None,
+        *,
+        word_scores: WordScores = word_scores,
+    ) -> Loss:
+        """The loss of captions (B, C). ``draws`` are not read; they are there because `HardObjective` needs them."""
+        log_probabilities, words = word_losses(output.logits, captions, self.label_smoothing, word_scores)
+        loss = words.sum(-1).mean()
+        watch = {"nats_per_word": -log_probabilities.detach().mean()}
+        if output.penalty is not None:
+            loss = loss + output.penalty.mean()
+            watch["penalty"] = output.penalty.detach().mean()
+        if output.alpha is not None:
+            loss = loss + self.doubly_stochastic * doubly_stochastic(output.alpha).mean()
+            watch["entropy"] = entropy(output.alpha.detach()).mean()
+        return Loss(loss, watch)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """What a resumed training needs of this objective: nothing."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take over what `state_dict` gave: nothing."""
