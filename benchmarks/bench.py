@@ -48,8 +48,8 @@ from show_attend_tell.search.filters import word_filters
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.session import DecoderSession
 from show_attend_tell.threads import use_threads
-from show_attend_tell.training.hard import HardObjective
-from show_attend_tell.training.soft import SoftObjective
+from show_attend_tell.training.objectives.hard import HardObjective
+from show_attend_tell.training.objectives.soft import SoftObjective
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.jpg"))
 LOCATIONS, SIZE = 196, 512  # of a training step

@@ -43,7 +43,7 @@ from show_attend_tell.progress import Progress
 from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.filters import word_filters
 from show_attend_tell.search.hypotheses import Hypothesis, rank
-from show_attend_tell.training.losses import entropy
+from show_attend_tell.training.objectives.losses import entropy
 from show_attend_tell.vision import registry
 from show_attend_tell.vision.sources import Annotations, cached
 

@@ -46,8 +46,8 @@ from show_attend_tell.model.interface import (
 from show_attend_tell.model.precision import promote
 from show_attend_tell.progress import Progress
 from show_attend_tell.training.data import batches
-from show_attend_tell.training.hard import Baseline, Coin, HardObjective, MovingBaseline
-from show_attend_tell.training.losses import Draws, Loss, entropy
+from show_attend_tell.training.objectives.hard import Baseline, Coin, HardObjective, MovingBaseline
+from show_attend_tell.training.objectives.losses import Draws, Loss, entropy
 from show_attend_tell.vision.sources import Annotations, cached
 
 SIZES = (1, 5, 50, 500, 5000)  # n of the log-mean-exp; a size is used if the samples make two groups of it

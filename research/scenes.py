@@ -54,9 +54,9 @@ from show_attend_tell.files import atomic_write, make_folder, read_json
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.progress import Progress
 from show_attend_tell.training.config import TrainingConfig, TrainingPlan
-from show_attend_tell.training.hard import HardObjective
+from show_attend_tell.training.objectives.hard import HardObjective
+from show_attend_tell.training.objectives.soft import SoftObjective
 from show_attend_tell.training.run import train
-from show_attend_tell.training.soft import SoftObjective
 from show_attend_tell.training.start import load_start
 
 SIDE = 64  # pixels of a picture

@@ -19,8 +19,8 @@ from trainers import Float32Trainer, acting, learn
 from show_attend_tell.errors import SatError
 from show_attend_tell.training import ranks
 from show_attend_tell.training.data import TrainingData
-from show_attend_tell.training.hard import HardObjective
 from show_attend_tell.training.loop import Trainer
+from show_attend_tell.training.objectives.hard import HardObjective
 from show_attend_tell.vision.sources import Annotations
 
 EPOCHS = 3

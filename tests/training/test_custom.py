@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from builders import fitted as sized
@@ -13,13 +13,12 @@ from trainers import learn, logged
 from show_attend_tell.data.datasets import DataReport, Dataset, Example
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
-from show_attend_tell.model.registry import build
 from show_attend_tell.training.config import Start, TrainingPlan
-from show_attend_tell.training.finish import choose_share, mixed
+from show_attend_tell.training.judge import Figures, choose, judge_by_val, mixed
 from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.presets.custom import english_words, fitted, retokenize, why_afresh
-from show_attend_tell.training.selection import Grid, choose_generation, nats_a_word
+from show_attend_tell.training.selection import NAT, Grid, choose_generation, nats_a_word
 from show_attend_tell.training.start import learnt_vocabulary
 
 ENGLISH, GERMAN = "two dogs run through the grass", "zwei braune Hunde rennen durchs hohe Gras"
@@ -81,7 +80,7 @@ def test_what_the_user_has_set_stays() -> None:
         "scheduled_sampling 0.3,"
     )
     found, lines = fitted(custom(20), config, given=("epochs",))
-    assert found.epochs == 6 and found.cautious and found.selected_by == "nats" and "fewer than 200" in lines[2]
+    assert found.epochs == 6 and found.cautious and found.selected_by == "cider_and_nats" and "too few" in lines[2]
 
 
 def test_nats_a_word() -> None:
@@ -104,30 +103,42 @@ def test_nats_a_word() -> None:
     assert "nats" not in trainer.validate()
 
 
+def figures(ciders: list[float], nats: list[float]) -> Figures:
+    return Figures(np.array([nats, [4.0] * len(nats)]), np.array(ciders))
+
+
+def test_the_start_is_left_by_proof_in_nats_and_for_better_captions() -> None:
+    start = figures([10, 20, 30, 40], [8, 8, 8, 8])
+    fewer, as_many = [7.0, 6.9, 7.1, 7.0], [8.0, 7.9, 8.1, 8.0]
+    cases = [
+        ([[20, 30, 40, 50]], [fewer], 1),
+        ([[20, 30, 40, 50]], [as_many], 0),  # better by chance: nats say that there is nothing to learn
+        ([[0, 10, 20, 30]], [fewer], 0),  # worse captions
+        ([[20, 30, 40, 50], [18, 31, 42, 50]], [fewer, fewer], 1),  # as good as what is further away
+        ([[20, 30, 40, 50], [40, 50, 60, 70]], [fewer, fewer], 2),
+    ]
+    for ciders, nats, expected in cases:
+        assert choose([start, *map(figures, ciders, nats)]) == expected
+    found = figures([50, 70], [12, 6]).beside(figures([40, 70], [14, 7]))
+    assert found == (
+        "CIDEr 60.0, start 55.0 (+5.0, 95 % interval +0.0 to +10.0); 2.25 nats a word, start 2.62 (-0.38, -0.50 to "
+        "-0.25); of 2 photos"
+    )
+    assert figures([50, 70], [12, 6]).worth.mean() == pytest.approx(60 - NAT * 18 / 8)
+
+
 def test_weights_go_as_far_from_the_start_as_val_supports(tmp_path: Path) -> None:
     data, encoder = random_data(), small_encoder()
-    config = sized(small_config(epochs=4, selected_by="nats"), data)
+    config = sized(small_config(epochs=4, cautious=True), data)
     start, _ = learn(replace(config, epochs=1, learning_rate=1e-9), data)
-    trained, _ = learn(config, data)
-    model = small_checkpoint(encoder)
-    plan = TrainingPlan(dataset=custom(3), start=Start(encoder, model, "start"), config=config, output=tmp_path)
+    trained, _ = learn(replace(config, epochs=20), data)
+    begin = Start(encoder, small_checkpoint(encoder), "start")
+    plan = TrainingPlan(dataset=custom(3), start=begin, config=config, output=tmp_path)
     before, after = start.average, trained.average
+    assert judge_by_val(plan, data, after, before).share > 0  # the photos of val are those trained on
+    assert judge_by_val(plan, data, before, before).share == 0
     half = mixed(before.state_dict(), after.state_dict(), 0.5)["embedding.weight"]
     torch.testing.assert_close(half, (before.embedding.weight + after.embedding.weight) / 2)
-
-    def share(first: Any, last: Any) -> float:
-        moving = build(config.decoder).eval()
-        moving.load_state_dict(last.state_dict())
-        found = choose_share(plan, model, moving, first, data)
-        expected = mixed(first.state_dict(), last.state_dict(), found)
-        assert all(torch.equal(value, expected[name]) for name, value in moving.state_dict().items())
-        return found
-
-    assert share(before, after) == 1  # the photos of val are those trained on
-    assert share(after, before) == 0
-    near = build(config.decoder).eval()
-    near.load_state_dict(mixed(before.state_dict(), after.state_dict(), 0.97))
-    assert share(near, after) <= 0.25  # it gains too little to go further
 
 
 def test_the_usual_settings_stay_where_val_cannot_choose() -> None:

@@ -16,9 +16,15 @@ from show_attend_tell.model.attention import GivenLocations, MeanAttention
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import DecoderOutput, teacher_forcing, word_log_probabilities
 from show_attend_tell.training.data import batches
-from show_attend_tell.training.hard import Baseline, HardObjective, MovingBaseline, expected_path, leave_one_out
-from show_attend_tell.training.losses import Draws, doubly_stochastic, entropy, word_losses
-from show_attend_tell.training.soft import SoftObjective
+from show_attend_tell.training.objectives.hard import (
+    Baseline,
+    HardObjective,
+    MovingBaseline,
+    expected_path,
+    leave_one_out,
+)
+from show_attend_tell.training.objectives.losses import Draws, doubly_stochastic, entropy, word_losses
+from show_attend_tell.training.objectives.soft import SoftObjective
 
 COINS = ("none", "image", "batch", "both")
 REWARDS = ("sentence", "to_go")

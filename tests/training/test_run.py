@@ -46,8 +46,8 @@ from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.finish import DECODING, LARGE_BEAM_SIZE
-from show_attend_tell.training.hard import HardObjective
 from show_attend_tell.training.loop import Epoch, Trainer
+from show_attend_tell.training.objectives.hard import HardObjective
 from show_attend_tell.training.prepare import prepare
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.reports import write_log
@@ -443,7 +443,7 @@ def test_a_training_that_makes_its_start_worse_gives_the_start_back(dataset: Dat
     kept = Checkpoint.load(output)
     assert same_model(kept, soft) and kept.vocabulary == soft.vocabulary
     assert kept.generation == model.generation == soft.generation and kept.training["epochs"] == 0
-    assert any("no epoch was better on val than start" in line and "below 100" in line for line in messages)
+    assert any("no training was clearly better than start" in line and "below 100" in line for line in messages)
     again, resumed = run(dataset, config, output, init_from=soft, resume=True)  # it had ended
     assert same_model(again, soft) and [line["epoch"] for line in epochs_logged(output)] == [0, 1, 2]
     rising = type("Rising", (Float32Trainer,), {"validate": lambda self, **_: {"bleu_4": float(self.epoch)}})
@@ -460,7 +460,7 @@ def test_an_epoch_is_the_best_if_it_beats_the_start(dataset: Dataset, tmp_path: 
     model, messages = run(dataset, config, tmp_path / "model", init_from=soft, trainer=scoring(*rows))
     assert model.training["epochs"] == 1
     (line,) = (line for line in messages if line.startswith("on val: "))
-    assert "nats a word, start " in line and line.endswith("; of 3 photos")
+    assert line.startswith("on val: CIDEr ") and "nats a word, start " in line and line.endswith("; of 3 photos")
     assert f"- On val: {model.training['on_val'][:20]}" in (tmp_path / "model" / "README.md").read_text()
     # a hard model is of another kind than the soft one it starts from, which is measured and cannot be the best
     hard = small_config(epochs=1, selected_by="nats", decoder={"attention": "hard"})
@@ -495,6 +495,38 @@ def test_a_cautious_training_keeps_the_start_s_decoding_and_reranker(dataset: Da
     assert model.reranker is not None and model.generation.rerank_weight == DECODING["rerank_weight"]
     again, _ = run(dataset, config, tmp_path / "ranked", init_from=soft, choose=None, resume=True)  # it had ended
     assert same_model(model, again) and again.generation == model.generation
+
+
+def test_few_photos_are_judged_by_trainings_without_them(dataset: Dataset, tmp_path: Path) -> None:
+    soft, _ = run(dataset, small_config(epochs=1), tmp_path / "soft")
+    how: dict[str, Any] = {"cautious": True, "selected_by": "cider_and_nats", "epochs": 6}
+    batches: list[set[str]] = []
+
+    def watch(_: int, trainer: Trainer) -> None:
+        batches.append({name for name, _ in trainer.data.captions})
+
+    model, messages = run(
+        dataset, small_config(**how), tmp_path / "model", init_from=soft, trainer=acting(watch, "one_batch")
+    )
+    first, second = dict.fromkeys(map(frozenset, batches[:-1])).keys() - {frozenset(batches[-1])}
+    assert not first & second and first | second == batches[-1]  # the halves, and the training itself
+    (line,) = (line for line in messages if line.startswith("two trainings, on half of 13 photos each"))
+    assert "CIDEr " in line and line.endswith("of 13 photos") and model.training["on_val"] == line
+    epochs = [line["epoch"] for line in epochs_logged(tmp_path / "model")]
+    assert epochs == [*range(model.training["epochs"] + 1)] and len(epochs) > 1
+
+    again, _ = run(dataset, small_config(**how), tmp_path / "model", init_from=soft, resume=True, trainer=killing(1))
+    assert same_model(again, model)  # it had ended, and is not judged again
+    with pytest.raises(KeyboardInterrupt):
+        run(dataset, small_config(**how), tmp_path / "cut", init_from=soft, trainer=interrupting(len(batches) - 1))
+    resumed, _ = run(dataset, small_config(**how), tmp_path / "cut", init_from=soft, resume=True)
+    assert same_model(resumed, model)
+
+    worse = small_config(**how, learning_rate=30.0, clip=1.0)
+    model, messages = run(dataset, worse, tmp_path / "worse", init_from=soft)
+    assert same_model(model, soft) and model.training["epochs"] == 0
+    assert any("neither had an epoch with fewer nats a word than start" in line for line in messages)
+    assert [line["epoch"] for line in epochs_logged(tmp_path / "worse")] == [0]  # no training but the two
 
 
 def test_an_ended_training_goes_on_with_more_epochs(dataset: Dataset, tmp_path: Path) -> None:

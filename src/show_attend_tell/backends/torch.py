@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from show_attend_tell.backends.base import Backend
 from show_attend_tell.backends.encoding import fastest_encode
@@ -280,10 +281,20 @@ def array(tensor: Tensor) -> NDArray[Any]:
     return values
 
 
+class Unset(TorchFunctionMode):
+    """Leaves weights as they are instead of drawing them. Without memory, that would import PyTorch's compiler."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call ``function``, unless it draws numbers."""
+        if function.__name__ in ("normal_", "uniform_", "orthogonal_"):
+            return args[0] if args else kwargs["tensor"]
+        return function(*args, **(kwargs or {}))
+
+
 def build_decoder(checkpoint: Checkpoint, name: str = "the model") -> Decoder:
     """The decoder of a checkpoint; raises `SatError`, naming the model, for weights that do not fit."""
     try:
-        with torch.device("meta"):  # sizes alone: an absurd configuration takes no memory
+        with torch.device("meta"), Unset():  # sizes alone: an absurd configuration takes no memory
             shell = build(checkpoint.config)
     except (TypeError, RuntimeError) as error:
         raise SatError(f"{name}: its config.json is damaged: the decoder cannot be made ({error})") from error

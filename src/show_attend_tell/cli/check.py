@@ -52,7 +52,7 @@ def check(
     from show_attend_tell.devices import pick_device
     from show_attend_tell.progress import Progress
     from show_attend_tell.training.data import without_unreadable
-    from show_attend_tell.training.estimate import estimate
+    from show_attend_tell.training.outlook.estimate import estimate
     from show_attend_tell.training.presets import preset
     from show_attend_tell.training.presets.custom import english_words, fitted, retokenize
     from show_attend_tell.training.reports import duration
@@ -95,7 +95,8 @@ def check(
     if alone:
         names_alone = first_three([photo.name for photo in alone])
         log(f"{plural(len(alone), 'photo')} of the folder without a caption: {names_alone}")
-    takes = estimate(dataset, config, network.to(chosen), vocabulary)
+    network.to(chosen)
+    takes = estimate(dataset, config, begin, vocabulary)
     words = ["sat", "train", str(data), "--output", f"{dataset.name}-model"]
     for name, value in encoder.items():
         words += [f"--{name.replace('_', '-')}", str(value)] if value is not None else []
@@ -103,10 +104,19 @@ def check(
     log("a training would go like this:")
     for line in plan:
         log(f"  {line}")
+    if takes.likeness is not None:
+        like = takes.likeness
+        shift = "" if like.shift is None else f", and their features lie {like.shift:.2f} off (about 0.3, and 0.9)"
+        log(
+            f"  expect {like.expect}: {begin.name} has {like.nats:.1f} nats a word for these captions (about 3 for "
+            f"everyday photos that it has not seen, 5 for charts){shift}"
+        )
+    judging = f"{duration(takes.judging)} to see what a training gains, " if takes.judging else ""
+    choosing = f", {duration(takes.generation)} to choose the generation settings" if takes.generation else ""
     log(
-        f"  it takes about {duration(takes.seconds)} here: {duration(takes.encoding)} to encode the photos, "
-        f"{duration(takes.training)} for {plural(takes.updates, 'update')}, {duration(takes.generation)} to choose "
-        f"the generation settings; and {takes.disk / 1e6:,.0f} MB of disk for the encoded photos"
+        f"  it takes about {duration(takes.seconds)} here: {duration(takes.encoding)} to encode the photos, {judging}"
+        f"{duration(takes.training)} for {plural(takes.updates, 'update')}{choosing}; {takes.memory / 1e9:.1f} GB of "
+        f"memory, and {takes.disk / 1e6:,.0f} MB of disk for the encoded photos"
     )
     write_output(
         json_file,

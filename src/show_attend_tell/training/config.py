@@ -24,8 +24,8 @@ from show_attend_tell.settings import (
     settings,
 )
 from show_attend_tell.training import RunOptions
-from show_attend_tell.training.hard import HardObjective
-from show_attend_tell.training.soft import SoftObjective
+from show_attend_tell.training.objectives.hard import HardObjective
+from show_attend_tell.training.objectives.soft import SoftObjective
 from show_attend_tell.vision.encoder import Encoder
 
 
@@ -64,9 +64,10 @@ class TrainingConfig:
     entropy_weight_end: float | None = None  # hard attention's λ_e moves linearly to this value; None: it stays
 
     cautious: bool = False  # for a small set: what val cannot prove stays as it was, see `presets.custom`
-    # What the best epoch is best in, on val: a score of the model's captions, which chooses the generation config too,
-    # or −log p a word of the true ones, for a val of few photos. Or the last epoch is taken, whatever its scores.
-    selected_by: Literal["bleu_4", "bleu_4_no_brevity", "cider", "nats", "last"] = "bleu_4"
+    # What the best epoch is best in, on val: a score of the model's captions, which chooses the generation config too;
+    # or −log p a word of the true ones; or CIDEr and these nats together, for a val of few photos. Or the last epoch is
+    # taken, whatever its scores.
+    selected_by: Literal["bleu_4", "bleu_4_no_brevity", "cider", "nats", "cider_and_nats", "last"] = "bleu_4"
     validation_beam_size: Count = 1
     max_length: Count = 40
     patience: Count = 10  # epochs without a better validation score before stopping

@@ -1,44 +1,51 @@
-"""What a training decides at its end: how far the weights go from the start, the reranker, the decoding.
+"""What a training decides at its end besides its weights: the reranker and the decoding.
 
 With few photos (the setting ``cautious``) each leaves what it was by proof only: by `bootstrap.first_not_worse`.
-`presets.custom` states the rules. N photos of val.
+`presets.custom` states the rules.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from show_attend_tell.backends.torch import decoder_weights
 from show_attend_tell.checkpoint.checkpoint import Checkpoint, StoredReranker
 from show_attend_tell.messages import plural
-from show_attend_tell.metrics.bootstrap import RESAMPLES, draw, first_not_worse, interval
+from show_attend_tell.metrics.bootstrap import first_not_worse
 from show_attend_tell.model.interface import Decoder
 from show_attend_tell.rerank.adapt import adapt_ngrams
 from show_attend_tell.rerank.fit import LEAST, fit_ngrams
 from show_attend_tell.rerank.registry import load_reranker
 from show_attend_tell.training.config import TrainingPlan
 from show_attend_tell.training.data import TrainingData
+from show_attend_tell.training.judge import Verdict, mixed
 from show_attend_tell.training.ranks import log
 from show_attend_tell.training.selection import (
     Chosen,
     Metric,
     captions_of,
     ciders_of,
-    nats_of_photos,
     usual_generation,
 )
 from show_attend_tell.training.start import competes
 
-SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
-LITTLE = 0.1  # nats a word; a training that gains less had photos like those that its start learnt from
 VAL_FOR_DECODING = 200  # photos
 # How a model with a reranker makes captions where val cannot choose: as the default model does.
 DECODING = {"beam_size": 20, "length_penalty": 0.75, "rerank_weight": 16.0, "rare_word_exponent": 0.75}
 LARGE_BEAM_SIZE = 100  # where photos are so unlike those of the start that its reranker was replaced
-SHOWN = 200  # photos of val, of which a model is compared with its start at the end
+
+
+def apply_verdict(plan: TrainingPlan, verdict: Verdict, best: Checkpoint, decoder: Decoder, start: Decoder) -> None:
+    """Move the weights as far from the start's as the verdict says."""
+    log(verdict.text)
+    best.training["on_val"] = verdict.text
+    decoder.load_state_dict(mixed(start.state_dict(), decoder.state_dict(), verdict.share))
+    best.weights = decoder_weights(decoder)
+    if verdict.share == 0:
+        best.training["epochs"] = 0
+    elif verdict.share < 1:
+        best.training["share"] = f"{verdict.share:g} of the way from the start's weights"
+        log(f"the weights go {verdict.share:g} of the way from those of {plan.start.name} to the trained ones")
 
 
 def give_start_back(plan: TrainingPlan, best: Checkpoint) -> None:
@@ -46,42 +53,11 @@ def give_start_back(plan: TrainingPlan, best: Checkpoint) -> None:
     start = plan.start.checkpoint
     assert start is not None
     best.generation, best.reranker, best.confidence = start.generation, start.reranker, start.confidence
-    best.training["epochs"] = 0
     log(
-        f"no epoch was better on val than {plan.start.name}, so the model in {plan.output} is this one, with the words "
-        f"of this training: give more photos, or a learning rate below {plan.config.learning_rate:g} "
+        f"no training was clearly better than {plan.start.name}, so the model in {plan.output} is this one, with the "
+        f"words of this training: give more photos, or a learning rate below {plan.config.learning_rate:g} "
         "(--set learning_rate=RATE)"
     )
-
-
-def mixed(start: Mapping[str, Tensor], trained: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
-    """Weights that lie this share of the way from ``start`` to ``trained`` (Wortsman et al. 2022)."""
-    return {
-        name: torch.lerp(before.float(), trained[name].float(), share) if before.is_floating_point() else before
-        for name, before in start.items()
-    }
-
-
-def choose_share(plan: TrainingPlan, best: Checkpoint, decoder: Decoder, start: Decoder, data: TrainingData) -> float:
-    """How far from ``start`` to its own weights a decoder should go, by nats on val; it then has these weights.
-
-    It is the first of `SHARES` that val does not prove worse than the best of them. If the best gains less than
-    `LITTLE` on the start, it is at most a quarter: beyond that, CIDEr falls while nats a word still improve.
-    """
-    before, trained = ({name: v.clone() for name, v in each.state_dict().items()} for each in (start, decoder))
-    found = []
-    for share in SHARES:
-        decoder.load_state_dict(mixed(before, trained, share))
-        found.append(nats_of_photos(decoder, data))
-    nats = np.stack([each[0] for each in found])  # of each share and photo
-    gained = (nats[0].sum() - nats.sum(1).min()) / found[0][1].sum()
-    share = SHARES[first_not_worse(nats if gained >= LITTLE else nats[:2])]
-    decoder.load_state_dict(mixed(before, trained, share))
-    best.weights = decoder_weights(decoder)
-    if 0 < share < 1:
-        best.training["share"] = f"{share:g} of the way from the start's weights, by val"
-        log(f"the weights go {share:g} of the way from those of {plan.start.name} to the best epoch's, by val")
-    return share
 
 
 def fit_reranker(plan: TrainingPlan, data: TrainingData, best: Checkpoint, *, show: bool) -> bool:
@@ -166,32 +142,3 @@ def choose_decoding(
         log(f"decoding is {best.training['decoding']}")
     if not best.generation.rerank_weight:
         best.reranker = None
-
-
-def compare_with_start(
-    plan: TrainingPlan, data: TrainingData, best: Checkpoint, decoder: Decoder, before: Decoder
-) -> None:
-    """Log the model's figures on val beside those of the model to start from, and note them for the card.
-
-    Both make captions as they are shipped to, of `SHOWN` photos of val at most; intervals of the differences are of
-    95 %. ``before`` has the weights of the start with the words of this training, so that both know the same.
-    """
-    start = plan.start.checkpoint
-    assert start is not None
-    few = replace(data, validation=data.validation[:: -(-len(data.validation) // SHOWN)], parts=())
-    nats, ciders = [], []
-    for network, model in ((decoder, best), (before, start)):
-        nats.append(nats_of_photos(network, few))
-        captions = captions_of(network, few, model.generation, reranker=load_reranker(model))[0]
-        ciders.append(ciders_of(captions, few))
-    photos, words = len(few.validation), nats[0][1]
-    drawn = draw(np.random.default_rng(0), photos, photos, RESAMPLES)
-    low, high = interval((drawn @ (nats[0][0] - nats[1][0])) / (drawn @ words))
-    least, most = interval(drawn @ (ciders[0] - ciders[1]) / photos)
-    now, earlier = (each[0].sum() / words.sum() for each in nats)
-    best.training["on_val"] = (
-        f"{now:.2f} nats a word, start {earlier:.2f} ({now - earlier:+.2f}, 95 % interval {low:+.2f} to {high:+.2f}); "
-        f"CIDEr {ciders[0].mean():.1f}, start {ciders[1].mean():.1f} ({ciders[0].mean() - ciders[1].mean():+.1f}, "
-        f"{least:+.1f} to {most:+.1f}); of {plural(photos, 'photo')}"
-    )
-    log(f"on val: {best.training['on_val']}")

@@ -28,10 +28,10 @@ from show_attend_tell.training.data import (
     batches_of_photos,
     of_one_length,
 )
-from show_attend_tell.training.hard import HardObjective
-from show_attend_tell.training.losses import Loss, word_losses
+from show_attend_tell.training.objectives.hard import HardObjective
+from show_attend_tell.training.objectives.losses import Loss, word_losses
 from show_attend_tell.training.ranks import log
-from show_attend_tell.training.selection import captions_of, nats_a_word, scores_of, usual_generation
+from show_attend_tell.training.selection import NAT, captions_of, nats_a_word, scores_of, usual_generation
 from show_attend_tell.training.state import UNREADABLE, check_identity, identity, read_state, write_state
 
 LONG_TRAINING = 1000  # mini-batches
@@ -145,10 +145,12 @@ class Trainer:
 
     def selection(self, scores: dict[str, float]) -> float:
         """What is highest for the best epoch: the selecting score, minus nats a word, or the epoch's number."""
-        if self.config.selected_by == "last":
+        by = self.config.selected_by
+        if by == "last":
             return self.epoch
-        value = scores[self.config.selected_by]
-        return -value if self.config.selected_by == "nats" else value
+        if by == "cider_and_nats":
+            return scores["cider"] - NAT * scores["nats"]
+        return -scores["nats"] if by == "nats" else scores[by]
 
     def batches(self) -> list[list[int]]:
         """The mini-batches of the next epoch, or of the one that is under way: numbers of captions."""
@@ -321,7 +323,7 @@ class Trainer:
         training = [self.data.vocabulary.decode(words) for _, words in self.data.captions]
         varied = variety(generated, training, cut=tokenizer.words)
         scores = {**scores_of(found, self.data), **{name: getattr(varied, name) or 0.0 for name in WATCHED}}
-        if self.config.selected_by != "nats" and self.init_from is None:
+        if "nats" not in self.config.selected_by and self.init_from is None:
             return scores
         return scores | {"nats": nats_a_word(self.average, self.data)}
 

@@ -53,8 +53,9 @@ def report(plan: TrainingPlan, loop: Trainer, epoch: Epoch, board: "TensorBoard 
     scores = {name: form.format(epoch.scores[name]) for name, form in REPORTED.items() if name in epoch.scores}
     if config.selected_by != "bleu_4_no_brevity":  # which only those who select by it look for
         scores.pop("bleu_4_no_brevity", None)
-    if epoch.better and config.selected_by in scores:
-        scores[config.selected_by] += " (best)"
+    marked = "nats" if config.selected_by == "cider_and_nats" else config.selected_by
+    if epoch.better and marked in scores:
+        scores[marked] += " (best)"
     text = ", ".join([f"val {', '.join(scores.values())}", *watched, duration(epoch.seconds)])
     what = f"epoch {epoch.number}" if epoch.number else "epoch 0, the model to start from"
     log(f"{what}: {text}{f'; at most {duration(left)} left' if left else ''}")
@@ -103,12 +104,12 @@ def log_size(loop: Trainer) -> None:
     )
 
 
-def log_end(loop: Trainer) -> None:
-    """Log that a training has diverged, or may still improve."""
+def log_end(loop: Trainer, *, chosen: bool) -> None:
+    """Log that a training has diverged, or may still improve; ``chosen`` says that val chose its best epoch."""
     config = loop.config
     if diverged := divergence(training_nats(loop.average, loop.data), loop.data):
         log(f"the training has {diverged} ({config.learning_rate:g}; --set learning_rate=RATE)")
-    elif 0 < loop.best_epoch == loop.epoch and config.selected_by != "last":
+    elif chosen and 0 < loop.best_epoch == loop.epoch and config.selected_by != "last":
         further = config.epochs + max(1, config.epochs // 2)
         log(
             "val was best after the last epoch, so it may still improve: the same command with --resume --epochs "

@@ -22,13 +22,8 @@ from show_attend_tell.rerank.registry import load_reranker
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import TrainingPlan
 from show_attend_tell.training.data import TrainingData
-from show_attend_tell.training.finish import (
-    choose_decoding,
-    choose_share,
-    compare_with_start,
-    fit_reranker,
-    give_start_back,
-)
+from show_attend_tell.training.finish import apply_verdict, choose_decoding, fit_reranker, give_start_back
+from show_attend_tell.training.judge import judge_by_divisions, judge_by_val
 from show_attend_tell.training.loop import Epoch, Trainer, Watch
 from show_attend_tell.training.prepare import prepare
 from show_attend_tell.training.ranks import log
@@ -70,18 +65,21 @@ def train(
             check(plan)  # another process may have trained here meanwhile
             config, start, state = plan.config, plan.start.checkpoint, plan.state
             goes_on = ranks.gathered(plan.resume and state.exists())[0]
-            initial = None  # random weights
-            if start is not None and not goes_on:
-                initial = start_decoder(plan, data, device, show=show).state_dict()
-            name = plan.start.name
-            loop = trainer(config, data, device=device, initial=initial, init_from=name, show=show)
+            competing = competes(plan.start, config.decoder)
+            before = None  # random weights
+            if start is not None and (competing or not goes_on):
+                before = start_decoder(plan, data, device, show=show)
+            judged = before if competing and data.encoder is None else None  # the start, with which val may compare
+            verdict = None if judged is None else judge_by_divisions(plan, data, judged, trainer, show=show)
+            stop = config.epochs if verdict is None else verdict.epochs
+            initial = None if before is None else before.state_dict()
+            loop = trainer(config, data, device=device, initial=initial, init_from=plan.start.name, show=show)
             if goes_on:
                 loop.resume(state)
             elif plan.resume:
                 log(f"there is nothing to resume in {plan.output} yet, so the training starts")
             log_size(loop)
             board = TensorBoard(plan, loop) if plan.tensorboard and ranks.first() else None
-            competing = competes(plan.start, config.decoder)
             zero = start is not None and loop.taken == 0  # the start is validated as an epoch before the first
             with ctrl_c_held_back() as pressed:
 
@@ -92,10 +90,10 @@ def train(
                         raise KeyboardInterrupt
 
                 saved = time.monotonic()
-                while zero or not loop.ended(config.epochs):
+                while zero or not loop.ended(stop):
                     epoch_began, watch = time.monotonic(), Watch()
                     todo = [] if zero else loop.batches()
-                    what = f"epoch {loop.epoch + 1} of {config.epochs}"
+                    what = f"epoch {loop.epoch + 1} of {stop}"
                     with Progress(
                         total=len(todo), initial=loop.batch, desc=what, unit="batch", disable=zero or not show
                     ) as bar:
@@ -111,27 +109,25 @@ def train(
                     pause()
                     if not zero:
                         loop.epoch, loop.batch = loop.epoch + 1, 0
-                    score = loop.selection(scores)
+                    score = loop.selection(scores) if verdict is None else loop.epoch
                     better = competing if zero else score > loop.best
                     if better:
                         loop.best, loop.best_epoch = score, loop.epoch
                     seconds = time.monotonic() - epoch_began
                     report(plan, loop, Epoch(loop.epoch, scores, watch.means(), seconds, better), board)
-                    if loop.taken and (loop.ended(config.epochs) or time.monotonic() - saved > loop.saved_every):
+                    if loop.taken and (loop.ended(stop) or time.monotonic() - saved > loop.saved_every):
                         loop.save(state)
                         saved = time.monotonic()
                     pause()
                     zero = False
             ranks.any_of(False)  # until the last checkpoint is written
-            log_end(loop)
+            log_end(loop, chosen=verdict is None)
             best = Checkpoint.load(plan.output)
             decoder = build_decoder(best).to(device)
-            before = start_decoder(plan, data, device) if competing and data.encoder is None else None
             ended = any(name.startswith("validation_") or name == "decoding" for name in best.training)
-            unchanged = start is not None and best.training["epochs"] == 0
-            if before is not None and config.cautious and not ended and not unchanged:
-                unchanged = choose_share(plan, best, decoder, before, data) == 0
-            if unchanged:
+            if judged is not None and not ended:
+                apply_verdict(plan, verdict or judge_by_val(plan, data, decoder, judged), best, decoder, judged)
+            if start is not None and best.training["epochs"] == 0:
                 give_start_back(plan, best)
             else:
                 if best.tuned_encoder is not None:  # that of the best epoch, which the decoder was trained with
@@ -139,8 +135,6 @@ def train(
                 best.reranker = None
                 replaced = config.visual_ngrams and fit_reranker(plan, data, best, show=show)
                 choose_decoding(plan, data, best, decoder, choose=choose, replaced=replaced, show=show)
-                if before is not None:
-                    compare_with_start(plan, data, best, decoder, before)
                 if ranks.first():  # last, since the others do not wait for it
                     reranker = load_reranker(best)
                     best.confidence = fit_confidence(decoder, data, best.generation, reranker=reranker, show=show)
@@ -152,18 +146,17 @@ def train(
 
 
 def check(plan: TrainingPlan) -> TrainingPlan:
-    """The plan, which resumes with as many epochs as before where none are given.
+    """The plan, which resumes with the epochs of before and their choice where the user gives no others.
 
     Raises `SatError` for one that cannot be carried out, before any photo is encoded: for an output where a model or a
     training would be lost, or that cannot be resumed, and for settings that do not fit together or the start.
     """
     output, state, start, config = plan.output, plan.state, plan.start, plan.config
-    if plan.resume and plan.given is not None and "epochs" not in plan.given:
-        identity = stored(state, "identity")
-        epochs = identity.get("epochs") if isinstance(identity, dict) else None
-        if isinstance(epochs, int):
-            config = dataclasses.replace(config, epochs=epochs)
-            plan = dataclasses.replace(plan, config=config, given={*plan.given, "epochs"})
+    identity = stored(state, "identity")
+    if plan.resume and plan.given is not None and isinstance(identity, dict):
+        before = {name: identity[name] for name in ("epochs", "selected_by") if name in identity.keys() - {*plan.given}}
+        config = dataclasses.replace(config, **before)
+        plan = dataclasses.replace(plan, config=config, given={*plan.given, *before})
     if ranks.first():
         model = (output / "config.json").exists()
         if plan.resume and model and not state.exists():

@@ -31,6 +31,7 @@ from show_attend_tell.training.ranks import log
 
 FORCED_BATCH_SIZE = 32  # captions of val whose words' probabilities are computed at once
 DIVERGED = 1.5  # times the nats a word of guessing all words alike; random weights at the start have hardly more
+NAT = 20.0  # CIDEr points that one nat a word counts as, where both choose together
 # With a reranker: about the least with which the captions of 1,000 photos have 300 different words.
 RARE_WORD_EXPONENT = 0.75
 

@@ -5,8 +5,8 @@ The preset `flickr8k` was made for 6,000 photos with five captions each. For cus
 - **Updates.** A training has at least `UPDATES` updates, expressed in epochs, and at most `MOST_EPOCHS`. Fewer leave an
   undertrained model, since an epoch of a small set has few batches.
 - **Words.** A word is learnt if it is seen once for every `CAPTIONS_A_TIME` training captions, and five times at most.
-- **Val.** With fewer than `VAL_FOR_BLEU` photos, the best epoch has the fewest nats a word. BLEU-4 of so few captions
-  depends more on chance than on the epoch.
+- **Val.** With fewer than `VAL_FOR_BLEU` photos, the best epoch has the best CIDEr and nats a word together (`judge`).
+  BLEU-4 of so few captions depends more on chance than on the epoch.
 - **Tokenizer.** `retokenize` gives the captions in the words of the tokenizer that fits their language.
 - **Start.** A training that starts from the default model has the settings of the second stage of `flickr8k-soft`.
 
@@ -15,8 +15,7 @@ prove stays as it was in the model to start from. `bootstrap.first_not_worse` is
 the nearest to the start that is at most one standard error worse than the best.
 
 - **Weights.** They go a share of the way from the start's, with new words added, to the best epoch's (Wortsman et al.
-  2022). The share is one of `finish.SHARES`, by nats a word on val. At 0, the start is given back as it is.
-  It is at most a quarter if none gains `finish.LITTLE`, which is so with photos like those of the start.
+  2022). The share is one of `judge.SHARES`, by CIDEr and nats a word together. At 0, the start is given back as it is.
 - **Reranker.** That of the start is kept, or adapted or fitted anew if leave-one-out errors on the training photos
   prove the gain (`rerank.adapt`). A start without one gets one that is fitted to the photos.
 - **Decoding.** The generation config stays that of the start, with a beam size of 100 if its reranker was fitted anew,
@@ -45,6 +44,7 @@ from show_attend_tell.training.config import TrainingConfig
 START = DEFAULT_MODEL  # a soft model
 SMALL = 2000  # training photos; with this many or more, a training starts afresh
 VAL_FOR_BLEU = 200  # photos
+VAL_TO_JUDGE = 100  # photos
 CAPTIONS_A_TIME = 6000
 UPDATES = {"started": 400, "afresh": 1500}
 MOST_EPOCHS = {"started": 20, "afresh": 40}
@@ -127,12 +127,12 @@ def fitted(
                 "or usual (--set cautious=false)"
             )
     if len(val) < VAL_FOR_BLEU and config.selected_by == "bleu_4":
-        changes["selected_by"] = "nats"
+        changes["selected_by"] = "cider_and_nats"
         if "selected_by" not in given:
-            lines.append(
-                f"val has {plural(len(val), 'photo')}, fewer than {VAL_FOR_BLEU}: the best epoch is the one with the "
-                "fewest nats a word, not with the best BLEU-4"
-            )
+            chosen = "the best epoch has the best CIDEr and nats a word together, not the best BLEU-4"
+            if started and len(val) < VAL_TO_JUDGE and (changes | vars(config))["cautious"]:
+                chosen = "two trainings on half of the photos, each judged by the others, say what a training gains"
+            lines.append(f"val has {plural(len(val), 'photo')}, too few to choose by: {chosen}")
     config = replace(config, **{name: value for name, value in changes.items() if name not in given})  # type: ignore[arg-type]
     if "epochs" not in given:
         kind = "started" if started else "afresh"

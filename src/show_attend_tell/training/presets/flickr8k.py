@@ -29,9 +29,9 @@ Reached on val (BLEU-4 with brevity penalty, three seeds):
 
 from dataclasses import replace
 
-from show_attend_tell.training.hard import HardObjective
+from show_attend_tell.training.objectives.hard import HardObjective
+from show_attend_tell.training.objectives.soft import SoftObjective
 from show_attend_tell.training.presets import paper
-from show_attend_tell.training.soft import SoftObjective
 
 SOFT_DECODER = replace(
     paper.DECODER,

@@ -20,8 +20,8 @@ from dataclasses import replace
 
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.training.config import TrainingConfig
-from show_attend_tell.training.hard import HardObjective
-from show_attend_tell.training.soft import SoftObjective
+from show_attend_tell.training.objectives.hard import HardObjective
+from show_attend_tell.training.objectives.soft import SoftObjective
 
 DECODER = DecoderConfig(attention="soft", gate=True, output_tanh=False)
 SOFT = TrainingConfig(

@@ -9,7 +9,7 @@ from show_attend_tell.model.attention import MeanAttention
 from show_attend_tell.model.interface import DecoderOutput
 from show_attend_tell.model.kernels import WordScores, word_scores
 from show_attend_tell.settings import Amount, ShareBelowOne, settings
-from show_attend_tell.training.losses import Draws, Loss, doubly_stochastic, entropy, word_losses
+from show_attend_tell.training.objectives.losses import Draws, Loss, doubly_stochastic, entropy, word_losses
 
 
 @settings(frozen=False)

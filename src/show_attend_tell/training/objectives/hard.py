@@ -15,7 +15,7 @@ from show_attend_tell.model.attention import MixedAttention
 from show_attend_tell.model.interface import DecoderOutput
 from show_attend_tell.model.kernels import WordScores, word_scores
 from show_attend_tell.settings import Amount, Count, ShareBelowOne, settings
-from show_attend_tell.training.losses import Draws, Loss, doubly_stochastic, entropy, word_losses
+from show_attend_tell.training.objectives.losses import Draws, Loss, doubly_stochastic, entropy, word_losses
 from show_attend_tell.training.ranks import total as over_ranks
 
 # ---------------------------------------------------------------- coins: which paths read the expectation (B, P)

@@ -1,0 +1,1 @@
+"""What training minimizes: an objective for each kind of attention, in a file of its own, with its equation."""

@@ -1,0 +1,169 @@
+"""An estimate of the time, the disk and the memory that a training takes, by rates measured on a handful of photos."""
+
+import dataclasses
+import resource
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from show_attend_tell.backends.encoding import fastest_encode
+from show_attend_tell.backends.torch import TorchBackend
+from show_attend_tell.data.datasets import Dataset, Example
+from show_attend_tell.data.photos import open_photo
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import SatError
+from show_attend_tell.generation import search_candidates
+from show_attend_tell.model.config import DecoderConfig
+from show_attend_tell.model.registry import build
+from show_attend_tell.training.config import Start, TrainingConfig
+from show_attend_tell.training.data import batches
+from show_attend_tell.training.finish import VAL_FOR_DECODING
+from show_attend_tell.training.judge import SHARES, WORSE, by_divisions
+from show_attend_tell.training.outlook.likeness import Likeness, likeness
+from show_attend_tell.training.selection import GRID, usual_generation
+
+HANDFUL = 8  # photos that are measured
+SIZES = (1, 4)  # captions of the mini-batches that are measured
+FORWARD = 0.4  # of the time of a step: without the gradient
+Result = TypeVar("Result")
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """What a training takes, in seconds and bytes, if no photo is encoded yet."""
+
+    encoding: float  # seconds
+    judging: float  # seconds for the trainings on half of the photos
+    training: float  # seconds, with the captions of val after each epoch
+    generation: float  # seconds for the choice of the decoding
+    updates: int
+    disk: int  # bytes of the feature cache
+    memory: int  # bytes of the process
+    likeness: Likeness | None  # of the photos to what the model to start from knows
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return self.encoding + self.judging + self.training + self.generation
+
+
+def estimate(dataset: Dataset, config: TrainingConfig, start: Start, vocabulary: Vocabulary) -> Estimate:
+    """Measure the rates of encoding, training and captioning, and multiply them by the numbers of the data set.
+
+    The encoder is on the device of the training. Raises `SatError` where none of the photos that are tried can be read.
+    """
+    encoder, train, val = start.encoder, dataset.split("train"), dataset.split("val")
+    examples, pixels = readable(train, encoder.preprocessing)
+    encode = fastest_encode(encoder)
+    singles = pixels[:, None]
+    first = encode(singles[0])
+    encoding, rest = seconds_of(lambda: [encode(single) for single in singles[1:]])
+    encoding /= max(1, len(rest))
+    annotations = torch.cat([first, *rest])
+    device = annotations.device
+    known = None if start.checkpoint is None else likeness(start.checkpoint, examples, annotations)
+
+    captions = [(example.name, vocabulary.encode(words)) for example in train for words in example.captions]
+    typical = sorted(len(words) for _, words in captions)[len(captions) // 2]
+    sizes = {"vocabulary_size": len(vocabulary), "annotation_size": encoder.annotation_size}
+    config = dataclasses.replace(config, decoder=dataclasses.replace(config.decoder, **sizes))
+    decoder, objective = build(config.decoder).to(device), config.objective()
+    forced = torch.tensor([[*words, *[Vocabulary.UNKNOWN] * typical][:typical] for _, words in captions[: SIZES[-1]]])
+    generator = torch.Generator()
+
+    def step(size: int) -> None:
+        rows = [row % len(annotations) for row in range(size)]
+        words = forced[[row % len(forced) for row in range(size)]].to(device)
+        draws = objective.draw(size, typical, generator)
+        output = decoder.teacher_forcing(annotations[rows], words, paths=objective.paths, mode=draws.mode)
+        objective(output, words, draws).total.backward()  # type: ignore[no-untyped-call]
+        if config.scheduled_sampling:
+            with torch.no_grad():
+                decoder.teacher_forcing(annotations[rows], words)
+
+    step(SIZES[0])
+    small, large = (seconds_of(partial(step, size))[0] for size in SIZES)
+    each = max(0.0, (large - small) / (SIZES[1] - SIZES[0]))  # of a further caption
+    weights = sum(parameter.numel() for parameter in decoder.parameters())
+    moving, _ = seconds_of(lambda: [parameter.data.mul_(1) for parameter in decoder.parameters()])
+    fixed = max(0.0, small - SIZES[0] * each) + 6 * moving  # of a step: its optimizer and average
+
+    def epochs_of(some: Sequence[tuple[str, list[int]]], number: int) -> tuple[float, int]:
+        todo = batches(some, config.batch_size, seed=0)
+        return number * sum(fixed + each * len(batch) for batch in todo), number * len(todo)
+
+    backend, beam = TorchBackend(decoder.eval()), max(2, config.validation_beam_size)
+    generation = usual_generation(config).merge(beam_size=beam, max_length=typical)
+    few = backend.features(annotations[:2])
+    found, _ = seconds_of(lambda: search_candidates(backend, few, generation, seeds=[0] * len(few)))
+    caption = found / len(few) / beam  # of one photo, a beam of one
+
+    views, photos = 1 + len(config.views), len(train) + len(val)
+    judging, stop = 0.0, config.epochs
+    judged = start.checkpoint is not None and by_divisions(config, len(val))
+    if judged and known is not None:
+        little = known.expect == "little"
+        halves = min(WORSE + 2, stop) if little else -(-stop // 2)
+        half, _ = epochs_of(captions[: len(captions) // 2], halves)
+        read = FORWARD * each * len(captions) * halves / 2  # nats a word, after each epoch
+        judging = 2 * (half + read) + (0 if little else len(SHARES) * caption * beam * photos)
+        stop = 0 if little else stop
+    training, updates = epochs_of(captions, stop)
+    training += stop * caption * config.validation_beam_size * len(val)
+    beams = sum(GRID.beam_sizes) + (sum(GRID.large_beam_sizes) if config.visual_ngrams else 0)
+    chosen = not config.cautious or len(val) >= VAL_FOR_DECODING
+    row = 2 * encoder.grid[0] * encoder.grid[1] * encoder.annotation_size  # bytes, in half precision
+    return Estimate(
+        encoding=encoding * (len(train) * views + len(val)),
+        judging=judging,
+        training=training,
+        generation=caption * beams * len(val) if chosen else 0.0,
+        updates=updates,
+        disk=row * (len(train) * views + len(val)),
+        memory=peak() + 4 * 5 * weights + config.batch_size * bytes_of_a_caption(config, encoder.grid, typical),
+        likeness=known,
+    )
+
+
+def bytes_of_a_caption(config: TrainingConfig, grid: tuple[int, int], words: int) -> int:
+    """About what a step of the optimizer holds in memory for a caption: attention's layer, and the logits, for a word.
+
+    Each is held three to four times: with its gradient and what the gradient needs.
+    """
+    attention = config.decoder.attention_size if isinstance(config.decoder, DecoderConfig) else 0
+    return 4 * words * (4 * grid[0] * grid[1] * attention + 3 * config.decoder.vocabulary_size)
+
+
+def peak() -> int:
+    """The most memory that this process has had so far, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def readable(examples: Sequence[Example], preprocessing: Callable[..., Tensor]) -> tuple[list[Example], Tensor]:
+    """A handful of examples at even distances, and their pixels; those that cannot be read are left out."""
+    found, pixels, problem = [], [], ""
+    for example in examples[:: max(1, len(examples) // HANDFUL)]:
+        try:
+            pixels.append(preprocessing(open_photo(example.photo)))
+            found.append(example)
+        except (SatError, OSError) as error:
+            problem = str(error)
+        if len(found) == HANDFUL:
+            break
+    if not found:
+        raise SatError(f"none of the photos that were tried can be read, for example {problem}")
+    return found, torch.stack(pixels)
+
+
+def seconds_of(work: Callable[[], Result]) -> tuple[float, Result]:
+    """The seconds that some work takes, and its result."""
+    began = time.monotonic()
+    result = work()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.monotonic() - began, result
