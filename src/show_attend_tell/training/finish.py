@@ -37,7 +37,6 @@ LARGE_BEAM_SIZE = 100  # where photos are so unlike those of the start that its 
 
 def apply_verdict(plan: TrainingPlan, verdict: Verdict, best: Checkpoint, decoder: Decoder, start: Decoder) -> None:
     """Move the weights as far from the start's as the verdict says."""
-    log(verdict.text)
     best.training["on_val"] = verdict.text
     decoder.load_state_dict(mixed(start.state_dict(), decoder.state_dict(), verdict.share))
     best.weights = decoder_weights(decoder)

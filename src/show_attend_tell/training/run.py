@@ -72,6 +72,8 @@ def train(
             judged = before if competing and data.encoder is None else None  # the start, with which val may compare
             verdict = None if judged is None else judge_by_divisions(plan, data, judged, trainer, show=show)
             stop = config.epochs if verdict is None else verdict.epochs
+            if verdict is not None:
+                log(verdict.text)
             initial = None if before is None else before.state_dict()
             loop = trainer(config, data, device=device, initial=initial, init_from=plan.start.name, show=show)
             if goes_on:
@@ -126,7 +128,10 @@ def train(
             decoder = build_decoder(best).to(device)
             ended = any(name.startswith("validation_") or name == "decoding" for name in best.training)
             if judged is not None and not ended:
-                apply_verdict(plan, verdict or judge_by_val(plan, data, decoder, judged), best, decoder, judged)
+                if verdict is None:
+                    verdict = judge_by_val(plan, data, decoder, judged)
+                    log(verdict.text)
+                apply_verdict(plan, verdict, best, decoder, judged)
             if start is not None and best.training["epochs"] == 0:
                 give_start_back(plan, best)
             else:
