@@ -23,7 +23,7 @@ from show_attend_tell.training.objectives.hard import (
     expected_path,
     leave_one_out,
 )
-from show_attend_tell.training.objectives.losses import Draws, doubly_stochastic, entropy, word_losses
+from show_attend_tell.training.objectives.losses import Draws, doubly_stochastic, word_losses
 from show_attend_tell.training.objectives.soft import SoftObjective
 
 COINS = ("none", "image", "batch", "both")
@@ -76,11 +76,6 @@ def test_doubly_stochastic_target_is_one() -> None:
         assert doubly_stochastic(alpha[None, None]).item() == pytest.approx(0, abs=1e-12)
     alpha = torch.tensor([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]])  # sums over time 1.5, 0.25, 0.25
     assert doubly_stochastic(alpha[None, None]).item() == pytest.approx(0.5**2 + 0.75**2 + 0.75**2)
-
-
-def test_entropy() -> None:
-    assert entropy(torch.full((2, 3, 196), 1 / 196)).mean().item() == pytest.approx(np.log(196), abs=1e-5)
-    assert entropy(torch.eye(5)).abs().max().item() == 0
 
 
 def test_soft_loss_by_hand() -> None:

@@ -47,7 +47,6 @@ from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.finish import DECODING, LARGE_BEAM_SIZE
 from show_attend_tell.training.loop import Epoch, Trainer
-from show_attend_tell.training.objectives.hard import HardObjective
 from show_attend_tell.training.prepare import prepare
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.reports import write_log
@@ -214,27 +213,6 @@ def test_val_chooses_the_first_of_the_best_generation_configs() -> None:
     assert equal.generation == equal.without_reranker == config(4, 0)
 
 
-@pytest.mark.parametrize("attention", ["soft", "hard"])
-def test_an_interrupted_training_resumes_to_the_same_model(attention: str, dataset: Dataset, tmp_path: Path) -> None:
-    config = small_config(
-        epochs=3,
-        flipped=True,
-        averaging=0.9,
-        decoder={"attention": attention, "dropout": 0.3},
-        hard=HardObjective(samples=2, baseline="moving"),
-    )
-    uninterrupted, _ = run(dataset, config, tmp_path / "uninterrupted")
-    with pytest.raises(KeyboardInterrupt):
-        run(dataset, config, tmp_path / "model", trainer=interrupting(8))
-    with pytest.raises(SatError, match="resume"):  # forgetting --resume must not throw the work away
-        run(dataset, config, tmp_path / "model")
-    resumed, messages = run(dataset, config, tmp_path / "model", resume=True)
-    assert any(line.startswith("resumed after 1 epoch and") for line in messages)
-    assert same_model(resumed, uninterrupted)
-    assert resumed.generation == uninterrupted.generation
-    assert [line["epoch"] for line in epochs_logged(tmp_path / "model")] == [1, 2, 3]
-
-
 def test_an_interruption_before_the_first_epoch_s_end_is_kept(dataset: Dataset, tmp_path: Path) -> None:
     """It is resumed in another precision too, as on another device: the annotations differ a little."""
     for name in ("model", "other"):
@@ -329,6 +307,10 @@ def test_outputs_and_resumes_that_do_not_fit_are_refused(dataset: Dataset, tmp_p
         run(dataset, small_config(epochs=1), tmp_path / "copied")
     with pytest.raises(SatError, match=r"copied holds a model without the state of its training"):
         run(dataset, small_config(epochs=1), tmp_path / "copied", resume=True)
+    window = small_config(decoder={"annotation_window": 3})
+    with pytest.raises(SatError, match=r"annotation_window is 3, and 3 × 5 .* are not a square grid: give 1"):
+        run(dataset, window, tmp_path / "new" / "model")
+    assert not (tmp_path / "new" / "cache").exists()  # before the photos are encoded
 
 
 def test_two_processes_never_train_in_one_folder(dataset: Dataset, tmp_path: Path) -> None:
@@ -347,20 +329,6 @@ def test_a_data_set_without_validation_photos_is_refused(tmp_path: Path) -> None
     report = dataclasses.replace(whole.report, photos={**whole.report.photos, "val": 0})
     with pytest.raises(SatError, match="no split 'val'; it has train, test"):
         run(dataclasses.replace(whole, examples=examples, report=report), small_config(), tmp_path / "model")
-
-
-@pytest.mark.parametrize(
-    ("changes", "why"),
-    [
-        ({"decoder": {"annotation_window": 3}}, "annotation_window is 3, and 3 × 5 .* are not a square grid: give 1"),
-    ],
-)
-def test_settings_that_do_not_fit_are_refused_before_the_photos_are_encoded(
-    changes: dict[str, Any], why: str, dataset: Dataset, tmp_path: Path
-) -> None:
-    with pytest.raises(SatError, match=why):
-        run(dataset, small_config(**changes), tmp_path / "model")
-    assert not (tmp_path / "cache").exists()
 
 
 # The start
