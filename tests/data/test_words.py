@@ -26,7 +26,7 @@ from show_attend_tell.data.sides import names_side, side_words
 from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.training.config import Start, TrainingPlan
-from show_attend_tell.training.data import encode_readable
+from show_attend_tell.training.prepare import encode
 
 
 @pytest.mark.parametrize(
@@ -102,9 +102,9 @@ def test_a_photo_whose_caption_names_a_side_is_never_mirrored(
     def shown(**settings: bool) -> list[torch.Tensor]:
         how: dict[str, Any] = {"output": tmp_path / "model", "cache": tmp_path / "cache", "encoder_lr": encoder_lr}
         plan = TrainingPlan(dataset=dataset, start=Start(encoder), config=replace(config, **settings), **how)
-        _, sources = encode_readable(dataset, plan, show=False)
+        views = encode(dataset, plan, show=False)["views"]
         with torch.no_grad():
-            return [annotations[[example.name for example in train]].float() for annotations in sources.views]
+            return [annotations[[example.name for example in train]].float() for annotations in views]
 
     free, kept = shown(mirror_sides=True), shown()
     met = set()

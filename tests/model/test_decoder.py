@@ -25,7 +25,8 @@ from show_attend_tell.model.attention import (
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder, Dropout, grown, ungated, windowed
 from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
-from show_attend_tell.training.losses import HardObjective, SoftObjective
+from show_attend_tell.training.objectives.hard import HardObjective
+from show_attend_tell.training.objectives.soft import SoftObjective
 
 OPTIONS: list[dict[str, object]] = [
     {},

@@ -10,7 +10,8 @@ import shipped
 from shipped import Training
 
 from show_attend_tell.training.config import TrainingConfig, changed
-from show_attend_tell.training.losses import HardObjective, SoftObjective
+from show_attend_tell.training.objectives.hard import HardObjective
+from show_attend_tell.training.objectives.soft import SoftObjective
 from show_attend_tell.training.presets import preset
 
 

@@ -72,6 +72,14 @@ def differing(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> list[str]:
 # Learning
 
 
+def steps(trainer: Trainer, epochs: int) -> list[dict[str, float]]:
+    """All steps of some epochs, without the rest of a training; what is watched in each."""
+    found = []
+    for trainer.epoch in range(epochs):
+        found += [trainer.one_batch(indices) for indices in trainer.batches()]
+    return found
+
+
 def test_a_model_overfits_ten_photos_to_bleu_100() -> None:
     encoder, scenes = small_encoder(), shape_scenes(10)
     names = [f"photo{number}" for number in range(10)]
@@ -84,10 +92,11 @@ def test_a_model_overfits_ten_photos_to_bleu_100() -> None:
         validation=[(name, [words]) for name, words in zip(names, references, strict=True)],
         views=[Held(dict(zip(names, encoder.annotate(pixels), strict=True)))],
     )
-    trainer, epochs = learn(small_config(epochs=60, batch_size=10, learning_rate=0.02, clip=1.0, patience=60), data)
-    assert trainer.best == pytest.approx(100) == max(epoch["bleu_4"] for epoch in epochs)
-    assert epochs[-1]["nats_per_word"] < 0.1 * epochs[0]["nats_per_word"]
-    assert {"loss", "entropy", "beta"} <= epochs[0].keys()
+    trainer = trainer_of(small_config(batch_size=10, learning_rate=0.02, clip=1.0), data)
+    watched = steps(trainer, epochs=80)
+    assert trainer.validate()["bleu_4"] == pytest.approx(100)
+    assert watched[-1]["nats_per_word"] < 0.1 * watched[0]["nats_per_word"]
+    assert {"loss", "entropy", "beta"} <= watched[0].keys()
 
 
 MARKED = 10  # the channel that marks the location to attend to
@@ -125,7 +134,8 @@ def test_hard_attention_learns_to_look_where_the_word_is(how: dict[str, Any]) ->
     locations = 5
     data, _ = marked_locations(280, locations, seed=1)
     config = small_config(**{"epochs": 40, "batch_size": 20, "decoder": {"attention": "hard"}, "patience": 40, **how})
-    trainer, _ = learn(config, data)
+    trainer = trainer_of(config, data)
+    steps(trainer, epochs=40)
 
     fresh, marked = marked_locations(50, locations, seed=2)
     names = [name for name, _ in fresh.captions]
@@ -207,6 +217,14 @@ def test_a_training_goes_on_on_another_device(config: TrainingConfig, first: str
     assert resumed.epoch == 4
     assert {value.device.type for value in resumed.decoder.state_dict().values()} == {second}
     assert all(value.isfinite().all() for value in resumed.average.state_dict().values())
+
+
+def test_resuming_with_other_data_is_refused(tmp_path: Path) -> None:
+    """The batches would be others, and a batch that was taken already would come again."""
+    state = tmp_path / "state.safetensors"
+    trainer_of(small_config(), random_data()).save(state)
+    with pytest.raises(SatError, match=r"state\.safetensors.*captions"):
+        trainer_of(small_config(), random_data(photos=11)).resume(state)
 
 
 def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
@@ -595,9 +613,8 @@ def test_the_history_becomes_the_decoders_own_words_as_training_goes_on() -> Non
     data = random_data()
     config = small_config(epochs=2, scheduled_sampling_end=0.6)
     trainer = trainer_of(config, data)
-    with torch.no_grad():  # so that every own word is one and the same; the end token is never one
+    with torch.no_grad():  # so that every own word is one and the same
         trainer.decoder.output_bias[5] = 100.0
-        trainer.decoder.output_bias[Vocabulary.END] = 200.0
     captions = torch.tensor([words for _, words in data.captions if len(words) == len(data.captions[0][1])])
     captions = captions.masked_fill(captions == 5, 6).repeat(40, 1)
     names = [data.captions[0][0]] * len(captions)
@@ -611,6 +628,17 @@ def test_the_history_becomes_the_decoders_own_words_as_training_goes_on() -> Non
         own = found != captions
         assert (found[own] == 5).all()
         assert own.float().mean().item() == pytest.approx(share, abs=0.08)
+
+
+def test_the_decoders_own_words_never_end_the_caption() -> None:
+    data = random_data()
+    trainer = trainer_of(small_config(epochs=1, scheduled_sampling=1.0), data)
+    with torch.no_grad():
+        trainer.decoder.output_bias[Vocabulary.END] = 100.0
+    trainer.taken = trainer.batches_an_epoch  # all words are its own
+    captions = torch.tensor([data.captions[0][1]])
+    found = trainer.history(trainer.annotations([data.captions[0][0]]), captions)
+    assert not (found == Vocabulary.END).any()
 
 
 @pytest.mark.proof  # compiling takes a while

@@ -16,7 +16,7 @@ from table1.templates import Grammar, caption
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.interface import teacher_forcing
 from show_attend_tell.model.registry import config_class
-from show_attend_tell.training.losses import SoftObjective
+from show_attend_tell.training.objectives.soft import SoftObjective
 from show_attend_tell.training.presets import preset
 
 Array = NDArray[np.float64]
