@@ -73,7 +73,9 @@ def fitted_confidence(captioner: Captioner, datasets: Sequence[Dataset], cache: 
         for dataset, weight in zip(datasets, confidence.balanced(sizes), strict=True)
         for examples, features, found in searched(captioner, dataset, "val", captioner.resolve_config(), cache=cache)
     )
-    return confidence.fit(captioner.backend, captioner.checkpoint.vocabulary, captioner.reranker, batches)
+    return confidence.fit(
+        captioner.backend, captioner.checkpoint.vocabulary, captioner.reranker, batches, captioner.class_words
+    )
 
 
 @reporting

@@ -122,7 +122,7 @@ def described(words: class_words.ClassWords) -> dict[str, Any]:
     usual, usual_classes, rates = (
         np.round(each.astype(float), 9).tolist() for each in (words.usual, words.usual_classes, words.rates)
     )
-    constants = ("EPSILON", "CLIP", "COMMON", "SURE", "AT_THE_WORD", "PROBABLE", "NAME")
+    constants = "EPSILON CLIP COMMON POSSIBLE CERTAIN SURE AT_THE_WORD PROBABLE NAME SELDOM_SEEN".split()
     having = [words.ids[row].tolist() for row in words.having]
     standing = [words.stand_ins.get(number, []) for number in range(len(having))]
     columns = {"name": words.classes.names, "usual": usual_classes, "words": having, "stand_ins": standing}
@@ -131,6 +131,7 @@ def described(words: class_words.ClassWords) -> dict[str, Any]:
         "words": {
             word: {"usual": p, "rare": rate} for word, p, rate in zip(words.ids.tolist(), usual, rates, strict=True)
         },
+        "of_word": words.of_word,
         "not_after": sorted(words.nouns_and_verbs),
         "an": f"^(?!{'|'.join(LIKE_CONSONANTS)})[aeiou]",  # what words begin with that "an" stands before
         **{name.lower(): getattr(class_words, name) for name in constants},

@@ -66,9 +66,9 @@ class Captioner:
         self.members: Sequence[str] = [name]  # of an ensemble, the names of its models
         try:
             self.reranker = load_reranker(checkpoint)
-            given = checkpoint.confidence
-            self.confidence = None if given is None else Confidence(given, self.reranker)
             self.class_words = class_words_of(checkpoint)
+            given = checkpoint.confidence
+            self.confidence = None if given is None else Confidence(given, self.reranker, self.class_words)
         except SatError as error:
             raise SatError(f"{name} is damaged: {error}: copy the model again") from error
         self.second_use = SecondUse(checkpoint.vocabulary)

@@ -55,7 +55,7 @@ def evaluate(
             size = open_photo(example.photo).size if attention else None
             file = str(example.photo.resolve())
             caption = captioner.assemble(hypotheses, config, size=size, source=file).to_dict()
-            words = captioner.checkpoint.vocabulary.decode(hypotheses[0].words)  # in lower case, as they are compared
+            words = hypotheses[0].said(captioner.checkpoint.vocabulary, compared=True)
             caption |= {"caption": dataset.tokenizer.text(words), "words": words}
             kept = caption if attention else {name: caption[name] for name in CAPTION_FIELDS}
             entries.append({"photo": example.name, "file": file, **kept})
@@ -67,6 +67,8 @@ def evaluate(
         "length_penalty": config.length_penalty,
         "rerank_weight": config.rerank_weight,
         "rare_word_exponent": config.rare_word_exponent,
+        "repetition_cost": config.repetition_cost,
+        "class_weight": config.class_weight,
         "seed": config.seed,
     }
     return score_split(dataset, split, entries, tokens=tokens, settings=settings)

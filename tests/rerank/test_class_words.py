@@ -14,7 +14,18 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.generation import explain
 from show_attend_tell.rerank import class_words
-from show_attend_tell.rerank.class_words import CLIP, COMMON, EPSILON, RARE, Classes, ClassWords, fit
+from show_attend_tell.rerank.class_words import (
+    CERTAIN,
+    CLIP,
+    COMMON,
+    EPSILON,
+    NAME,
+    POSSIBLE,
+    RARE,
+    Classes,
+    ClassWords,
+    fit,
+)
 from show_attend_tell.search.hypotheses import Hypothesis, article
 
 # Two kinds of dog, an otter, whose word the vocabulary lacks, and a boat.
@@ -58,7 +69,8 @@ def evidence(p: float, usual: float = 0.1) -> float:
 
 
 def test_a_class_raises_its_words_once_by_hand() -> None:
-    raised = {"dog": COMMON * evidence(0.7), "poodle": RARE * evidence(0.6), "boat": COMMON * evidence(0.3)}
+    rare = COMMON + (RARE - COMMON) * (0.6 - POSSIBLE) / (CERTAIN - POSSIBLE)
+    raised = {"dog": COMMON * evidence(0.7), "poodle": rare * evidence(0.6), "boat": COMMON * evidence(0.3)}
     share = class_words.AT_THE_WORD
     assert added([WORD["a"]]) == pytest.approx(
         {**{word: share * each for word, each in raised.items()}, "<end>": -(1 - share) * raised["poodle"]}
@@ -70,9 +82,17 @@ def test_a_class_raises_its_words_once_by_hand() -> None:
     assert added([WORD["dog"]])["poodle"] == 0
 
 
+def test_the_confidence_knows_what_classes_say_of_a_word() -> None:
+    features = np.log(np.array([[[1.0, 8.0, 1.0, 2.0]]], dtype=np.float32)) / 2  # p is 1/12, 8/12, 1/12 and 2/12
+    (of_word,) = made().features_of_words(features)
+    assert of_word(WORD["red"]) == [0, 0]
+    assert of_word(WORD["dog"]) == pytest.approx([1, math.log((9 / 12 + 1e-3) / (0.02 + 1e-3))], rel=1e-5)
+    assert of_word(WORD["animal"])[1] == pytest.approx(math.log((1 / 12 + 1e-3) / (0.01 + 1e-3)), rel=1e-5)
+
+
 def test_a_sure_class_without_a_word_of_its_own_gets_its_name() -> None:
     words, p = made(), np.array([0.0, 0.0, 0.9, 0.1])
-    assert added([], p, words)["animal"] == pytest.approx(class_words.AT_THE_WORD * evidence(0.9, 0.01))
+    assert added([], p, words)["animal"] == pytest.approx(class_words.AT_THE_WORD * NAME * evidence(0.9, 0.01))
     filter = class_words.ClassFilter([words.photo(p)], 1.0)
     for said, shown in (("a red animal", "a red otter"), ("a animal", "an otter"), ("a toy animal", "a toy animal")):
         found = Hypothesis([WORD[word] for word in said.split()], 0.0, True, None)  # type: ignore[arg-type]

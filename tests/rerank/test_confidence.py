@@ -9,12 +9,11 @@ import torch
 from decoders import small_annotations, small_decoder
 from searching import MODELS, talkative
 
-from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession
-from show_attend_tell.backends.torch import TorchBackend, decoder_weights
+from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.generation import explain, generate
 from show_attend_tell.rerank import confidence
-from show_attend_tell.rerank.confidence import Confidence, blind_log_probabilities, fit, regression
+from show_attend_tell.rerank.confidence import Confidence, fit, regression
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis
 
@@ -45,13 +44,11 @@ def test_a_blind_word_is_as_probable_as_with_annotations_of_zeros(options: dict[
     zeros = torch.zeros(1, 9, 11)
     reference = TorchBackend(decoder, reference=True)
     for backend in (reference, TorchBackend(decoder)):
-        found = blind_log_probabilities(backend, small_annotations(3, 9), captions)
+        found = backend.blind_log_probabilities(small_annotations(3, 9), captions)
         for words, row in zip(captions, found, strict=True):
             forced = explain(reference, zeros, [*words, Vocabulary.END], GenerationConfig(), 0)
             np.testing.assert_allclose(row, forced.word_log_probabilities, atol=1e-4)
-    assert blind_log_probabilities(reference, zeros, [[], []])[0].shape == (0,)
-    blind = OnnxSession.blind(OnnxDecoder(decoder.config, decoder_weights(decoder), 9), GenerationConfig(beam_size=1))
-    assert blind.weighed.shape[:2] == (1, 1)  # one location stands for all
+        assert backend.blind_log_probabilities(zeros, [[], []])[0].shape == (0,)
 
 
 def test_the_confidence_of_a_word_by_hand() -> None:
@@ -60,7 +57,7 @@ def test_the_confidence_of_a_word_by_hand() -> None:
     for beam, (best, *others) in zip(found, Confidence(ARRAYS).add(backend, features, found, 0.0), strict=True):
         assert [best.words, *(each.words for each in others)] == [each.words for each in beam]
         assert all(each.word_confidence is None for each in others)
-        (blind,) = blind_log_probabilities(backend, features, [best.words])
+        (blind,) = backend.blind_log_probabilities(features, [best.words])
         numbers = zip(best.words, best.word_log_probabilities, blind, best.word_confidence, strict=True)
         for word, log_p, without, value in numbers:
             if word not in NOUNS:

@@ -190,11 +190,10 @@ export class Captioners {
     const generation = { ...model.generation, ...(beamSize !== null && { beam_size: beamSize }) };
     const session = await OnnxSession.start(decoder, annotations);
     const { repetition_cost: cost, class_weight: weight } = generation;
-    const classWords = weight ? model.class_words : null;
-    const seen = classWords ? new PhotoWords(classWords, await encoder.classes(annotations)) : null;
+    const seen = model.class_words ? new PhotoWords(model.class_words, await encoder.classes(annotations)) : null;
     const filters = wordFilters(generation);
     if (cost) filters.push(secondUse(model.forms!, cost));
-    if (seen) filters.push(seen.filter(weight!));
+    if (seen && weight) filters.push(seen.filter(weight));
     let [found, backpointers] = await search(session, generation, filters);
     const expected = reranker && await reranker.expected(annotations);
     if (expected) {
@@ -203,13 +202,13 @@ export class Captioners {
     }
     const best = found[0];
     const blind = confidence && await OnnxSession.blind(decoder, annotations);
-    const confident = confidence && await confidence.of(best, found, expected, blind!);
+    const confident = confidence && await confidence.of(best, found, expected, seen, blind!);
     const judged = (confident ?? []).filter((value) => value !== null);
     const words = ({ words: ids }: Hypothesis) => {
       const known = ids.map((id) => model.words[id]);
       const [first] = known;
       if (model.capital && first && first === first.toLowerCase()) known[0] = first[0].toUpperCase() + first.slice(1);
-      return seen ? seen.shown(ids, known) : known;
+      return seen && weight ? seen.shown(ids, known) : known;
     };
     const text = (caption: Hypothesis) => words(caption).join(model.between).trim();
     const along = <Part>(part: (step: Backpointers, row: number) => Part): Part[] =>

@@ -57,8 +57,8 @@ class Backend(Protocol):
         """The decoder before the first word of each photo; ``seeds`` has one a photo, for sampled locations."""
         ...
 
-    def blind_session(self, features: Features, config: GenerationConfig) -> DecoderSession:
-        """The decoder before the first word of one photo whose annotations are zeros, in the size of ``features``."""
+    def blind_log_probabilities(self, features: Features, captions: Sequence[Sequence[int]]) -> list[NDArray[Any]]:
+        """log p of each word of captions (T,), given those before it, at zeros in place of annotations like those."""
         ...
 
     def evidence(

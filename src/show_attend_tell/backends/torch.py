@@ -38,7 +38,7 @@ from show_attend_tell.model.interface import Decoder, State, Step, at_step, init
 from show_attend_tell.model.precision import promote
 from show_attend_tell.model.registry import build
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.search.hypotheses import Hypothesis
+from show_attend_tell.search.hypotheses import Hypothesis, force
 from show_attend_tell.search.session import Continuations, DecoderSession, Numbers, Scores, SessionStep
 from show_attend_tell.settings import AttentionModeName
 from show_attend_tell.vision.encoder import Encode, Encoder, load_encoder
@@ -141,10 +141,18 @@ class TorchBackend:
         )
         return TorchSession(self.decoder, features, paths=config.paths, mode=mode)
 
-    def blind_session(self, features: Tensor, config: GenerationConfig) -> DecoderSession:
+    def blind_log_probabilities(self, features: Tensor, captions: Sequence[Sequence[int]]) -> list[NDArray[Any]]:
         if (optimized := self.optimized(features.shape[1])) is not None:
-            return OnnxSession.blind(optimized, config)
-        return TorchSession(self.decoder, torch.zeros_like(features[:1]), paths=1, mode=MeanAttention())
+            return optimized.blind_log_probabilities(captions)
+        nothing = torch.zeros_like(features[:1])
+        return [
+            np.array(
+                force(TorchSession(self.decoder, nothing, paths=1, mode=MeanAttention()), words).word_log_probabilities
+            )
+            if words
+            else np.zeros(0)
+            for words in captions
+        ]
 
     def optimized(self, locations: int) -> OnnxDecoder | None:
         """The paper's decoder for ONNX Runtime on a processor, with the weights that it has at the first call."""

@@ -8,8 +8,8 @@ of a path is raised when it first has such a word w:
 
 p_w is the sum of p over the classes that have the word, p the softmax of the classifier's scores times `SHARPNESS`, and
 p̄_w its mean over the training photos. A class is named once: what a path has said takes its classes out of p_w for the
-words that follow. λ_w is `COMMON` for a word of many training photos. For a rare one it grows to `RARE`, if p_w is
-`SURE` and people who saw such training photos used the word.
+words that follow. λ_w is `COMMON` for a word of many training photos. For a rare one it grows with p_w to `RARE`, if
+people who saw such training photos used the word.
 
 A share of the raise is paid at the word, and the rest is taken away at the end of a caption that has not said it. So a
 path is not lost before it comes to where the word fits, which a constrained beam search (Anderson et al. 2017) reaches
@@ -23,8 +23,8 @@ B photos · D annotation size · V classes · N class words · M classes of a ph
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from show_attend_tell.checkpoint.arrays import read_arrays
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.packing import as_array
-from show_attend_tell.data.parts_of_speech import part_of_speech
+from show_attend_tell.data.parts_of_speech import part_of_speech, singular
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.search.hypotheses import Hypothesis
@@ -45,12 +45,14 @@ LEVELS = 2  # above a class in WordNet
 SHARPNESS = 2.0
 EPSILON = 1e-6
 CLIP = 12.0  # nats
-COMMON, RARE, SELDOM = 0.3, 1.2, 20  # λ of a common word and of a rare one; training photos of the latter
-SURE = 0.5  # probability from which on a rare word or a name is said
+COMMON, RARE, SELDOM = 0.3, 1.7, 20  # λ of a common word and of a rare one; training photos of the latter
+POSSIBLE, CERTAIN = 0.3, 0.8  # probabilities between which λ of a rare word grows from `COMMON`
+SURE = 0.5  # probability from which on a class counts as seen, and its name is said
 USED = 0.4  # share of training photos of a class of which people use its word, below which it is not raised as rare
 AT_THE_WORD = 0.75  # share of the raise that is paid at the word
+SELDOM_SEEN = 1e-3  # probability that counts as none, for the confidence
 PROBABLE = 3e-3  # a class that is less probable than this is left out
-NAME = 1.0  # λ of a name
+NAME = 1.5  # λ of a name
 # Words above a class that say too little to stand for it.
 VAGUE = frozenset(
     "article artifact being construction container covering creation cut device entity equipment fixing game good goods"
@@ -134,6 +136,25 @@ class ClassWords:
         kinds = map(part_of_speech, vocabulary.words)
         self.nouns_and_verbs = frozenset(number for number, kind in enumerate(kinds) if kind in ("noun", "verb"))
         self.stand_ins = {number: stand_ins(classes, number, known) for number in np.flatnonzero(named).tolist()}
+        self.of_word: dict[int, list[int]] = {}  # the classes that a word or its singular names, on any level
+        of_text: dict[str, list[int]] = {}
+        for row, words in enumerate(classes.words):
+            for word in {word for word, _ in words}:
+                of_text.setdefault(word, []).append(row)
+        for number, word in enumerate(vocabulary.words):
+            if rows := of_text.get(word) or of_text.get(singular(word) or ""):
+                self.of_word[number] = rows
+
+    def features_of_words(self, features: Any) -> list[Callable[[int], list[float]]]:
+        """Whether classes have a word, and log of their p less log of its mean among training photos, of each photo."""
+
+        def known(word: int, p: Array) -> list[float]:
+            if (rows := self.of_word.get(word)) is None:
+                return [0.0, 0.0]
+            share, usual = p[rows].sum() + SELDOM_SEEN, self.usual_classes[rows].sum() + SELDOM_SEEN
+            return [1.0, float(np.log(share / usual))]
+
+        return [partial(known, p=p) for p in self.classes.probabilities(features)]
 
     def filter(self, features: Any, weight: float) -> "ClassFilter":
         """What raises the class words of photos by a weight, by the photos' features (B, L, D)."""
@@ -174,8 +195,8 @@ class PhotoWords(NamedTuple):
     having: Array  # whether a class has the word (N, M)
     p: Array  # of the classes (M,)
     usual: Array  # p̄ of the words (N,)
-    common: Array  # λ below `SURE` (N,)
-    rare: Array  # λ from `SURE` on (N,)
+    common: Array  # λ up to p = `POSSIBLE` (N,)
+    rare: Array  # λ from p = `CERTAIN` on (N,)
     name: Name | None
 
 
@@ -196,7 +217,8 @@ class ClassFilter:
         left = np.where(said @ having > 0, 0.0, self.p[photos][:, None])  # (B′, P′, M)
         p = np.minimum(left @ having.swapaxes(1, 2), 1)  # (B′, P′, N)
         evidence = np.clip(np.log((p + EPSILON) / (self.usual[photos][:, None] + EPSILON)), 0, CLIP)
-        each = np.where(p >= SURE, self.rare[photos][:, None], self.common[photos][:, None])
+        common, rare = self.common[photos][:, None], self.rare[photos][:, None]
+        each = common + (rare - common) * np.clip((p - POSSIBLE) / (CERTAIN - POSSIBLE), 0, 1)
         raised = self.weight * np.where(said, 0.0, each * evidence)
         end = -(1 - AT_THE_WORD) * raised.max(-1, keepdims=True, initial=0.0)
         ids = np.concatenate([np.maximum(ids, 0), np.full((*ids.shape[:2], 1), Vocabulary.END)], axis=-1)
@@ -267,8 +289,8 @@ def fit(
 ) -> dict[str, Array]:
     """What `ClassWords` takes, of training photos: p of each class (V,), and the captions that people wrote.
 
-    A word's λ above `SURE` is `COMMON` + (`RARE` − `COMMON`) · s / (s + n), with s = `SELDOM` and n training photos
-    that have it in a caption. It stays `COMMON` if people use the word for fewer than a share `USED` of the photos that
+    A word's λ from p = `CERTAIN` on is `COMMON` + (`RARE` − `COMMON`) · s / (s + n), with s = `SELDOM` and n training
+    photos that have it in a caption. It stays `COMMON` if people use the word for fewer than a share `USED` of the photos that
     surely have it, of which a half is assumed for two photos. In the same way, it is found which classes are named.
     """
     ids, having = known_words(classes, specific(vocabulary))

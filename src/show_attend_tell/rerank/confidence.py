@@ -8,6 +8,8 @@ A logistic regression gives it, from what the model knows of the word:
 - the share of the beam's captions that have the word;
 - with visual n-grams, the share of captions E that are expected to have the word: √E, log E, and log E less log of the
   share of all training captions;
+- with class words, log p of all words of the caption by their number; whether the encoder's classifier has classes that
+  are such a thing; and log of their probability less that of their mean among training photos;
 - which word it is: each has an offset of its own, drawn towards zero by a ridge.
 
 `fit` makes it of photos of val: a noun is right if one of the photo's captions by people has it, in the singular or the
@@ -29,10 +31,10 @@ from show_attend_tell.data.parts_of_speech import FUNCTION_WORDS, part_of_speech
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.rerank import Reranker
-from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.rerank.class_words import ClassWords
 from show_attend_tell.search.hypotheses import Hypothesis
 
-PLAIN = 3  # features, besides those of the reranker
+PLAIN, OF_CLASSES = 3, 3  # features without a reranker, and those that class words add
 LEAST = 200  # photos of val; of fewer, the probabilities would not be calibrated
 ENGLISH = 0.2  # share of function words from which captions are taken to be English
 RIDGE, OFFSET_RIDGE = 1.0, 3.0  # of the weights of standardized features, and of the words' offsets
@@ -47,14 +49,19 @@ Array = NDArray[Any]
 class Confidence:
     """The probability that each judged word of a caption is right."""
 
-    def __init__(self, arrays: Mapping[str, Array], reranker: Reranker | None = None) -> None:
-        """Take ``words`` (J,), ``offsets`` (J,) and ``weights`` (F,), see `fit`, and the model's reranker.
+    def __init__(
+        self, arrays: Mapping[str, Array], reranker: Reranker | None = None, class_words: ClassWords | None = None
+    ) -> None:
+        """Take ``words`` (J,), ``offsets`` (J,) and ``weights`` (F,), see `fit`, and the model's other parts.
 
-        Raises `SatError` for arrays that are missing, not finite, or do not fit each other or the reranker.
+        A confidence that was fitted without class words does not use them. Raises `SatError` for arrays that are
+        missing, not finite, or do not fit each other or the reranker.
         """
-        self.reranker, size = reranker, PLAIN + (reranker.word_features if reranker else 0)
+        self.reranker = reranker
         try:
             words, offsets, self.weights = (arrays[name] for name in ("words", "offsets", "weights"))
+            self.class_words = class_words if len(self.weights) > feature_count(reranker, None) else None
+            size = feature_count(reranker, self.class_words)
             if words.ndim != 1 or words.shape != offsets.shape or self.weights.shape != (size,):
                 raise ValueError(f"shapes {words.shape}, {offsets.shape}, {self.weights.shape}")
             if not (np.isfinite(offsets).all() and np.isfinite(self.weights).all()):
@@ -85,7 +92,7 @@ class Confidence:
 
         ``found`` are all captions that the search found for each photo.
         """
-        rows = judged_words(backend, features, captions, found, self.offsets, self.reranker)
+        rows = judged_words(backend, features, captions, found, self.offsets, self.reranker, self.class_words)
         offsets = np.array([self.offsets[word] for word in rows.words])
         right = np.exp(-np.logaddexp(0, -(rows.features @ self.weights + offsets)))  # the logistic function
         result = [[[float("nan")] * len(each.words) for each in of_photo] for of_photo in captions]
@@ -109,6 +116,11 @@ class Judged(NamedTuple):
     places: list[tuple[int, int, int]]  # of each, the number of its photo, of its caption and of its word
 
 
+def feature_count(reranker: Reranker | None, class_words: ClassWords | None) -> int:
+    """F."""
+    return PLAIN + (reranker.word_features if reranker else 0) + (OF_CLASSES if class_words else 0)
+
+
 def judged_words(
     backend: Backend,
     features: Any,
@@ -116,45 +128,29 @@ def judged_words(
     found: Sequence[Sequence[Hypothesis]],
     judged: Iterable[int],
     reranker: Reranker | None,
+    class_words: ClassWords | None,
 ) -> Judged:
     """What the confidence of the ``judged`` words of captions is made of; the arguments are those of `judge`."""
     by_reranker = None if reranker is None else reranker.features_of_words(backend, features)
-    blind = iter(blind_log_probabilities(backend, features, [each.words for of in captions for each in of]))
+    by_classes = None if class_words is None else class_words.features_of_words(features)
+    said_words = [each.words for of in captions for each in of]
+    blind = iter(backend.blind_log_probabilities(features, said_words))
     judged, rows, words, places = set(judged), [], [], []
     for photo, (of_photo, beam) in enumerate(zip(captions, found, strict=True)):
         said = [set(each.words) for each in beam]
         for number, caption in enumerate(of_photo):
             log_p, without = caption.word_log_probabilities, next(blind)
+            mean = caption.log_probability / (len(caption.words) + caption.ended or 1)
             for time, word in enumerate(caption.words):
                 if word in judged:
                     share = sum(word in each for each in said) / len(said)
                     row = [np.clip(log_p[time], -6, 0), np.clip(log_p[time] - without[time], -5, 10), share]
-                    rows.append(row if by_reranker is None else row + by_reranker[photo](word))
+                    row += [] if by_reranker is None else by_reranker[photo](word)
+                    row += [] if by_classes is None else [mean, *by_classes[photo](word)]
+                    rows.append(row)
                     words.append(word)
                     places.append((photo, number, time))
-    size = PLAIN + (reranker.word_features if reranker else 0)
-    return Judged(np.array(rows, dtype=np.float64).reshape(-1, size), words, places)
-
-
-def blind_log_probabilities(backend: Backend, features: Any, captions: Sequence[Sequence[int]]) -> list[Array]:
-    """log p of each word given those before it, with zeros in place of the annotations, of captions (N), (T,) each.
-
-    Captions share the steps of the words with which they begin alike.
-    """
-    steps = max(map(len, captions), default=0)
-    words = np.full((len(captions), steps), Vocabulary.END)
-    for row, caption in enumerate(captions):
-        words[row, : len(caption)] = caption
-    found = np.zeros(words.shape)
-    session = backend.blind_session(features, GenerationConfig(beam_size=1))
-    previous, path = np.array([[session.vocabulary_size]]), np.zeros(len(words), dtype=np.int64)
-    for time in range(steps):
-        session.step(previous)
-        found[:, time] = session.log_probabilities()[0][path, words[:, time]]
-        begun, first, after = np.unique(words[:, : time + 1], axis=0, return_index=True, return_inverse=True)
-        session.reorder(None, path[first][None])
-        previous, path = begun[None, :, -1], after.reshape(-1)
-    return [row[: len(caption)] for row, caption in zip(found, captions, strict=True)]
+    return Judged(np.array(rows, np.float64).reshape(-1, feature_count(reranker, class_words)), words, places)
 
 
 def fit(
@@ -162,10 +158,12 @@ def fit(
     vocabulary: Vocabulary,
     reranker: Reranker | None,
     batches: Iterable[tuple[Any, Sequence[list[Hypothesis]], Sequence[Sequence[Sequence[str]]], Sequence[float]]],
+    class_words: ClassWords | None = None,
 ) -> dict[str, Array] | None:
     """What `Confidence` takes, of photos' features (B, L, D), their captions, best first, those by people, and weights.
 
-    None for fewer than `LEAST` photos, for captions that are not English, and where all nouns or none are right.
+    Of a name, the last word is judged. None for fewer than `LEAST` photos, for captions that are not English, and where
+    all nouns or none are right.
     """
     known = enumerate(vocabulary.words)
     nouns = {number: word for number, word in known if part_of_speech(word) == "noun" and word not in NOT_JUDGED}
@@ -175,16 +173,18 @@ def fit(
     weights: list[float] = []  # of the rows
     photos, said, function = 0, 0, 0
     for features, found, references, photo_weights in batches:
-        judged = judged_words(backend, features, [each[:1] for each in found], found, nouns, reranker)
+        best = [each[:1] for each in found]
+        judged = judged_words(backend, features, best, found, nouns, reranker, class_words)
         by_people = [[word for caption in of_photo for word in caption] for of_photo in references]
         said += sum(map(len, by_people))
         function += sum(word in FUNCTION_WORDS for of_photo in by_people for word in of_photo)
-        named = [{singular(word) for word in of_photo} for of_photo in by_people]
         rows.append(judged.features)
         words += judged.words
-        photos_of = [photo for photo, _, _ in judged.places]
-        right += [singular(nouns[word]) in named[photo] for word, photo in zip(judged.words, photos_of, strict=True)]
-        weights += [photo_weights[photo] for photo in photos_of]
+        said_by_people = [{*of_photo, *map(singular, of_photo)} for of_photo in by_people]
+        for word, (photo, _, time) in zip(judged.words, judged.places, strict=True):
+            shown = (found[photo][0].names or {}).get(time, nouns[word]).split()[-1]
+            right.append((singular(shown) or shown) in said_by_people[photo])
+            weights.append(photo_weights[photo])
         photos += len(found)
     if photos < LEAST or function < ENGLISH * said or len(set(right)) < 2:
         return None

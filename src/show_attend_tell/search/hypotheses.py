@@ -3,7 +3,7 @@
 B photos · B′ those of a step · P paths, the beam · Q ≤ P histories · L locations · T words, end token excluded.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import pstdev
@@ -50,9 +50,12 @@ class Hypothesis:
     word_confidence: Any = None  # of each word, 0 to 1 or NaN (T,); None until `rerank.confidence` gives it
     names: Mapping[int, str] | None = None  # names of classes by the places of their stand-ins; None without classes
 
-    def said(self, vocabulary: Vocabulary) -> list[str]:
-        """The words as a caption shows them: with names of classes, and with the article that fits the next word."""
-        words = vocabulary.written(self.words)
+    def said(self, vocabulary: Vocabulary, *, compared: bool = False) -> list[str]:
+        """The words as a caption shows them: with names of classes, and with the article that fits the next word.
+
+        They have their capitals, unless they are ``compared`` with other captions.
+        """
+        words = vocabulary.decode(self.words) if compared else vocabulary.written(self.words)
         if self.names is None:
             return words
         words = [self.names.get(place, word) for place, word in enumerate(words)]
@@ -150,7 +153,7 @@ def read_back(
     ]
 
 
-def force(session: DecoderSession, words: list[int]) -> Hypothesis:
+def force(session: DecoderSession, words: Sequence[int]) -> Hypothesis:
     """Given words with their end token along the one path of one photo (teacher forcing), as if a search found them."""
     only = np.zeros((1, 1), dtype=np.int64)
     backpointers, log_p, previous = [], 0.0, session.vocabulary_size

@@ -7,13 +7,17 @@ import { END, type Filter } from "../search/filters.ts";
 /** What `models.json` says of a model's class words, with Python's constants. */
 export interface ClassWords {
   classes: { name: string; usual: number; words: number[]; stand_ins: number[] }[]; // (V,)
-  words: Record<number, { usual: number; rare: number }>; // p among training photos, and λ from `sure` on
+  words: Record<number, { usual: number; rare: number }>; // p among training photos, and λ from p = `certain` on
+  of_word: Record<number, number[]>; // the classes that a word names, on any level
   not_after: number[]; // words after which none stands for a name: "sign" does not in "a stop sign"
   an: string; // an expression for the words that "an" stands before
   epsilon: number;
   clip: number; // nats
-  common: number; // λ below `sure`
+  common: number; // λ up to p = `possible`
+  possible: number;
+  certain: number;
   sure: number;
+  seldom_seen: number;
   at_the_word: number;
   probable: number;
   name: number;
@@ -53,7 +57,7 @@ export class PhotoWords {
 
   /** What raises the words by a weight, on their first use in a path. */
   filter(weight: number): Filter {
-    const { epsilon, clip, sure, at_the_word: share } = this.known;
+    const { epsilon, clip, possible, certain, at_the_word: share } = this.known;
     const [ids, words] = [[...this.words.keys()], [...this.words.values()]];
     return (path) => {
       const named = new Set(path.flatMap((id) => this.words.get(id)?.classes ?? [])); // each class is named once
@@ -61,11 +65,20 @@ export class PhotoWords {
         if (path.includes(ids[at])) return 0;
         const p = Math.min(1, classes.reduce((sum, number) => sum + (named.has(number) ? 0 : this.p[number]), 0));
         const evidence = Math.log((p + epsilon) / (usual + epsilon));
-        return weight * (p >= sure ? rare : common) * Math.min(clip, Math.max(0, evidence));
+        const sure = Math.min(1, Math.max(0, (p - possible) / (certain - possible)));
+        return weight * (common + (rare - common) * sure) * Math.min(clip, Math.max(0, evidence));
       });
       const end = -(1 - share) * Math.max(0, ...raised);
       return { ids: [...ids, END], weights: [...raised.map((each) => share * each), end] };
     };
+  }
+
+  /** Whether classes have a word, and log of their p less log of its mean among training photos. */
+  features(word: number): [number, number] {
+    const { of_word: ofWord, classes, seldom_seen: least } = this.known;
+    if (!ofWord[word]) return [0, 0];
+    const total = (share: (number: number) => number) => ofWord[word].reduce((sum, each) => sum + share(each), least);
+    return [1, Math.log(total((each) => this.p[each]) / total((each) => classes[each].usual))];
   }
 
   /** The words of a caption as they are shown: the name for what stands for it, and "a" or "an" as it fits. */

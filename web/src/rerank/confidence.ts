@@ -5,6 +5,7 @@ T words, end token excluded · J judged words of the vocabulary · F features. *
 import type { Arrays, Numbers } from "../safetensors.ts";
 import type { Hypothesis } from "../search/hypotheses.ts";
 import type { DecoderSession } from "../search/session.ts";
+import type { PhotoWords } from "./class-words.ts";
 import type { VisualNgrams } from "./visual-ngrams.ts";
 
 const SELDOM = 1e-3; // share of captions; a word that is expected less counts as this
@@ -23,10 +24,10 @@ export class Confidence {
 
   /** The confidence of each word of the best caption (T,), null where a word is not judged.
 
-  `found` are all captions of the search, `expected` is what the n-grams expect, and `blind` is a session that starts at
-  annotations of zeros. */
+  `found` are all captions of the search, `expected` is what the n-grams expect, `seen` are the photo's class words, and
+  `blind` is a session that starts at annotations of zeros. */
   async of(
-    best: Hypothesis, found: Hypothesis[], expected: Float32Array | null, blind: DecoderSession,
+    best: Hypothesis, found: Hypothesis[], expected: Float32Array | null, seen: PhotoWords | null, blind: DecoderSession,
   ): Promise<(number | null)[]> {
     const without = await blindLogProbabilities(best.words, blind);
     return best.words.map((word, time) => {
@@ -42,6 +43,9 @@ export class Confidence {
         const [share, usual] = this.ngrams!.share(expected, word);
         const [logShare, logUsual] = [share, usual].map((each) => Math.log(Math.max(each, SELDOM)));
         features.push(Math.sqrt(share), logShare, logShare - logUsual);
+      }
+      if (features.length < this.weights.length && seen) {
+        features.push(best.logProbability / (best.words.length + Number(best.ended)), ...seen.features(word));
       }
       const total = features.reduce((sum, feature, at) => sum + feature * this.weights[at], offset);
       return 1 / (1 + Math.exp(-total));

@@ -62,8 +62,8 @@ class OnnxBackend:
     def session(self, features: Array, config: GenerationConfig, *, seeds: Sequence[int]) -> OnnxSession:
         return OnnxSession(self.decoder, features, config, seeds=seeds)
 
-    def blind_session(self, features: Array, config: GenerationConfig) -> OnnxSession:
-        return OnnxSession.blind(self.decoder, config)
+    def blind_log_probabilities(self, features: Array, captions: Sequence[Sequence[int]]) -> list[Array]:
+        return self.decoder.blind_log_probabilities(captions)
 
     def evidence(self, features: Array, captions: Sequence[Hypothesis], config: GenerationConfig) -> list[Array] | None:
         return evidence_closed_form(self.decoder, features, captions) if self.attends else None

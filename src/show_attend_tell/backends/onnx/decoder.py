@@ -44,6 +44,7 @@ class OnnxDecoder:
         self.gates = 4 * config.hidden_size
         self.shared = self.gates + config.embedding_size  # S
         self._sessions: dict[tuple[Any, ...], Session] = {}
+        self._blind_start: list[NDArray[Any]] | None = None  # h_0 and c_0 at annotations of zeros
         self._by_word = np.empty((config.vocabulary_size + 1, self.shared), np.float32)
         self._known = np.zeros(config.vocabulary_size + 1, dtype=bool)  # rows of the table above that are computed
 
@@ -319,6 +320,50 @@ class OnnxDecoder:
         logits = graph.linear(deep, words, self.weights["output_bias"])
         return graph("LogSoftmax", logits, axis=-1)
 
+    def blind_step(self) -> Graph:
+        """A step at annotations of zeros, where the context is zero.
+
+        In: h and c (1, N, n), and what the words before add (1, N, S). Out: h and c, and the deep output (1, N, m).
+        """
+        graph, n = Graph(), self.config.hidden_size
+        hidden, memory = (graph.input(name, [1, "N", n]) for name in ("hidden", "memory"))
+        from_hidden = graph.linear(hidden, self.weights["gates_from_hidden.weight"])
+        gates, deep = graph(
+            "Split",
+            graph.input("words", [1, "N", self.shared]),
+            graph.constant([self.gates, self.shared - self.gates]),
+            outputs=2,
+            axis=-1,
+        )
+        entered = graph("Concat", graph.add(from_hidden, gates), deep, axis=-1)
+        _, memory, _, hidden, layers = self._advanced(graph, entered, memory)
+        graph.output(hidden, "new_hidden", 3)
+        graph.output(memory, "new_memory", 3)
+        graph.output(layers[-1], "deep", 3)
+        return graph
+
+    def blind_log_probabilities(self, captions: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
+        """As `Backend.blind_log_probabilities`."""
+        if self._blind_start is None:
+            nothing = np.zeros((1, self.locations, self.config.annotation_size), np.float32)
+            self._blind_start = self.run(self.start, False, annotations=nothing)[:2]
+        hidden, memory = (np.repeat(part, len(captions), axis=1) for part in self._blind_start)
+        words = padded([np.array(caption, np.int64) for caption in captions])
+        before = np.concatenate([np.full((len(words), 1), self.vocabulary_size), words[:, :-1]], axis=1)
+        found = np.zeros(words.shape, np.float32)
+        steps = []
+        for time in range(words.shape[1]):
+            given = {"hidden": hidden, "memory": memory, "words": self.of_words(before[None, :, time])}
+            hidden, memory, deep = self.run(self.blind_step, **given)
+            steps.append(deep)
+        for row, said in enumerate(
+            words if steps else []
+        ):  # a caption at a time: log p of all words would take much memory
+            deep = np.concatenate([step[:, row : row + 1] for step in steps], axis=1)
+            (log_p,) = self.run(self.log_probabilities, deep=deep)
+            found[row] = log_p[0, np.arange(len(said)), said]
+        return [row[: len(caption)] for row, caption in zip(found, captions, strict=True)]
+
     def _windowed(self, graph: Graph, value: str) -> str:
         """Each annotation replaced by the mean of the window around it, see `decoder.windowed`."""
         window, size = self.config.annotation_window, self.config.annotation_size
@@ -358,14 +403,6 @@ class OnnxSession:
         self.hidden, self.memory = (np.repeat(part, self.paths, axis=1) for part in (hidden, memory))
         self.time = 0
         self.deep: NDArray[np.float32]
-
-    @classmethod
-    def blind(cls, decoder: OnnxDecoder, config: GenerationConfig) -> "OnnxSession":
-        """As `Backend.blind_session`; one location stands for all, since they are alike."""
-        nothing = np.zeros((1, decoder.locations, decoder.config.annotation_size), np.float32)
-        made = cls(decoder, nothing, config, seeds=[0])
-        made.weighed, made.keys = made.weighed[:, :1], made.keys[:, :1]
-        return made
 
     def step(self, words: Numbers) -> SessionStep:
         decoder, before = self.decoder, (self.hidden, self.memory)
