@@ -36,6 +36,8 @@ OF_A_PHOTO = {  # what is kept of each, and how many decimals of a number
     "complete": None,
     **{name: 2 for name, metric in METRICS.items() if metric.each},
 }
+SEARCH = ("beam_size", "attention_mode", "length_penalty", "rerank_weight")
+FILTERS = ("repetition_cost", "class_weight")  # settings that evaluations of models without class words lack
 LIST_HEAD = "| file | B-4 without penalty | METEOR | B-4 | CIDEr | command |"
 
 
@@ -135,10 +137,11 @@ def command(evaluation: Mapping[str, Any]) -> str:
     models = " ".join(f"--model {model}" for model in names)
     if any(model.rpartition("-")[0].partition("-")[0] in BASELINES for model in names):
         models = f"--plugin research/table1 {models}"
+    filters = "".join(f" --generation {name}={evaluation[name]:g}" for name in FILTERS if name in evaluation)
     return (
         f"sat evaluate {models} --data {data} {split} --beam-size {evaluation['beam_size']} "
         f"--attention-mode {evaluation['attention_mode']} --length-penalty {evaluation['length_penalty']:g} "
-        f"--rerank-weight {evaluation['rerank_weight']:g}"
+        f"--rerank-weight {evaluation['rerank_weight']:g}{filters}"
     )
 
 

@@ -339,7 +339,7 @@ def described(checkpoint: Checkpoint, name: str, evaluated: Mapping[str, Mapping
     """
     noted, model = checkpoint.training, SHIPS[name]
     val = next(found for ending, found in evaluated.items() if ending.endswith("val"))
-    used = {key: val[key] for key in ("beam_size", "attention_mode", "length_penalty", "rerank_weight")}
+    used = {key: val[key] for key in (*results.SEARCH, *results.FILTERS) if key in val}
     best = f"validation_{model.best}"
     checkpoint.training = {
         **about(model),
@@ -350,6 +350,9 @@ def described(checkpoint: Checkpoint, name: str, evaluated: Mapping[str, Mapping
         **({"without_reranker": noted["without_reranker"]} if model.reranked else {}),
     }
     checkpoint.generation = checkpoint.generation.merge(**used)
+    if checkpoint.class_words is not None:
+        vals = [found[model.best] for ending, found in evaluated.items() if ending.endswith("val")]
+        checkpoint.training[best] = noted[best] | {checkpoint.generation.summary(): round(sum(vals) / len(vals), 2)}
     checkpoint.scores = {title: figures(evaluated[ending]) for title, ending in titles(model).items()}
     return checkpoint
 

@@ -114,13 +114,17 @@ def evaluation(
 
 
 def alone(model: Path) -> list[object]:
-    """The options of `sat evaluate` for a model without its reranker, with the beam and γ that val chose for that."""
+    """The options of `sat evaluate` for a model without its reranker, with the beam and γ that val chose for that.
+
+    Without the filters that were chosen with the reranker, too.
+    """
     chosen = trained(model)["training"].get("without_reranker")
     if chosen is None:  # the model has no reranker
         return []
     return [
         *("--rerank-weight", 0, "--beam-size", chosen["beam_size"]),
         *("--length-penalty", chosen["length_penalty"]),
+        *("--generation", "repetition_cost=0", "--generation", "class_weight=0"),
     ]
 
 

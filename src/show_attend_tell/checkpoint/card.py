@@ -20,6 +20,7 @@ SHAPES = {
     "squash-256": "squashed to 256×256, then enlarged to a square",
     "crop": "cropped to the centre square",
 }
+FILTERS = ("repetition_cost", "class_weight")
 READS = {"mean": "α's weighted mean", "argmax": "the location of the largest α", "sample": "a location drawn from α"}
 
 
@@ -143,7 +144,7 @@ def score_lines(scores: Mapping[str, Any]) -> list[str]:
         for kind, suffix in (("with brevity penalty", ""), ("without brevity penalty", "_no_brevity")):
             cells = [found.get(name + suffix if name.startswith("bleu") else name) for name in shown]
             lines.append(f"| {split}, {kind} | " + " | ".join("–" if c is None else f"{c:.1f}" for c in cells) + " |")
-        numbers = ("beam_size", "length_penalty", "rerank_weight", "rare_word_exponent")
+        numbers = ("beam_size", "length_penalty", "rerank_weight", "rare_word_exponent", *FILTERS)
         generation = GenerationConfig().merge(**{name: found.get(name) for name in numbers})
         unit = found.get("tokens", "split")
         tokens = "scores count characters" if unit == "characters" else f"{unit} tokens"

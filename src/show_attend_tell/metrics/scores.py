@@ -25,6 +25,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from show_attend_tell.data.parts_of_speech import part_of_speech, singular
 from show_attend_tell.data.tokenizers import Tokens, compared, in_form, tokenize
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.bleu import brevity_penalty
@@ -140,6 +141,8 @@ class Variety:
     mean_length: float  # words per caption
     distinct: float  # the share of captions that differ from all before them
     repetitive: float  # the share with a word twice in a row, or with the same three words in a row twice (`repeats`)
+    named_twice: float  # the share with the same noun or color twice (`names_twice`)
+    and_itself: float  # the share with "a cat and a cat" (`joins_itself`)
     not_in_training: float | None  # the share that is not the copy of a training caption; None where these are unknown
     truncated: float | None  # the share of incomplete captions, see `variety`; None where nothing tells
 
@@ -230,6 +233,8 @@ def variety(
         mean_length=sum(map(len, said)) / len(said),
         distinct=share * len(set(said)),
         repetitive=share * sum(map(repeats, said)),
+        named_twice=share * sum(map(names_twice, said)),
+        and_itself=share * sum(map(joins_itself, said)),
         not_in_training=None if known is None else share * sum(words not in seen for words in said),
         truncated=share * sum(truncated) if ended or last is not None else None,
     )
@@ -247,6 +252,18 @@ def repeats(words: Sequence[str]) -> bool:
     """Whether a caption has a word twice in a row, or the same three words in a row twice."""
     triples = list(zip(words, words[1:], words[2:], strict=False))
     return any(one == other for one, other in pairwise(words)) or len(set(triples)) < len(triples)
+
+
+def names_twice(words: Sequence[str]) -> bool:
+    """Whether a caption has the same English noun or color twice; a noun is the same in its plural."""
+    named = [word if part_of_speech(word) == "color" else singular(word) for word in words]
+    return any(number > 1 for each, number in Counter(named).items() if each)
+
+
+def joins_itself(words: Sequence[str]) -> bool:
+    """Whether "and" joins the same word, with or without an article: "red and red", "a cat and a cat"."""
+    plain = [word for word in words if word not in ("a", "an", "the")]
+    return any(word == "and" and one == other for one, word, other in zip(plain, plain[1:], plain[2:], strict=False))
 
 
 def _check_names(captions: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> None:

@@ -93,4 +93,6 @@ class GenerationConfig:
         """Beam size, length penalty and reranker in words."""
         weight = f", rerank weight {self.rerank_weight:g}" if self.rerank_weight else ""
         weight += f", rare-word exponent {self.rare_word_exponent:g}" if weight and self.rare_word_exponent else ""
+        weight += f", {self.repetition_cost:g} nats for a second use" if self.repetition_cost else ""
+        weight += f", class weight {self.class_weight:g}" if self.class_weight else ""
         return f"beam size {self.beam_size}, length penalty {self.length_penalty:g}{weight}"
