@@ -103,6 +103,11 @@ def test_a_sure_class_without_a_word_of_its_own_gets_its_name() -> None:
         made(usual=np.zeros(2, dtype=np.float32))
 
 
+def test_a_name_does_not_repeat_the_word_before_it() -> None:
+    found = Hypothesis([WORD["a"], WORD["toy"], WORD["dog"]], 0.0, True, None, names={2: "toy terrier"})  # type: ignore[arg-type]
+    assert " ".join(found.said(VOCABULARY)) == "a toy terrier"
+
+
 @pytest.mark.parametrize(
     ("word", "after", "expected"),
     [
@@ -141,6 +146,6 @@ def test_the_score_of_classes_stays_apart_from_log_p() -> None:
     ids = [*best.words, Vocabulary.END]
     forced = explain(captioner.backend, features, ids, config, 0)
     assert best.log_probability == pytest.approx(forced.log_probability, abs=1e-4)
-    without = Captioner(dataclasses.replace(checkpoint, class_words=None), plain.backend)
+    without = Captioner(dataclasses.replace(checkpoint, class_words=None, confidence=None), plain.backend)
     with pytest.raises(SatError, match="class_weight"):
         without.resolve_config(class_weight=1.0)

@@ -59,6 +59,8 @@ class Hypothesis:
         if self.names is None:
             return words
         words = [self.names.get(place, word) for place, word in enumerate(words)]
+        for place in filter(None, self.names):  # "a german dog" is a "german shepherd"
+            words[place] = words[place].removeprefix(f"{words[place - 1]} ")
         return [article(word, after) for word, after in zip(words, [*words[1:], ""], strict=False)]
 
     @property

@@ -86,7 +86,9 @@ export class PhotoWords {
     const { classes, not_after: notAfter, an } = this.known;
     const place = ids.findIndex((id) => this.standIns.includes(id));
     const fits = place >= 0 && !notAfter.includes(ids[place - 1]);
-    const said = fits ? words.with(place, classes[this.best].name) : words;
+    const before = place ? `${words[place - 1]} ` : "\0"; // "a german dog" is a "german shepherd"
+    const { name } = classes[this.best];
+    const said = fits ? words.with(place, name.startsWith(before) ? name.slice(before.length) : name) : words;
     const article = (after: string) => (new RegExp(an).test(after) ? "an" : "a");
     return said.map((word, at) => (["a", "an"].includes(word) && said[at + 1] ? article(said[at + 1]) : word));
   }
