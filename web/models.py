@@ -122,7 +122,7 @@ def described(words: class_words.ClassWords) -> dict[str, Any]:
     usual, usual_classes, rates = (
         np.round(each.astype(float), 9).tolist() for each in (words.usual, words.usual_classes, words.rates)
     )
-    constants = "EPSILON CLIP COMMON POSSIBLE CERTAIN SURE AT_THE_WORD PROBABLE NAME SELDOM_SEEN".split()
+    constants = "EPSILON CLIP COMMON POSSIBLE CERTAIN SURE AT_THE_WORD PROBABLE NAME UNUSUAL SELDOM_SEEN".split()
     having = [words.ids[row].tolist() for row in words.having]
     standing = [words.stand_ins.get(number, []) for number in range(len(having))]
     columns = {"name": words.classes.names, "usual": usual_classes, "words": having, "stand_ins": standing}

@@ -92,7 +92,7 @@ def test_the_confidence_knows_what_classes_say_of_a_word() -> None:
 
 def test_a_sure_class_without_a_word_of_its_own_gets_its_name() -> None:
     words, p = made(), np.array([0.0, 0.0, 0.9, 0.1])
-    assert added([], p, words)["animal"] == pytest.approx(class_words.AT_THE_WORD * NAME * evidence(0.9, 0.01))
+    assert added([], p, words)["animal"] == pytest.approx(class_words.AT_THE_WORD * NAME / 5 * evidence(0.9, 0.01))
     filter = class_words.ClassFilter([words.photo(p)], 1.0)
     for said, shown in (("a red animal", "a red otter"), ("a animal", "an otter"), ("a toy animal", "a toy animal")):
         found = Hypothesis([WORD[word] for word in said.split()], 0.0, True, None)  # type: ignore[arg-type]

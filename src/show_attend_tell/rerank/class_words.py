@@ -52,7 +52,7 @@ USED = 0.4  # share of training photos of a class of which people use its word, 
 AT_THE_WORD = 0.75  # share of the raise that is paid at the word
 SELDOM_SEEN = 1e-3  # probability that counts as none, for the confidence
 PROBABLE = 3e-3  # a class that is less probable than this is left out
-NAME = 1.5  # λ of a name
+NAME, UNUSUAL = 1.5, 0.0025  # λ of a name whose class no training photo shows, and p̄ from which on it is the half
 # Words above a class that say too little to stand for it.
 VAGUE = frozenset(
     "article artifact being construction container covering creation cut device entity equipment fixing game good goods"
@@ -175,8 +175,8 @@ class ClassWords:
             having = np.concatenate([having, np.zeros((len(new), len(probable)), bool)])
             common, rare, usual = (np.append(each, np.zeros(len(new))) for each in (common, rare, usual))
             having[np.ix_(rows, probable == best)] = True
-            rare[rows] = np.maximum(rare[rows], NAME)
             usual[rows] = self.usual_classes[best]
+            rare[rows] = np.maximum(rare[rows], NAME * UNUSUAL / (UNUSUAL + self.usual_classes[best]))
         return PhotoWords(np.array(ids, np.int64), having, p[probable], usual, common, rare, name)
 
 

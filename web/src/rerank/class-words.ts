@@ -21,6 +21,7 @@ export interface ClassWords {
   at_the_word: number;
   probable: number;
   name: number;
+  unusual: number;
 }
 
 interface ClassWord {
@@ -38,7 +39,7 @@ export class PhotoWords {
 
   /** Take the probability of each class (V,). */
   constructor(private readonly known: ClassWords, private readonly p: Float32Array) {
-    const { classes, words, common, sure, probable, name } = known;
+    const { classes, words, common, sure, probable, name, unusual } = known;
     classes.forEach((each, number) => {
       for (const id of p[number] > probable ? each.words : []) {
         if (!this.words.has(id)) this.words.set(id, { classes: [], common, ...words[id] });
@@ -51,7 +52,8 @@ export class PhotoWords {
     for (const id of this.standIns) {
       const word = this.words.get(id) ?? { classes: [], common: 0, rare: 0 };
       const others = word.classes.filter((number) => number !== this.best);
-      this.words.set(id, { ...word, classes: [...others, this.best], usual, rare: Math.max(word.rare, name) });
+      const rare = Math.max(word.rare, (name * unusual) / (unusual + usual));
+      this.words.set(id, { ...word, classes: [...others, this.best], usual, rare });
     }
   }
 

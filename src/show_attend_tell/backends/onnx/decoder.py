@@ -328,13 +328,11 @@ class OnnxDecoder:
         graph, n = Graph(), self.config.hidden_size
         hidden, memory = (graph.input(name, [1, "N", n]) for name in ("hidden", "memory"))
         from_hidden = graph.linear(hidden, self.weights["gates_from_hidden.weight"])
-        gates, deep = graph(
-            "Split",
+        words, sizes = (
             graph.input("words", [1, "N", self.shared]),
             graph.constant([self.gates, self.shared - self.gates]),
-            outputs=2,
-            axis=-1,
         )
+        gates, deep = graph.several(2, "Split", words, sizes, axis=-1)
         entered = graph("Concat", graph.add(from_hidden, gates), deep, axis=-1)
         _, memory, _, hidden, layers = self._advanced(graph, entered, memory)
         graph.output(hidden, "new_hidden", 3)
