@@ -40,7 +40,7 @@ PIP_FAILED = { echo >&2; \
 .PHONY: help demo test documents docs lesson site wheel proof models table1 bench web clean
 
 help:
-	@echo "make demo    caption the photos of examples/ with a soft and a hard model, pictures in demo/"
+	@echo "make demo    caption the photos of examples/, pictures and a page to explore in demo/"
 	@echo "make test    linter, type checker and tests (a few minutes)"
 	@echo "make documents  run the commands and programs of README, how-to pages and tutorials (two minutes)"
 	@echo "make docs    build the documentation as a site, into build/docs/"
@@ -55,10 +55,10 @@ help:
 	@echo "make clean   remove .venv, .venv-light, build/, demo/ and what make web made"
 
 demo: $(RUNTIME)
-	@for model in everyday-soft everyday-hard; do \
-		$(BIN)/sat caption examples/*.jpg --model $$model --save-maps demo/$$model || exit 1; \
-	done
-	@echo "Pictures of every word are in demo/. A page to explore: $(BIN)/sat caption examples/cat.jpg --output cat.html"
+	@mkdir -p demo
+	$(BIN)/sat caption examples/*.jpg --save-maps demo/maps
+	$(BIN)/sat caption examples/dogs.jpg examples/riders.jpg --compare everyday-hard --output demo/page.html
+	@echo "Pictures of every word are in demo/maps/. Open demo/page.html: two photos, each by soft and by hard attention."
 
 # Bytecode is kept, whatever the environment says: the tests start many processes, and each would compile NumPy and
 # pydantic anew.
@@ -101,7 +101,7 @@ wheel: $(RUNTIME)
 	$(BIN)/python -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/dist build/dist/*.tar.gz
 	$(BIN)/python -m venv build/fresh
 	build/fresh/bin/python $(PIP_OPTIONS) --quiet --no-compile build/dist/*.whl
-	cd build && fresh/bin/sat caption ../examples/cat.jpg --save-maps maps
+	cd build && fresh/bin/sat caption ../examples/gull.jpg --save-maps maps
 
 proof: $(PROOF)
 	$(BIN)/python -m pytest -m proof

@@ -1,10 +1,12 @@
 """The pictures of README and docs that a program makes: run it when a shipped model or the look of a page has changed.
 
-    python docs/pictures.py    # writes docs/images/coffee.webp, page.jpg and app.jpg; needs Chromium
+    python docs/pictures.py            # writes docs/images/coffee.webp, page.jpg and app.jpg; needs Chromium
+    python docs/pictures.py --gallery  # writes docs/images/gallery.jpg alone, without Chromium
 
 The tutorials' pictures are made by tests/docs/test_tutorial.py, and the chart by research/tables.py.
 """
 
+import csv
 import os
 import shutil
 import subprocess
@@ -13,19 +15,30 @@ import tempfile
 import time
 import urllib.request
 from pathlib import Path
+from typing import Any
 
-from playwright.sync_api import Page, sync_playwright
+from PIL import Image, ImageDraw, ImageOps
 
-from show_attend_tell import Captioner
+from show_attend_tell import Caption, Captioner
+from show_attend_tell.show.pictures.letters import draw_dots, draw_text, length
 
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
 PHOTO = ROOT / "examples" / "coffee.jpg"
 WORD = "cup"  # whose evidence the pictures of pages show
 SERVER = "http://127.0.0.1:8123"
+READINGS = (
+    ROOT / "examples" / "readings.csv"
+)  # what a person says of captions: right, partly or wrong, and what is missed
+SHOWN, WIDTH, HEIGHT, BELOW, GAP, SIZE = 6, 360, 270, 96, 20, 17  # photos of the gallery, and pixels
+INK, GRAY, COLORS = (
+    (32, 32, 32),
+    (105, 105, 105),
+    {"right": (30, 130, 60), "partly": (190, 125, 0), "wrong": (190, 40, 40)},
+)
 
 
-def show(page: Page, file: Path) -> None:
+def show(page: Any, file: Path) -> None:
     """Choose the word, and save what the page then shows."""
     page.locator(".sat-word", has_text=WORD).first.click()
     page.mouse.move(1, 1)
@@ -33,9 +46,61 @@ def show(page: Page, file: Path) -> None:
     page.screenshot(path=file, type="jpeg", quality=60)
 
 
+def gallery(captioner: Captioner) -> None:
+    """The first photos of the readings as one picture: captions, doubted words dotted, and how a person read them."""
+    with READINGS.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))[:SHOWN]
+    columns, height = 3, HEIGHT + BELOW + GAP
+    picture = Image.new("RGB", (columns * (WIDTH + GAP) - GAP, height * (SHOWN // columns) - GAP), "white")
+    draw = ImageDraw.Draw(picture)
+    for number, row in enumerate(rows):
+        photo = ROOT / "examples" / row["photo"]
+        caption = captioner(photo)
+        if str(caption) != row["caption"]:
+            raise SystemExit(f"{photo.name} has another caption now: read it again, and write it into {READINGS.name}")
+        x, y = number % columns * (WIDTH + GAP), number // columns * height
+        with Image.open(photo) as image:
+            picture.paste(ImageOps.fit(image.convert("RGB"), (WIDTH, HEIGHT)), (x, y))
+        line = write(draw, caption, x, y + HEIGHT + 24)
+        mark(draw, row["reading"], x, line + 27)
+        draw_text(draw, x + 24, line + 27, row["note"], SIZE - 2, GRAY)
+    picture.save(IMAGES / "gallery.jpg", quality=82)
+
+
+def write(draw: ImageDraw.ImageDraw, caption: Caption, x: int, y: int) -> int:
+    """Write a caption in lines, with doubted words dotted; gives the baseline of the last line."""
+    left, doubted = float(x), caption.to_check
+    for word in caption.words:
+        width = length(word, SIZE)
+        if left + width > x + WIDTH:
+            left, y = float(x), y + SIZE + 7
+        draw_text(draw, left, y, word, SIZE, INK)
+        if word in doubted:
+            draw_dots(draw, left, y + 5, width, INK)
+        left += width + length(" n", SIZE) - length("n", SIZE)
+    return y
+
+
+def mark(draw: ImageDraw.ImageDraw, reading: str, x: int, y: int) -> None:
+    """A disk before a reading: full for right, half for partly, crossed for wrong."""
+    color, box = COLORS[reading], (x, y - 14, x + 16, y + 2)
+    draw.ellipse(box, outline=color, width=2)
+    if reading == "wrong":
+        draw.line((x + 4, y - 10, x + 12, y - 2), fill=color, width=2)
+        draw.line((x + 12, y - 10, x + 4, y - 2), fill=color, width=2)
+    else:
+        draw.pieslice(box, 90, 450 if reading == "right" else 270, fill=color)
+
+
 def main() -> None:
     """Make all pictures."""
-    caption = Captioner.from_pretrained("everyday-soft", backend="onnx")(PHOTO, evidence=True)
+    captioner = Captioner.from_pretrained("everyday-soft", backend="onnx")
+    gallery(captioner)
+    if "--gallery" in sys.argv:
+        return
+    from playwright.sync_api import sync_playwright
+
+    caption = captioner(PHOTO, evidence=True)
     caption.save(IMAGES / "coffee.webp")
     names = ("chromium", "chromium-browser", "google-chrome")
     chromium = next(filter(None, map(shutil.which, names)), None)

@@ -17,7 +17,7 @@ ROWS = re.findall(r"^\| `sat (.+?)` \| (.+?) \|", PAGE, re.MULTILINE)
 @pytest.mark.parametrize(("command", "message"), ROWS, ids=[command for command, _ in ROWS])
 def test_the_command_says_it(command: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    shutil.copy(ROOT / "examples" / "cat.jpg", "cat.jpg")
+    shutil.copy(ROOT / "examples" / "gull.jpg", "cat.jpg")
     Path("cut.jpg").write_bytes(Path("cat.jpg").read_bytes()[:9000])
     Path("note.jpg").write_text("no photo")
     Path("empty", "images").mkdir(parents=True)

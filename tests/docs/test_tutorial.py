@@ -72,7 +72,7 @@ def test_the_commands_run(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     (tmp_path / "flickr8k" / "images").mkdir(parents=True)
     rows = ["photo,caption,split"]
-    for name in ("dogs.jpg", "cat.jpg"):
+    for name in ("dogs.jpg", "gull.jpg"):
         shutil.copy(ROOT / "examples" / name, tmp_path / "flickr8k" / "images")
         rows.append(f"{name},a brown animal is near the water,val")
     (tmp_path / "flickr8k" / "captions.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")

@@ -183,7 +183,11 @@ def score_entries(
     `entries` have a `photo`, its `caption`, and what else is known of it, such as `complete`; `training`, `cut`:
     `variety`.
     """
-    captions = {entry["photo"]: entry["caption"] for entry in entries}
+    captions: dict[str, str] = {}
+    for entry in entries:
+        if entry["photo"] in captions:
+            raise SatError(f"the photo {entry['photo']!r} has two captions; keep one")
+        captions[entry["photo"]] = entry["caption"]
     scores = score(captions, references, tokens=tokens)
     complete = {entry["photo"]: entry["complete"] for entry in entries if isinstance(entry.get("complete"), bool)}
     return Evaluation(

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
+from show_attend_tell.errors import SatError
 from show_attend_tell.model.precision import promote
 
 
@@ -152,4 +153,6 @@ def attention_mode_by_name(
         return MeanAttention()
     if name == "argmax":
         return ArgmaxAttention()
-    return SampleAttention.for_photos(seeds, paths=paths, steps=steps, device=device or torch.device("cpu"))
+    if name == "sample":
+        return SampleAttention.for_photos(seeds, paths=paths, steps=steps, device=device or torch.device("cpu"))
+    raise SatError(f"attention_mode is {name!r}: choose mean, argmax or sample")
