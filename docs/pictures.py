@@ -1,7 +1,7 @@
 """The pictures of README and docs that a program makes: run it when a shipped model or the look of a page has changed.
 
-    python docs/pictures.py            # writes docs/images/coffee.webp, page.jpg and app.jpg; needs Chromium
-    python docs/pictures.py --gallery  # writes docs/images/gallery.jpg alone, without Chromium
+    python docs/pictures.py            # writes docs/images/dogs.webp, page.jpg and app.jpg; needs Chromium
+    python docs/pictures.py --few  # writes gallery.jpg and dogs.webp alone, without Chromium
 
 The tutorials' pictures are made by tests/docs/test_tutorial.py, and the chart by research/tables.py.
 """
@@ -96,12 +96,12 @@ def main() -> None:
     """Make all pictures."""
     captioner = Captioner.from_pretrained("everyday-soft", backend="onnx")
     gallery(captioner)
-    if "--gallery" in sys.argv:
+    captioner(ROOT / "examples" / "dogs.jpg", evidence=True).save(IMAGES / "dogs.webp", colormap="heat")
+    if "--few" in sys.argv:
         return
     from playwright.sync_api import sync_playwright
 
     caption = captioner(PHOTO, evidence=True)
-    caption.save(IMAGES / "coffee.webp")
     names = ("chromium", "chromium-browser", "google-chrome")
     chromium = next(filter(None, map(shutil.which, names)), None)
     command = [sys.executable, "-c", "from show_attend_tell.cli import main; main()", "serve", "--port", "8123"]
