@@ -174,7 +174,7 @@ def write_list(folder: Path = RESULTS) -> None:
         found = read(name, folder)
         figures = [found[metric] for metric in ("bleu_4_no_brevity", "meteor", "bleu_4", "cider")]
         cells = " | ".join("–" if figure is None else f"{figure:.1f}" for figure in figures)
-        rows.append(f"| {name} | {cells} | `{found['command']}` |")
+        rows.append(f"| {name} | {cells} | `{command(found)}` |")
     file = folder / "README.md"
     head = read_text(file).partition(LIST_HEAD)[0] if file.exists() else ""
     write_text(file, head + "\n".join(rows) + "\n")

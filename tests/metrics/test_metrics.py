@@ -94,7 +94,14 @@ def test_bleu_equals_pycocoevalcap(seed: int) -> None:
 def test_variety() -> None:
     result = variety({"1": "a dog", "2": "A dog.", "3": "a big cat", "4": ""}, [["a", "dog"], ["a", "bird"]])
     assert result == Variety(
-        words_used=4, mean_length=7 / 4, distinct=75, repetitive=0, not_in_training=50, truncated=None
+        words_used=4,
+        mean_length=7 / 4,
+        distinct=75,
+        repetitive=0,
+        named_twice=0,
+        and_itself=0,
+        not_in_training=50,
+        truncated=None,
     )
     assert variety({"1": "a dog"}, None).not_in_training is None
 
@@ -113,6 +120,21 @@ def test_variety() -> None:
 )
 def test_captions_that_repeat_themselves_are_counted(caption: str, repetitive: bool) -> None:
     assert variety({"1": caption, "2": "a dog"}, None).repetitive == 50 * repetitive
+
+
+@pytest.mark.parametrize(
+    ("caption", "twice", "itself"),
+    [
+        ("a cat on top of cats", True, False),
+        ("a red bus and a red car", True, False),
+        ("a cat and a cat", True, True),
+        ("a man beside another dog", False, False),
+        ("run and run", False, True),
+    ],
+)
+def test_nouns_and_colors_that_come_twice_are_counted(caption: str, twice: bool, itself: bool) -> None:
+    found = variety({"1": caption, "2": ""}, None)
+    assert (found.named_twice, found.and_itself) == (50 * twice, 50 * itself)
 
 
 def test_captions_that_hardly_end_so_are_truncated() -> None:

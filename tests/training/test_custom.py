@@ -2,18 +2,23 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from builders import fitted as sized
 from builders import random_data, small_checkpoint, small_config, small_encoder
+from documents import needs_models
 from trainers import learn, logged
 
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.data.datasets import DataReport, Dataset, Example
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
-from show_attend_tell.training.config import Start, TrainingPlan
+from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
+from show_attend_tell.training.finish import give_start_back
 from show_attend_tell.training.judge import Figures, choose, judge_by_val, mixed
 from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.presets import preset
@@ -149,3 +154,16 @@ def test_the_usual_settings_stay_where_val_cannot_choose() -> None:
         chosen = choose_generation(trainer.average, data, 7, usual=3, grid=Grid(beam_sizes=(1, 2)))
     assert chosen.generation.beam_size == 3 and chosen.generation.length_penalty == 0
     assert "val cannot tell these settings apart" in messages[-1]
+
+
+@needs_models
+def test_a_start_given_back_keeps_its_class_words_if_they_fit_its_words() -> None:
+    start = Checkpoint.load(SHIPPED / "everyday-soft")
+    plan = SimpleNamespace(
+        start=SimpleNamespace(checkpoint=start, name="start"), output="made", config=TrainingConfig()
+    )
+    for words, kept in (((), True), (("otter",), False)):
+        best = replace(start, vocabulary=Vocabulary([*start.vocabulary.words[2:], *words]))
+        give_start_back(plan, best)  # type: ignore[arg-type]
+        has = best.class_words is not None, best.confidence is not None, best.generation.class_weight > 0
+        assert has == (kept,) * 3

@@ -10,10 +10,12 @@ import numpy as np
 
 from show_attend_tell.backends.torch import decoder_weights
 from show_attend_tell.checkpoint.checkpoint import Checkpoint, StoredReranker
+from show_attend_tell.errors import SatError
 from show_attend_tell.messages import plural
 from show_attend_tell.metrics.bootstrap import first_not_worse
 from show_attend_tell.model.interface import Decoder
 from show_attend_tell.rerank.adapt import adapt_ngrams
+from show_attend_tell.rerank.class_words import class_words_of
 from show_attend_tell.rerank.fit import LEAST, fit_ngrams
 from show_attend_tell.rerank.registry import load_reranker
 from show_attend_tell.training.config import TrainingPlan
@@ -52,6 +54,11 @@ def give_start_back(plan: TrainingPlan, best: Checkpoint) -> None:
     start = plan.start.checkpoint
     assert start is not None
     best.generation, best.reranker, best.confidence = start.generation, start.reranker, start.confidence
+    best.class_words = start.class_words
+    try:
+        class_words_of(best)
+    except SatError:  # the new words have more of the classes' words, which the confidence counts on, too
+        best.class_words, best.confidence, best.generation = None, None, best.generation.merge(class_weight=0.0)
     log(
         f"no training was clearly better than {plan.start.name}, so the model in {plan.output} is this one, with the "
         f"words of this training: give more photos, or a learning rate below {plan.config.learning_rate:g} "
@@ -111,6 +118,7 @@ def choose_decoding(
         kept = kept.merge(**DECODING)
     if start is not None and competes(plan.start, config.decoder):
         kept = start.generation if bool(start.generation.rerank_weight) == (reranker is not None) else kept
+        kept = kept.merge(class_weight=0.0)  # class words stay with the words and photos that they were fitted to
     kept = kept.merge(beam_size=LARGE_BEAM_SIZE) if replaced else kept
     photos, better = len(data.validation), False
     if not config.cautious or photos >= VAL_FOR_DECODING:

@@ -77,10 +77,9 @@ export class PhotoWords {
 
   /** Whether classes have a word, and log of their p less log of its mean among training photos. */
   features(word: number): [number, number] {
-    const { of_word: ofWord, classes, seldom_seen: least } = this.known;
-    if (!ofWord[word]) return [0, 0];
-    const total = (share: (number: number) => number) => ofWord[word].reduce((sum, each) => sum + share(each), least);
-    return [1, Math.log(total((each) => this.p[each]) / total((each) => classes[each].usual))];
+    const { of_word: { [word]: rows }, classes, seldom_seen: least } = this.known;
+    const total = (share: (number: number) => number) => rows.reduce((sum, each) => sum + share(each), least);
+    return rows ? [1, Math.log(total((each) => this.p[each]) / total((each) => classes[each].usual))] : [0, 0];
   }
 
   /** The words of a caption as they are shown: the name for what stands for it, and "a" or "an" as it fits. */
@@ -88,9 +87,8 @@ export class PhotoWords {
     const { classes, not_after: notAfter, an } = this.known;
     const place = ids.findIndex((id) => this.standIns.includes(id));
     const fits = place >= 0 && !notAfter.includes(ids[place - 1]);
-    const before = place ? `${words[place - 1]} ` : "\0"; // "a german dog" is a "german shepherd"
-    const { name } = classes[this.best];
-    const said = fits ? words.with(place, name.startsWith(before) ? name.slice(before.length) : name) : words;
+    const [first, ...rest] = classes[this.best].name.split(" "); // "a german dog" is a "german shepherd"
+    const said = fits ? words.with(place, (first === words[place - 1] ? rest : [first, ...rest]).join(" ")) : words;
     const article = (after: string) => (new RegExp(an).test(after) ? "an" : "a");
     return said.map((word, at) => (["a", "an"].includes(word) && said[at + 1] ? article(said[at + 1]) : word));
   }
