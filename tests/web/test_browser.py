@@ -170,7 +170,7 @@ def test_what_is_not_a_photo_is_told_and_without_a_network_photos_are_captioned(
         page.reload()
         page.select_option("#beam_size", "1")
         page.set_input_files("#choose", EXAMPLES[0])
-        expect(page.locator(".sat-facts")).to_contain_text("greedy")
+        expect(page.locator(".sat-facts")).to_contain_text("s on this device")
     finally:
         site.away = False
 
