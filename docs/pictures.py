@@ -29,7 +29,7 @@ WORD = "cup"  # whose evidence the pictures of pages show
 SERVER = "http://127.0.0.1:8123"
 READINGS = (
     ROOT / "examples" / "readings.csv"
-)  # what a person says of captions: right, partly or wrong, and what is missed
+)  # how captions were judged: right, partly or wrong, and what is missed
 SHOWN, WIDTH, HEIGHT, BELOW, GAP, SIZE = 6, 360, 270, 96, 20, 17  # photos of the gallery, and pixels
 INK, GRAY, COLORS = (
     (32, 32, 32),
@@ -47,7 +47,7 @@ def show(page: Any, file: Path) -> None:
 
 
 def gallery(captioner: Captioner) -> None:
-    """The first photos of the readings as one picture: captions, doubted words dotted, and how a person read them."""
+    """The first photos of the readings as one picture: captions, doubted words dotted, and how they were judged."""
     with READINGS.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))[:SHOWN]
     columns, height = 3, HEIGHT + BELOW + GAP
@@ -57,7 +57,7 @@ def gallery(captioner: Captioner) -> None:
         photo = ROOT / "examples" / row["photo"]
         caption = captioner(photo)
         if str(caption) != row["caption"]:
-            raise SystemExit(f"{photo.name} has another caption now: read it again, and write it into {READINGS.name}")
+            raise SystemExit(f"{photo.name} has another caption now: judge it again, and write it into {READINGS.name}")
         x, y = number % columns * (WIDTH + GAP), number // columns * height
         with Image.open(photo) as image:
             picture.paste(ImageOps.fit(image.convert("RGB"), (WIDTH, HEIGHT)), (x, y))

@@ -54,8 +54,8 @@ def main() -> None:
     """Print what is counted with its limit."""
     counted = {
         "lines of src": (lines("src"), 21_410),
-        "lines of tests": (lines("tests"), 19_340),
-        "lines of Python but benchmarks": (lines(*FOLDERS), 49_020),
+        "lines of tests": (lines("tests"), 19_370),
+        "lines of Python but benchmarks": (lines(*FOLDERS), 49_045),
         "lines of web/src": (lines("web/src", suffix=".ts"), 1_900),
         "lines of README": (len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()), 130),
         "lines of docs": (documentation(*(ROOT / "docs").rglob("*.md")), 2_000),
