@@ -78,7 +78,7 @@ def paper(folder: Path = results.RESULTS) -> str:
         figures = [mean([found[metric]]) for metric in ("bleu_1_no_brevity", "bleu_4_no_brevity", "meteor")]
         lines.append(f"| `flickr8k-{kind}` | {' | '.join(figures)} |")
         b_1, _, _, b_4, meteor, *_ = row_of_paper.split(" | ")
-        lines.append(f"| the paper's {kind} attention | {b_1} | {b_4} | {meteor} |")
+        lines.append(f"| Xu et al. (2015), {kind} attention | {b_1} | {b_4} | {meteor} |")
     return "\n".join(lines) + "\n"
 
 
@@ -90,7 +90,7 @@ def scores(folder: Path = results.RESULTS) -> str:
         seeds = [f"{kind}-{seed}-test" for seed in SEEDS]
         if set(seeds) <= set(results.names(folder)):
             lines.append(row(MEAN_OF_SEEDS, seeds, folder))
-        lines.append(f"| the paper's {kind} attention | {paper} |")
+        lines.append(f"| Xu et al. (2015), {kind} attention | {paper} |")
     return "\n".join(lines) + "\n"
 
 

@@ -99,7 +99,7 @@ def test_models_are_made_from_data_to_files(
             assert {f"{name}-{split}", f"{kind}-1-{split}", f"{kind}-2-{split}"} <= kept
     assert "flickr8k-hard-test-expectation" in kept and len(kept) == 13
     assert str(tmp_path) not in "".join(json.dumps(results.read(name, output / "results")) for name in kept)  # no paths
-    assert "| `flickr8k-soft` | " in said and "| the paper's hard attention | 67 | 45.7 |" in said
+    assert "| `flickr8k-soft` | " in said and "| Xu et al. (2015), hard attention | 67 | 45.7 |" in said
 
     before = {path: path.stat().st_mtime_ns for path in output.rglob("*.json")}
     make_models(data, output)
