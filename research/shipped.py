@@ -160,8 +160,8 @@ TRAININGS = {
     ),
 }
 SHIPS = {
-    "flickr8k-soft": Model("soft", purpose="soft attention on Flickr8k alone, for the reproduction", bits=4),
-    "flickr8k-hard": Model("hard", purpose="hard attention on Flickr8k alone, for the reproduction", bits=4),
+    "flickr8k-soft": Model("soft", purpose="soft attention, Flickr8k alone", bits=4),
+    "flickr8k-hard": Model("hard", purpose="hard attention, Flickr8k alone", bits=4),
     "everyday-soft": Model("everyday-soft", "cider", True, "photos of everyday life", "4 bits each"),
     "everyday-hard": Model("everyday-hard", "cider", True, "one location per word", "4 bits each"),
 }
