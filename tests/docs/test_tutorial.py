@@ -78,7 +78,7 @@ def test_the_commands_run(tmp_path: Path) -> None:
     (tmp_path / "flickr8k" / "captions.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     told = run_commands("\n".join(TUTORIALS.values()), tmp_path)
     assert told and all(text.strip() for text in told.values())
-    assert (tmp_path / "maps" / "photographer.png").exists() and (tmp_path / "photographer.html").exists()
+    assert (tmp_path / "maps" / "pizza.png").exists() and (tmp_path / "pizza.html").exists()
 
 
 def renew() -> None:
