@@ -27,9 +27,7 @@ IMAGES = ROOT / "docs" / "images"
 PHOTO = ROOT / "examples" / "coffee.jpg"
 WORD = "cup"  # whose evidence the pictures of pages show
 SERVER = "http://127.0.0.1:8123"
-READINGS = (
-    ROOT / "examples" / "readings.csv"
-)  # how captions were judged: right, partly or wrong, and what is missed
+READINGS = ROOT / "examples" / "readings.csv"  # how captions were judged: right, partly or wrong, and what is missed
 SHOWN, WIDTH, HEIGHT, BELOW, GAP, SIZE = 6, 360, 270, 96, 20, 17  # photos of the gallery, and pixels
 INK, GRAY, COLORS = (
     (32, 32, 32),

@@ -328,10 +328,8 @@ class OnnxDecoder:
         graph, n = Graph(), self.config.hidden_size
         hidden, memory = (graph.input(name, [1, "N", n]) for name in ("hidden", "memory"))
         from_hidden = graph.linear(hidden, self.weights["gates_from_hidden.weight"])
-        words, sizes = (
-            graph.input("words", [1, "N", self.shared]),
-            graph.constant([self.gates, self.shared - self.gates]),
-        )
+        words = graph.input("words", [1, "N", self.shared])
+        sizes = graph.constant([self.gates, self.shared - self.gates])
         gates, deep = graph.several(2, "Split", words, sizes, axis=-1)
         entered = graph("Concat", graph.add(from_hidden, gates), deep, axis=-1)
         _, memory, _, hidden, layers = self._advanced(graph, entered, memory)
@@ -348,19 +346,16 @@ class OnnxDecoder:
         hidden, memory = (np.repeat(part, len(captions), axis=1) for part in self._blind_start)
         words = padded([np.array(caption, np.int64) for caption in captions])
         before = np.concatenate([np.full((len(words), 1), self.vocabulary_size), words[:, :-1]], axis=1)
-        found = np.zeros(words.shape, np.float32)
-        steps = []
+        deep = np.zeros((*words.shape, self.config.embedding_size), np.float32)
         for time in range(words.shape[1]):
             given = {"hidden": hidden, "memory": memory, "words": self.of_words(before[None, :, time])}
-            hidden, memory, deep = self.run(self.blind_step, **given)
-            steps.append(deep)
-        for row, said in enumerate(
-            words if steps else []
-        ):  # a caption at a time: log p of all words would take much memory
-            deep = np.concatenate([step[:, row : row + 1] for step in steps], axis=1)
-            (log_p,) = self.run(self.log_probabilities, deep=deep)
-            found[row] = log_p[0, np.arange(len(said)), said]
-        return [row[: len(caption)] for row, caption in zip(found, captions, strict=True)]
+            hidden, memory, step = self.run(self.blind_step, **given)
+            deep[:, time] = step[0]
+        found = []
+        for caption, row in zip(captions, deep, strict=True):  # one at a time: log p of all words takes much memory
+            (log_p,) = self.run(self.log_probabilities, deep=row[None, : len(caption)])
+            found.append(log_p[0, np.arange(len(caption)), caption])
+        return found
 
     def _windowed(self, graph: Graph, value: str) -> str:
         """Each annotation replaced by the mean of the window around it, see `decoder.windowed`."""
