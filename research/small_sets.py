@@ -18,13 +18,13 @@ import csv
 import dataclasses
 import json
 import random
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from charts import make_chart
 from PIL import Image
 from scenes import make_scene
@@ -34,9 +34,10 @@ from show_attend_tell.backends.torch import build_decoder
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.cli.train import log_printed
 from show_attend_tell.data.datasets import read_dataset
+from show_attend_tell.devices import pick_device
 from show_attend_tell.metrics.bootstrap import RESAMPLES, draw, interval
 from show_attend_tell.training.config import TrainingPlan
-from show_attend_tell.training.judge import figures_of, mixed
+from show_attend_tell.training.judge import SHARES, figures_of, mixed
 from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.prepare import prepare
 from show_attend_tell.training.presets import preset
@@ -46,7 +47,6 @@ from show_attend_tell.training.start import choose_start, start_decoder
 SIZES = {"flickr8k": (40, 150), "coco": (40, 100), "scenes": (40, 100), "charts": (40, 100)}
 FAMILIAR = ("flickr8k", "coco")
 CANDIDATES = (0.3, 0.6, 1.0)  # of the epochs
-SHARES = (0.25, 0.5, 1.0)
 
 
 def photos_of(kind: str, count: int, number: int, sources: dict[str, Path]) -> Iterator[tuple[str, Any, Sequence[str]]]:
@@ -109,7 +109,7 @@ def measure(folder: Path, output: Path, device: str) -> dict[str, Any]:
         show=False,
     )
     judges = dataclasses.replace(judges, vocabulary=data.vocabulary)
-    place = torch.device("cpu") if device == "auto" else torch.device(device)
+    place = pick_device(device)
     before = start_decoder(plan, data, place)
     model = build_decoder(Checkpoint.load(plan.output)).to(place)
     weights = before.state_dict()
@@ -120,7 +120,7 @@ def measure(folder: Path, output: Path, device: str) -> dict[str, Any]:
         for indices in loop.batches():
             loop.one_batch(indices)
         loop.epoch += 1
-        for share in SHARES if loop.epoch in epochs else ():
+        for share in SHARES[1:] if loop.epoch in epochs else ():
             model.load_state_dict(mixed(weights, loop.average.state_dict(), share))
             found[f"epoch {loop.epoch}, share {share:g}"] = figures_of(model, judges, plan)
     ciders = {name: each.ciders.tolist() for name, each in found.items()}
@@ -171,7 +171,10 @@ def main(given: Sequence[str] | None = None) -> None:
                 if any(row["name"] == name for row in rows):
                     continue
                 if not (options.output / name).exists():
-                    write_draw(options.output / name, kind, count, number, options.judges, sources)
+                    part = options.output / f"{name}.part"
+                    shutil.rmtree(part, ignore_errors=True)  # of a draw that was interrupted
+                    write_draw(part, kind, count, number, options.judges, sources)
+                    part.rename(options.output / name)
                 row = measure(options.output / name, options.output / f"{name}-run", options.device)
                 rows.append({"name": name, "kind": kind, **row})
                 with open(file, "a", encoding="utf-8") as lines:

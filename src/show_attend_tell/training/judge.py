@@ -7,9 +7,9 @@ a word. So nats, which few photos measure well, say whether there is something t
 captions. N photos.
 
 Where val has fewer than `custom.VAL_TO_JUDGE` photos it decides too little. Then the photos of train and val are
-divided at random into two halves, and a training on each half is judged by the other: every photo is judged once, by a
-training without it (two-fold cross-validation). The training itself takes as many epochs as were best in these two, on
-average, and none if neither had an epoch with fewer nats than the start.
+divided at random into two halves, and a training on the train photos of each half is judged by the other: every photo
+is judged once, by a training without it (two-fold cross-validation). The training itself takes as many epochs as were
+best in these two, on average, and none if neither had an epoch with fewer nats than the start.
 """
 
 import dataclasses
@@ -24,6 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from show_attend_tell.checkpoint.packing import weights_digest
 from show_attend_tell.files import read_json, write_text
 from show_attend_tell.messages import plural
 from show_attend_tell.metrics.bootstrap import RESAMPLES, draw, first_not_worse, interval
@@ -35,10 +36,11 @@ from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.presets.custom import VAL_TO_JUDGE
 from show_attend_tell.training.selection import NAT, captions_of, ciders_of, nats_of_photos, usual_generation
+from show_attend_tell.training.state import identity
 
 SHOWN = 200  # photos of val, by which a model is compared with its start
 SHARES = (0.0, 0.25, 0.5, 1.0)  # of the way from the start's weights to the trained ones
-WORSE = 2  # epochs with more nats a word than the best, after which a division's training ends
+WORSE = 3  # epochs with more nats a word than the best, after which a division's training ends
 
 
 @dataclass(frozen=True)
@@ -93,11 +95,16 @@ def mixed(start: Mapping[str, Tensor], trained: Mapping[str, Tensor], share: flo
 
 
 def figures_by_share(
-    decoder: Decoder, start: Mapping[str, Tensor], trained: Mapping[str, Tensor], data: TrainingData, plan: TrainingPlan
+    decoder: Decoder,
+    start: Mapping[str, Tensor],
+    trained: Mapping[str, Tensor],
+    data: TrainingData,
+    plan: TrainingPlan,
+    shares: Sequence[float] = SHARES,
 ) -> list[Figures]:
-    """The figures of weights at each of `SHARES`; the decoder has the last of them afterwards."""
+    """The figures of weights at each share of the way; the decoder has the last of them afterwards."""
     found = []
-    for share in SHARES:
+    for share in shares:
         decoder.load_state_dict(mixed(start, trained, share))
         found.append(figures_of(decoder, data, plan))
     return found
@@ -115,9 +122,10 @@ def judge_by_val(plan: TrainingPlan, data: TrainingData, decoder: Decoder, start
     """How far from ``start`` a trained decoder should go, by `SHOWN` photos of val at most; else all of it."""
     few = replace(data, validation=data.validation[:: -(-len(data.validation) // SHOWN)], parts=())
     before, trained = ({name: v.clone() for name, v in each.state_dict().items()} for each in (start, decoder))
-    found = figures_by_share(decoder, before, trained, few, plan)
-    choice = choose(found) if plan.config.cautious else len(SHARES) - 1
-    return Verdict(SHARES[choice], plan.config.epochs, f"on val: {found[choice or -1].beside(found[0])}")
+    shares = SHARES if plan.config.cautious else (0.0, 1.0)
+    found = figures_by_share(decoder, before, trained, few, plan, shares)
+    choice = choose(found) if plan.config.cautious else 1
+    return Verdict(shares[choice], plan.config.epochs, f"on val: {found[choice or -1].beside(found[0])}")
 
 
 def by_divisions(config: TrainingConfig, photos: int) -> bool:
@@ -144,9 +152,11 @@ def judge_by_divisions(
     references: dict[str, list[list[str]]] = {name: [list(words) for words in texts] for name, texts in data.validation}
     for name, words in data.captions:
         references.setdefault(name, []).append(data.vocabulary.decode(words))
-    identity = hashlib.sha256(repr((config.to_dict(), photos, references, SHARES, NAT)).encode()).hexdigest()[:16]
+    assert plan.start.checkpoint is not None
+    of = identity(config, data), weights_digest(plan.start.checkpoint.weights), SHARES, NAT
+    judged = hashlib.sha256(repr(of).encode()).hexdigest()[:16]
     known = ranks.gathered(read_json(file) if file.exists() else {})[0]
-    if known.get("identity") == identity:
+    if known.get("identity") == judged:
         return Verdict(known["share"], known["epochs"], known["text"])
     for names in photos:
         random.Random(config.seed).shuffle(names)
@@ -167,7 +177,7 @@ def judge_by_divisions(
         least, trained = nats_of_photos(loop.average, part)[0].sum(), before
         what = f"training {half + 1} of 2 that judge"
         with Progress(total=most, desc=what, unit="epoch", disable=not show, leave=False) as bar:
-            while loop.epoch < most and loop.epoch - loop.best_epoch <= WORSE:
+            while loop.epoch < most and loop.epoch - loop.best_epoch < WORSE:
                 for indices in loop.batches():
                     loop.one_batch(indices)
                 loop.epoch += 1
@@ -177,7 +187,8 @@ def judge_by_divisions(
                     trained = {name: value.clone() for name, value in loop.average.state_dict().items()}
                 bar.update()
         trainings.append((loop, trained, part))
-    what = f"two trainings, on half of {plural(len(references), 'photo')} each, judged by the others"
+    photo = plural(len(references), "photo")
+    what = f"two trainings, each on half of the training photos, judged by the others of {photo}"
     # one that was still improving at its end says that the training needs all its epochs
     epochs = [config.epochs if loop.best_epoch == most else loop.best_epoch for loop, _, _ in trainings]
     verdict = Verdict(0.0, 0, f"{what}: neither had an epoch with fewer nats a word than {plan.start.name}")
@@ -191,5 +202,5 @@ def judge_by_divisions(
         chosen = max(1, round(sum(epochs) / 2)) if choice else 0
         verdict = Verdict(SHARES[choice], chosen, f"{what}: {found[choice or -1].beside(found[0])}")
     if ranks.first():
-        write_text(file, json.dumps({"identity": identity, **dataclasses.asdict(verdict)}))
+        write_text(file, json.dumps({"identity": judged, **dataclasses.asdict(verdict)}))
     return verdict

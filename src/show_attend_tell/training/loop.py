@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -220,7 +221,7 @@ class Trainer:
         with self.autocast:
             history = self.history(annotations, captions, part.rows)
             captions = captions[part.rows]
-        with self.autocast, ranks.own_dropout(self.device, self.config.seed, self.taken, 1):
+        with self.autocast, self.own_dropout(1):
             output = self.decoder.teacher_forcing(
                 annotations, captions, paths=objective.paths, mode=draws.mode, history=history
             )
@@ -241,11 +242,15 @@ class Trainer:
         words = [self.data.text_corpus[group[number]] for number in chosen[part.rows]]
         captions = torch.tensor(words, dtype=torch.int64, device=self.device).view(len(words), -1)
         nothing = torch.zeros(len(words), 1, self.config.decoder.annotation_size, device=self.device)
-        with self.autocast, ranks.own_dropout(self.device, self.config.seed, self.taken, 4):
+        with self.autocast, self.own_dropout(4):
             output = self.decoder.teacher_forcing(nothing, captions)
             smoothing = self.objective.label_smoothing
             log_p, losses = word_losses(output.logits, captions, smoothing, self.kernels.word_scores)
         return Loss(part.share * losses.sum(-1).mean(), {"text_nats": -log_p.detach().mean()})
+
+    def own_dropout(self, purpose: int) -> AbstractContextManager[None]:
+        """Dropout of this rank's own, see `ranks.own_dropout`."""
+        return ranks.own_dropout(self.device, self.config.seed, self.taken, purpose)
 
     def annotations(self, names: Sequence[str], mine: slice | Sequence[int] = slice(None)) -> Tensor:
         """The annotations (B, L, D) of a batch's rows ``mine``; the view of each photo is drawn at random."""
@@ -254,9 +259,7 @@ class Trainer:
         if len(self.data.views) > 1:
             views = torch.randint(len(self.data.views), (len(names),), generator=self.generator)
         parts: dict[int, Tensor] = {}
-        with ranks.own_dropout(
-            self.device, self.config.seed, self.taken, 2
-        ):  # of an encoder with dropout that is fine-tuned
+        with self.own_dropout(2):  # of an encoder with dropout that is fine-tuned
             for number, view in enumerate(self.data.views):
                 if chosen := [row for row in rows if views[row] == number]:
                     if len(chosen) == len(rows):
@@ -275,7 +278,7 @@ class Trainer:
         if self.sampling == 0:
             return captions[mine]
         chosen = torch.rand(captions.shape, device=captions.device) < self.sampling
-        with ranks.own_dropout(self.device, self.config.seed, self.taken, 3):
+        with self.own_dropout(3):
             output = self.decoder.teacher_forcing(annotations, captions[mine])
             logits = promote(output.logits[:, 0][chosen[mine]])  # (N, K)
         logits[:, Vocabulary.END] = float("-inf")

@@ -24,6 +24,7 @@ from show_attend_tell.show.pictures import strip
 from show_attend_tell.show.pictures.figure import FigureData
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import TrainingPlan
+from show_attend_tell.training.judge import Verdict
 from show_attend_tell.training.loop import Epoch, Trainer
 from show_attend_tell.training.ranks import log
 from show_attend_tell.training.selection import default_attention_mode, divergence, training_nats, usual_generation
@@ -42,19 +43,24 @@ REPORTED = {
 }
 
 
-def report(plan: TrainingPlan, loop: Trainer, epoch: Epoch, board: "TensorBoard | None") -> None:
-    """Log an epoch, and save its checkpoint if it is the best so far; the first rank alone does."""
+def report(
+    plan: TrainingPlan, loop: Trainer, epoch: Epoch, verdict: Verdict | None, board: "TensorBoard | None"
+) -> None:
+    """Log an epoch, and save its checkpoint if it is the best so far; the first rank alone does.
+
+    By a verdict, the last epoch is taken, and none is the best.
+    """
     if not ranks.first():
         return
     write_log(plan.output / "training" / "log.jsonl", epoch)
-    config = loop.config
+    config, stop = loop.config, loop.config.epochs if verdict is None else verdict.epochs
     watched = [f"{name} {value:.3f}" for name, value in epoch.watch.items()]  # none if resumed after the last batch
-    left = (config.epochs - epoch.number) * epoch.seconds if epoch.number else 0
+    left = (stop - epoch.number) * epoch.seconds if epoch.number else 0
     scores = {name: form.format(epoch.scores[name]) for name, form in REPORTED.items() if name in epoch.scores}
     if config.selected_by != "bleu_4_no_brevity":  # which only those who select by it look for
         scores.pop("bleu_4_no_brevity", None)
     marked = "nats" if config.selected_by == "cider_and_nats" else config.selected_by
-    if epoch.better and marked in scores:
+    if epoch.better and verdict is None and marked in scores:
         scores[marked] += " (best)"
     text = ", ".join([f"val {', '.join(scores.values())}", *watched, duration(epoch.seconds)])
     what = f"epoch {epoch.number}" if epoch.number else "epoch 0, the model to start from"

@@ -116,7 +116,7 @@ def train(
                     if better:
                         loop.best, loop.best_epoch = score, loop.epoch
                     seconds = time.monotonic() - epoch_began
-                    report(plan, loop, Epoch(loop.epoch, scores, watch.means(), seconds, better), board)
+                    report(plan, loop, Epoch(loop.epoch, scores, watch.means(), seconds, better), verdict, board)
                     if loop.taken and (loop.ended(stop) or time.monotonic() - saved > loop.saved_every):
                         loop.save(state)
                         saved = time.monotonic()
@@ -125,13 +125,15 @@ def train(
             ranks.any_of(False)  # until the last checkpoint is written
             log_end(loop, chosen=verdict is None)
             best = Checkpoint.load(plan.output)
+            ranks.any_of(False)  # until all have read it, since the first writes it again
             decoder = build_decoder(best).to(device)
             ended = any(name.startswith("validation_") or name == "decoding" for name in best.training)
             if judged is not None and not ended:
-                if verdict is None:
+                if verdict is None and best.training["epochs"]:  # 0: the start itself was best, or was given back
                     verdict = judge_by_val(plan, data, decoder, judged)
                     log(verdict.text)
-                apply_verdict(plan, verdict, best, decoder, judged)
+                if verdict is not None:
+                    apply_verdict(plan, verdict, best, decoder, judged)
             if start is not None and best.training["epochs"] == 0:
                 give_start_back(plan, best)
             else:

@@ -1,7 +1,6 @@
 """An estimate of the time, the disk and the memory that a training takes, by rates measured on a handful of photos."""
 
 import dataclasses
-import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -26,6 +25,11 @@ from show_attend_tell.training.finish import VAL_FOR_DECODING
 from show_attend_tell.training.judge import SHARES, WORSE, by_divisions
 from show_attend_tell.training.outlook.likeness import Likeness, likeness
 from show_attend_tell.training.selection import GRID, usual_generation
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
 
 HANDFUL = 8  # photos that are measured
 SIZES = (1, 4)  # captions of the mini-batches that are measured
@@ -105,10 +109,9 @@ def estimate(dataset: Dataset, config: TrainingConfig, start: Start, vocabulary:
 
     views, photos = 1 + len(config.views), len(train) + len(val)
     judging, stop = 0.0, config.epochs
-    judged = start.checkpoint is not None and by_divisions(config, len(val))
-    if judged and known is not None:
+    if known is not None and by_divisions(config, len(val)):
         little = known.expect == "little"
-        halves = min(WORSE + 2, stop) if little else -(-stop // 2)
+        halves = min(WORSE + 1, stop) if little else -(-stop // 2)
         half, _ = epochs_of(captions[: len(captions) // 2], halves)
         read = FORWARD * each * len(captions) * halves / 2  # nats a word, after each epoch
         judging = 2 * (half + read) + (0 if little else len(SHARES) * caption * beam * photos)
@@ -140,7 +143,9 @@ def bytes_of_a_caption(config: TrainingConfig, grid: tuple[int, int], words: int
 
 
 def peak() -> int:
-    """The most memory that this process has had so far, in bytes."""
+    """The most memory that this process has had so far, in bytes; 0 where the system does not say."""
+    if resource is None:
+        return 0
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 

@@ -130,7 +130,8 @@ def fitted(
         changes["selected_by"] = "cider_and_nats"
         if "selected_by" not in given:
             chosen = "the best epoch has the best CIDEr and nats a word together, not the best BLEU-4"
-            if started and len(val) < VAL_TO_JUDGE and {**vars(config), **changes}["cautious"]:
+            cautious = config.cautious if "cautious" in given else changes.get("cautious", config.cautious)
+            if started and len(val) < VAL_TO_JUDGE and cautious:
                 chosen = "two trainings on half of the photos, each judged by the others, say what a training gains"
             lines.append(f"val has {plural(len(val), 'photo')}, too few to choose by: {chosen}")
     config = replace(config, **{name: value for name, value in changes.items() if name not in given})  # type: ignore[arg-type]
