@@ -21,14 +21,12 @@ from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.data.parts_of_speech import part_of_speech, singular
 from show_attend_tell.data.photos import open_photo
-from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import searched
 from show_attend_tell.metrics.cider import cider
 from show_attend_tell.rerank import class_words, confidence
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import rank
 from show_attend_tell.vision.feature_cache import default_cache
-from show_attend_tell.vision.registry import ENCODERS
 
 BEAMS, GAMMAS, OMEGAS, COSTS = (5, 10, 20), (0.5, 0.75, 1.0), (4.0, 8.0, 16.0), (0.0, 2.0)
 EXPONENTS, NEAR = (0.5, 0.75), 0.5  # of rare words; points of CIDEr
@@ -106,10 +104,7 @@ def main(given: Sequence[str] | None = None) -> None:
     options = parser.parse_args(given)
     captioner = Captioner.from_pretrained(options.model)
     checkpoint, datasets = captioner.checkpoint, [read_dataset(folder) for folder in options.data]
-    network = ENCODERS.get(checkpoint.encoder.name)
-    classes = None if network is None else class_words.read_classes(network.weights.parent)
-    if classes is None:
-        raise SatError(f"the encoder {checkpoint.encoder.name} has no classifier here")
+    classes = class_words.classes_of(checkpoint.encoder.name)
     photos = (photo for dataset in datasets for photo in training_photos(captioner, dataset, classes))
     checkpoint.class_words = class_words.fit(classes, checkpoint.vocabulary, photos)
     captioner = Captioner(checkpoint, captioner.backend, name=captioner.name)

@@ -393,6 +393,7 @@ class Captioner:
         else:
             names = ["beam_size", "length_penalty"]
             names += ["rerank_weight", "rare_word_exponent"] if self.reranker is not None else []
+            names += [name for name in ("repetition_cost", "class_weight") if getattr(config, name)]
         names += ["min_confidence"] if config.min_confidence else []
         names += ["num_captions"] if config.num_captions is not None else []
         names += ["seed"] if config.do_sample or config.attention_mode == "sample" else []

@@ -99,8 +99,9 @@ def test_a_sure_class_without_a_word_of_its_own_gets_its_name() -> None:
         ((named,),) = filter.named([[found]])
         assert " ".join(named.said(VOCABULARY)) == shown
     assert "animal" not in added([], p, made(named=np.zeros(4, dtype=bool)))  # type: ignore[arg-type]
-    with pytest.raises(SatError, match="class words"):
-        made(usual=np.zeros(2, dtype=np.float32))
+    for damaged in (np.zeros(2), np.zeros((3, 1)), np.array([0.1, np.nan, 0.1]), np.array([0.1, -1.0, 0.1])):
+        with pytest.raises(SatError, match="class words"):
+            made(usual=damaged.astype(np.float32))
 
 
 def test_a_name_does_not_repeat_the_word_before_it() -> None:

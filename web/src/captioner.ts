@@ -250,7 +250,8 @@ export class Captioners {
         ...(model.tokenizer && { tokenizer: model.tokenizer }),
         beam_size: generation.beam_size,
         length_penalty: generation.length_penalty,
-        ...(evidence && { evidence: EVIDENCE }),
+        ...(evidence && { evidence: EVIDENCE }), ...(cost && { repetition_cost: cost }),
+        ...(weight && { class_weight: weight }),
         ...(reranker && { rerank_weight: generation.rerank_weight, rare_word_exponent: generation.rare_word_exponent }),
       },
     };

@@ -28,23 +28,32 @@ from show_attend_tell.model.attention import (
     Attended,
     AttentionMode,
     GivenLocations,
-    MeanAttention,
     attention_mode_by_name,
 )
 from show_attend_tell.model.config import misfit
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.ensemble import Ensemble
-from show_attend_tell.model.interface import Decoder, State, Step, at_step, initial_state, map_parts, previous_words
+from show_attend_tell.model.interface import (
+    Decoder,
+    State,
+    Step,
+    at_step,
+    initial_state,
+    map_parts,
+    previous_words,
+    word_log_probabilities,
+)
 from show_attend_tell.model.precision import promote
 from show_attend_tell.model.registry import build
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.search.hypotheses import Hypothesis, force
+from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.session import Continuations, DecoderSession, Numbers, Scores, SessionStep
 from show_attend_tell.settings import AttentionModeName
 from show_attend_tell.vision.encoder import Encode, Encoder, load_encoder
 
 CPU_PATHS = 400  # how many paths are fastest together; a processor's share its cache
 GPU_PATHS = 1000
+TOGETHER = 100  # captions whose blind log-probabilities are computed at once
 CPU_PHOTOS = 100  # at most, since more only take more memory
 
 
@@ -144,15 +153,16 @@ class TorchBackend:
     def blind_log_probabilities(self, features: Tensor, captions: Sequence[Sequence[int]]) -> list[NDArray[Any]]:
         if (optimized := self.optimized(features.shape[1])) is not None:
             return optimized.blind_log_probabilities(captions)
-        nothing = torch.zeros_like(features[:1])
-        return [
-            np.array(
-                force(TorchSession(self.decoder, nothing, paths=1, mode=MeanAttention()), words).word_log_probabilities
-            )
-            if words
-            else np.zeros(0)
-            for words in captions
-        ]
+        found: list[NDArray[Any]] = []
+        for start in range(0, len(captions), TOGETHER):
+            part = captions[start : start + TOGETHER]
+            longest = max(1, max(map(len, part)))
+            words = torch.tensor([[*each, *[0] * (longest - len(each))] for each in part], device=self.torch_device)
+            with torch.inference_mode():
+                nothing = torch.zeros_like(features[:1]).expand(len(part), -1, -1)
+                log_p = word_log_probabilities(self.decoder.teacher_forcing(nothing, words).logits, words)[:, 0]
+            found += [row[: len(each)] for row, each in zip(log_p.cpu().numpy(), part, strict=True)]
+        return found
 
     def optimized(self, locations: int) -> OnnxDecoder | None:
         """The paper's decoder for ONNX Runtime on a processor, with the weights that it has at the first call."""

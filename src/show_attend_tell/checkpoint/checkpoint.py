@@ -149,6 +149,10 @@ class Checkpoint(Description):
             raise SatError(
                 f"{folder / 'config.json'} gives the reranker a weight, and the model has no reranker: copy it again"
             )
+        if described.generation.class_weight and not (folder / CLASS_WORDS).exists():
+            raise SatError(
+                f"{folder / CLASS_WORDS} is missing, and config.json gives it a weight: copy the model again"
+            )
         file, size = folder / "vocabulary.json", described.config.vocabulary_size
         vocabulary = Vocabulary.load(file)
         if len(vocabulary) != size:

@@ -54,7 +54,7 @@ class EncoderRecord:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "EncoderRecord":
-        """The record that `to_dict` described.
+        """The record in a model's config.json.
 
         Raises `KeyError`, `TypeError` or `SatError` for one that is damaged.
         """

@@ -38,7 +38,7 @@ from show_attend_tell.data.parts_of_speech import part_of_speech, singular
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.search.hypotheses import Hypothesis
-from show_attend_tell.search.session import Numbers
+from show_attend_tell.search.session import Numbers, padded
 from show_attend_tell.vision.registry import ENCODERS
 
 LEVELS = 2  # above a class in WordNet
@@ -73,10 +73,7 @@ class Classes(NamedTuple):
 
     def probabilities(self, features: Any) -> Array:
         """p of each class (B, V), of features (B, L, D)."""
-        return self.of_means(np.asarray(as_array(features.mean(1)), np.float32))
-
-    def of_means(self, means: Array) -> Array:
-        """p of each class (B, V), of mean annotations (B, D)."""
+        means = np.asarray(as_array(features.mean(1)), np.float32)
         scores = SHARPNESS * (means @ self.weight.T + self.bias)
         powers = np.exp(scores - scores.max(-1, keepdims=True))
         found: Array = powers / powers.sum(-1, keepdims=True)
@@ -108,18 +105,25 @@ def class_words_of(checkpoint: Checkpoint) -> "ClassWords | None":
     """The class words of a model; None for one without. Raises `SatError` where its encoder has no classifier."""
     if checkpoint.class_words is None:
         return None
-    network = ENCODERS.get(checkpoint.encoder.name)
-    classes = None if network is None else read_classes(network.weights.parent)
-    if classes is None:
-        raise SatError(f"it has class words, and the encoder {checkpoint.encoder.name} has no classifier here")
-    return ClassWords(checkpoint.class_words, classes, checkpoint.vocabulary)
+    return ClassWords(checkpoint.class_words, classes_of(checkpoint.encoder.name), checkpoint.vocabulary)
+
+
+def classes_of(encoder: str) -> Classes:
+    """The classes of an encoder, by its name. Raises `SatError` for one without a classifier."""
+    network = ENCODERS.get(encoder)
+    if network is None or (classes := read_classes(network.weights.parent)) is None:
+        raise SatError(f"the encoder {encoder} has no classifier here, and class words need one")
+    return classes
 
 
 class ClassWords:
     """The class words of a model: its vocabulary's, with what its training photos say of them."""
 
     def __init__(self, arrays: Mapping[str, Array], classes: Classes, vocabulary: Vocabulary) -> None:
-        """Take the arrays that `fit` gives. Raises `SatError` for arrays that are missing or do not fit the classes."""
+        """Take the arrays that `fit` gives.
+
+        Raises `SatError` for arrays that are missing, not finite, or do not fit the classes.
+        """
         self.classes = classes
         try:
             self.rates, self.usual, self.usual_classes, named = (
@@ -127,10 +131,12 @@ class ClassWords:
             )
             known = specific(vocabulary)
             self.ids, self.having = known_words(classes, known)
-            if not len(self.rates) == len(self.usual) == len(self.ids) or not (
-                len(self.usual_classes) == len(named) == len(classes.bias)
-            ):
-                raise ValueError(f"{len(self.rates)} words and {len(named)} classes")
+            numbers = self.rates, self.usual, self.usual_classes
+            shapes = [each.shape for each in (*numbers, named)]
+            if shapes != [self.ids.shape] * 2 + [classes.bias.shape] * 2:
+                raise ValueError(f"shapes {shapes}")
+            if not all(np.isfinite(each).all() and each.min(initial=0) >= 0 for each in numbers):
+                raise ValueError("values that are no numbers, or below zero")
         except (KeyError, ValueError) as error:
             raise SatError(f"these arrays are not of this model's class words ({error})") from error
         kinds = map(part_of_speech, vocabulary.words)
@@ -206,9 +212,10 @@ class ClassFilter:
     def __init__(self, photos: Sequence[PhotoWords], weight: float) -> None:
         self.photos, self.weight = photos, weight
         self.ids = padded([each.ids for each in photos], -1)  # −1 fills up: no word of a history is it
-        self.having, self.p = padded([each.having for each in photos], 0.0), padded([each.p for each in photos], 0.0)
-        self.usual = padded([each.usual for each in photos], 1.0)
-        self.common, self.rare = (padded([getattr(each, name) for each in photos], 0.0) for name in ("common", "rare"))
+        self.having, self.p, self.usual, self.common, self.rare = (
+            padded([getattr(each, name).astype(float) for each in photos], float(name == "usual"))
+            for name in ("having", "p", "usual", "common", "rare")
+        )
 
     def __call__(self, history: Numbers, photos: Numbers) -> tuple[Any, Any]:
         """As `search.filters.Filter`."""
@@ -230,15 +237,6 @@ class ClassFilter:
             [dataclasses.replace(caption, names=name_in(caption.words, each.name)) for caption in captions]
             for captions, each in zip(found, self.photos, strict=True)
         ]
-
-
-def padded(parts: Sequence[Array], value: float) -> Array:
-    """Arrays of as many axes as one array (B, …), filled up with a value, of its type."""
-    shape = [max(sides) for sides in zip(*(part.shape for part in parts), strict=True)]
-    found = np.full((len(parts), *shape), value)
-    for row, part in zip(found, parts, strict=True):
-        row[tuple(slice(side) for side in part.shape)] = part
-    return found.astype(type(value))
 
 
 def name_in(words: Sequence[int], name: Name | None) -> dict[int, str]:

@@ -55,7 +55,7 @@ class Confidence:
         """Take ``words`` (J,), ``offsets`` (J,) and ``weights`` (F,), see `fit`, and the model's other parts.
 
         A confidence that was fitted without class words does not use them. Raises `SatError` for arrays that are
-        missing, not finite, or do not fit each other or the reranker.
+        missing, not finite, or do not fit each other, the reranker or the class words.
         """
         self.reranker = reranker
         try:

@@ -90,7 +90,7 @@ class GenerationConfig:
         return {name: getattr(self, name) for name in STORED}
 
     def summary(self) -> str:
-        """Beam size, length penalty and reranker in words."""
+        """Beam size, length penalty, reranker and filters in words."""
         weight = f", rerank weight {self.rerank_weight:g}" if self.rerank_weight else ""
         weight += f", rare-word exponent {self.rare_word_exponent:g}" if weight and self.rare_word_exponent else ""
         weight += f", {self.repetition_cost:g} nats for a second use" if self.repetition_cost else ""

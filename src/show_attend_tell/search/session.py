@@ -7,6 +7,7 @@ A search holds NumPy arrays of words, paths and log-probabilities, which are sma
 with the back end, whether PyTorch or ONNX Runtime computes it: each back end has its own `DecoderSession`.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -62,6 +63,15 @@ class DecoderSession(Protocol):
     def reorder(self, photos: NDArray[np.bool_] | None, paths: Numbers) -> None:
         """Go on with the photos that are true in ``photos`` (B′,), None for all, and with their ``paths`` (B″, P″)."""
         ...
+
+
+def padded(parts: Sequence[NDArray[Any]], value: float = 0) -> NDArray[Any]:
+    """Arrays of equal rank as one (B, …), each filled up at its ends with a value."""
+    sides = [max(each) for each in zip(*(part.shape for part in parts), strict=True)]
+    found = np.full((len(parts), *sides), value, parts[0].dtype if parts else np.float64)
+    for row, part in zip(found, parts, strict=True):
+        row[tuple(slice(side) for side in part.shape)] = part
+    return found
 
 
 def gather(part: NDArray[Any], rows: Numbers) -> NDArray[Any]:

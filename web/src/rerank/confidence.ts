@@ -30,6 +30,7 @@ export class Confidence {
     best: Hypothesis, found: Hypothesis[], expected: Float32Array | null, seen: PhotoWords | null, blind: DecoderSession,
   ): Promise<(number | null)[]> {
     const without = await blindLogProbabilities(best.words, blind);
+    const mean = best.logProbability / (best.words.length + Number(best.ended));
     return best.words.map((word, time) => {
       const offset = this.offsets.get(word);
       if (offset === undefined) return null;
@@ -44,9 +45,7 @@ export class Confidence {
         const [logShare, logUsual] = [share, usual].map((each) => Math.log(Math.max(each, SELDOM)));
         features.push(Math.sqrt(share), logShare, logShare - logUsual);
       }
-      if (features.length < this.weights.length && seen) {
-        features.push(best.logProbability / (best.words.length + Number(best.ended)), ...seen.features(word));
-      }
+      if (seen && features.length < this.weights.length) features.push(mean, ...seen.features(word));
       const total = features.reduce((sum, feature, at) => sum + feature * this.weights[at], offset);
       return 1 / (1 + Math.exp(-total));
     });

@@ -35,9 +35,8 @@ class OnnxBackend:
         """The back end of the model called ``name``. Raises `SatError` for an encoder that does not fit."""
         assert isinstance(checkpoint.config, DecoderConfig)  # which `backends.pick_backend` saw to
         rows, columns = checkpoint.encoder.grid
-        decoder = OnnxDecoder(checkpoint.config, checkpoint.weights, rows * columns)
         encoder = checkpoint.encoder.load(load_encoder, name, weights=encoder_weights, tuned=checkpoint.tuned_encoder)
-        return cls(decoder, encoder)
+        return cls(OnnxDecoder(checkpoint.config, checkpoint.weights, rows * columns), encoder)
 
     def share_encoder(self, other: Backend) -> None:
         self.encoder = other.encoder

@@ -27,7 +27,7 @@ from show_attend_tell.model.config import LARGEST, DecoderConfig, window_side
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.sampling import Uniforms
-from show_attend_tell.search.session import Continuations, Numbers, Scores, SessionStep, distinct, gather
+from show_attend_tell.search.session import Continuations, Numbers, Scores, SessionStep, distinct, gather, padded
 from show_attend_tell.settings import AttentionModeName
 
 WIDE = 30  # beam sizes from which on the products with the weights of ẑ pay
@@ -457,14 +457,6 @@ def evidence_closed_form(
     given |= {"annotations": annotations, "words": decoder.of_words(before), "said": words}
     (found,) = decoder.run(decoder.evidence, **given)
     return [part[: len(caption.words)] for part, caption in zip(found, captions, strict=True)]
-
-
-def padded(rows: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Arrays (T, ·) of several lengths as one, with zeros at their ends (B, T, ·)."""
-    found = np.zeros((len(rows), max(map(len, rows)), *rows[0].shape[1:]), rows[0].dtype)
-    for one, row in zip(found, rows, strict=True):
-        one[: len(row)] = row
-    return found
 
 
 def batch_size(config: GenerationConfig) -> int:

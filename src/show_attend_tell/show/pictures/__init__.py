@@ -45,8 +45,8 @@ def strip(figures: Sequence[FigureData], style: Style | None = None) -> Image.Im
     """Draw captions side by side, each as a grid of panels: the photo, then the photo once for each word.
 
     The photo is bright where a word's evidence is, or its attention. All words share one scale, which the foot
-    explains. Below each word are its share of the evidence and its place, or its β and the peak of α. A frame shows a
-    chosen location, and stripes what the encoder did not see.
+    explains. Below each word are its evidence, in percent of the strongest, and its place, or its β and the peak of α.
+    A frame shows a chosen location, and stripes what the encoder did not see.
     """
     return draw_layout(lay_out(noted(figures), style or Style()))
 

@@ -117,7 +117,7 @@ class Panels:
         return attention_map(self.maps[step], size, box, self.figure.offset)
 
     def numbers(self, step: int) -> str:
-        """What stands below a word: its positive evidence and its place in percent; or β and the peak of α."""
+        """What stands below a word: its evidence in percent of the strongest, and its place; or β and the peak of α."""
         if self.evident:
             return " · ".join([f"evidence {100 * self.peaks[step] / self.white:.0f} %", *self.where(step)])
         beta = "" if self.figure.gate is None else f"β {float(self.figure.gate[step]):.2f} · "
