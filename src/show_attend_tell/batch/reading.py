@@ -52,7 +52,10 @@ def photos_of(piece: Piece, *, most: int = 256 * MEGABYTE) -> Iterator[Item]:
     """The photos of a piece, in order, each of at most ``most`` bytes; what cannot be read gives its `SatError`."""
     if piece.kind == "photos":
         contents = read_ahead(lambda file: _file(file, most), piece.files, ahead=AHEAD)
-        yield from map(Item, map(display_name, piece.files), contents, piece.versions or [None] * len(piece.files))
+        versions = piece.versions or [None] * len(piece.files)
+        # strict: so it ends the reading itself; an iterator that is only dropped would swallow a Ctrl-C
+        for file, content, version in zip(piece.files, contents, versions, strict=True):
+            yield Item(display_name(file), content, version)
         return
     (file,), number = piece.files, 0
     try:
