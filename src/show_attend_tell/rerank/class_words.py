@@ -108,12 +108,33 @@ def class_words_of(checkpoint: Checkpoint) -> "ClassWords | None":
     return ClassWords(checkpoint.class_words, classes_of(checkpoint.encoder.name), checkpoint.vocabulary)
 
 
+def has_classes(encoder: str) -> bool:
+    """Whether there is a classifier of the encoder of that name."""
+    return encoder in ENCODERS and read_classes(ENCODERS[encoder].weights.parent) is not None
+
+
 def classes_of(encoder: str) -> Classes:
     """The classes of an encoder, by its name. Raises `SatError` for one without a classifier."""
-    network = ENCODERS.get(encoder)
-    if network is None or (classes := read_classes(network.weights.parent)) is None:
+    if encoder not in ENCODERS or (classes := read_classes(ENCODERS[encoder].weights.parent)) is None:
         raise SatError(f"the encoder {encoder} has no classifier here, and class words need one")
     return classes
+
+
+def moved(model: Checkpoint, vocabulary: Vocabulary) -> dict[str, Array] | None:
+    """The class words of a model for another vocabulary, whose new words are common ones; None for one without."""
+    if model.class_words is None:
+        return None
+    arrays, classes = model.class_words, classes_of(model.encoder.name)
+    before, _ = known_words(classes, specific(model.vocabulary))
+    ids, having = known_words(classes, specific(vocabulary))
+    row_of = {model.vocabulary.words[number]: row for row, number in enumerate(before.tolist())}
+    rows = np.array([row_of.get(vocabulary.words[number], -1) for number in ids.tolist()], dtype=np.int64)
+    common, expected = np.float32(COMMON), np.minimum(arrays["usual_classes"] @ having, 1)
+    return {
+        **arrays,
+        "rates": np.where(rows < 0, common, arrays["rates"][rows]),
+        "usual": np.where(rows < 0, expected, arrays["usual"][rows]).astype(np.float32),
+    }
 
 
 class ClassWords:

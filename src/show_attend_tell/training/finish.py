@@ -1,23 +1,28 @@
-"""What a training decides at its end besides its weights: the reranker and the decoding.
+"""What a training decides at its end besides its weights: the reranker, the class words and the decoding.
 
 With few photos (the setting ``cautious``) each leaves what it was by proof only: by `bootstrap.first_not_worse`.
 `presets.custom` states the rules.
 """
 
+from collections import defaultdict
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from show_attend_tell.backends.torch import decoder_weights
 from show_attend_tell.checkpoint.checkpoint import Checkpoint, StoredReranker
-from show_attend_tell.errors import SatError
+from show_attend_tell.data.tokenizers import ENGLISH, KARPATHY
 from show_attend_tell.messages import plural
 from show_attend_tell.metrics.bootstrap import first_not_worse
 from show_attend_tell.model.interface import Decoder
+from show_attend_tell.progress import Progress
+from show_attend_tell.rerank import class_words
 from show_attend_tell.rerank.adapt import adapt_ngrams
-from show_attend_tell.rerank.class_words import class_words_of
 from show_attend_tell.rerank.fit import LEAST, fit_ngrams
 from show_attend_tell.rerank.registry import load_reranker
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.config import TrainingPlan
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.judge import Verdict, mixed
@@ -32,6 +37,7 @@ from show_attend_tell.training.selection import (
 from show_attend_tell.training.start import competes
 
 VAL_FOR_DECODING = 200  # photos
+SECOND_USE = 2.0  # nats that a second use of a noun or color costs
 # How a model with a reranker makes captions where val cannot choose: as the default model does.
 DECODING = {"beam_size": 20, "length_penalty": 0.75, "rerank_weight": 16.0, "rare_word_exponent": 0.75}
 LARGE_BEAM_SIZE = 100  # where photos are so unlike those of the start that its reranker was replaced
@@ -54,11 +60,7 @@ def give_start_back(plan: TrainingPlan, best: Checkpoint) -> None:
     start = plan.start.checkpoint
     assert start is not None
     best.generation, best.reranker, best.confidence = start.generation, start.reranker, start.confidence
-    best.class_words = start.class_words
-    try:
-        class_words_of(best)
-    except SatError:  # the new words have more of the classes' words, which the confidence counts on, too
-        best.class_words, best.confidence, best.generation = None, None, best.generation.merge(class_weight=0.0)
+    best.class_words = class_words.moved(start, best.vocabulary)
     log(
         f"no training was clearly better than {plan.start.name}, so the model in {plan.output} is this one, with the "
         f"words of this training: give more photos, or a learning rate below {plan.config.learning_rate:g} "
@@ -92,6 +94,26 @@ def fit_reranker(plan: TrainingPlan, data: TrainingData, best: Checkpoint, *, sh
     return ngrams is not None and before is not None
 
 
+def fit_class_words(plan: TrainingPlan, data: TrainingData, best: Checkpoint, *, show: bool) -> None:
+    """Give the model class words, if its captions are English and its encoder has a classifier; else none.
+
+    With few photos they are those of the model to start from. Others are fitted, if val can say whether they help. The
+    models of the paper's data sets have none.
+    """
+    start, best.class_words = plan.start.checkpoint, None
+    if not plan.dataset.custom or data.vocabulary.tokenizer not in (KARPATHY, ENGLISH):
+        return
+    if plan.config.cautious and start is not None and start.class_words is not None:
+        best.class_words = class_words.moved(start, best.vocabulary)
+    elif len(data.validation) >= VAL_FOR_DECODING and class_words.has_classes(best.encoder.name):
+        classes, captions = class_words.classes_of(best.encoder.name), defaultdict[str, list[list[str]]](list)
+        for name, words in data.captions:
+            captions[name].append(data.vocabulary.decode(words))
+        with Progress(captions.items(), desc="class words", unit="photo", disable=not show, leave=False) as bar:
+            photos = ((classes.probabilities(data.views[0][[name]])[0], of_photo) for name, of_photo in bar)
+            best.class_words = class_words.fit(classes, best.vocabulary, photos)
+
+
 def choose_decoding(
     plan: TrainingPlan,
     data: TrainingData,
@@ -107,31 +129,34 @@ def choose_decoding(
     With few photos it stays as in the model to start from, unless another one has a CIDEr on val that is better by more
     than two standard errors. The start's fits if it uses a reranker just where there is one; else the usual one stays.
     Where the start's reranker was ``replaced``, the beam is large: n-grams of photos of another kind gain from more
-    captions to choose from.
+    captions to choose from. A second use of a noun costs `SECOND_USE`, and class words are raised, each where val's
+    CIDEr does not fall by it.
     """
-    config, start, reranker = plan.config, plan.start.checkpoint, load_reranker(best)
+    config, start = plan.config, plan.start.checkpoint
+    more: dict[str, Any] = {"reranker": load_reranker(best), "show": show}
+    of_classes = class_words.class_words_of(best)
+
+    def ciders(generation: GenerationConfig) -> NDArray[np.float64]:
+        return ciders_of(captions_of(decoder, data, generation, class_words=of_classes, **more)[0], data)
+
     for name in [*best.training]:  # decisions before the training went on
         if name.startswith("validation_") or name in ("without_reranker", "decoding"):
             del best.training[name]
     kept = usual_generation(config)
-    if reranker is not None:
+    if best.reranker is not None:
         kept = kept.merge(**DECODING)
     if start is not None and competes(plan.start, config.decoder):
-        kept = start.generation if bool(start.generation.rerank_weight) == (reranker is not None) else kept
-        kept = kept.merge(class_weight=0.0)  # class words stay with the words and photos that they were fitted to
+        kept = start.generation if bool(start.generation.rerank_weight) == (best.reranker is not None) else kept
+        kept = kept if best.class_words is not None else kept.merge(class_weight=0.0)
     kept = kept.merge(beam_size=LARGE_BEAM_SIZE) if replaced else kept
     photos, better = len(data.validation), False
     if not config.cautious or photos >= VAL_FOR_DECODING:
         metric: Metric = config.selected_by if config.selected_by in ("bleu_4_no_brevity", "cider") else "bleu_4"
         usual = config.validation_beam_size
-        chosen = choose(decoder, data, config.max_length, metric=metric, reranker=reranker, usual=usual, show=show)
-        better = not config.cautious
-        if config.cautious:
-            ciders = [
-                ciders_of(captions_of(decoder, data, each, reranker=reranker, show=show)[0], data)
-                for each in (kept, chosen.generation)
-            ]
-            better = first_not_worse(-np.stack(ciders), proof=2.0) == 1
+        chosen = choose(decoder, data, config.max_length, metric=metric, usual=usual, **more)
+        better = not config.cautious or (
+            first_not_worse(-np.stack([ciders(kept), ciders(chosen.generation)]), proof=2.0) == 1
+        )
     if better:
         score = f"validation_{metric}"
         best.generation = chosen.generation
@@ -142,6 +167,15 @@ def choose_decoding(
                 "length_penalty": chosen.without_reranker.length_penalty,
                 score: chosen.score_without_reranker,
             }
+        if photos >= VAL_FOR_DECODING and plan.dataset.custom and data.vocabulary.tokenizer in (KARPATHY, ENGLISH):
+            reached = float(ciders(best.generation).mean())
+            filters = {"repetition_cost": SECOND_USE} | ({"class_weight": 1.0} if of_classes else {})
+            for name, value in filters.items():
+                filtered = best.generation.merge(**{name: value})
+                with_it = float(ciders(filtered).mean())
+                log(f"  CIDEr of val {with_it:.2f} with {name} {value:g}, {reached:.2f} without")
+                if with_it >= reached:
+                    best.generation, reached = filtered, with_it
     else:
         best.generation = kept
         why = "no other is clearly better" if photos >= VAL_FOR_DECODING else f"fewer than {VAL_FOR_DECODING}"
@@ -149,3 +183,5 @@ def choose_decoding(
         log(f"decoding is {best.training['decoding']}")
     if not best.generation.rerank_weight:
         best.reranker = None
+    if not best.generation.class_weight:
+        best.class_words = None

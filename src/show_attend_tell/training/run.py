@@ -18,11 +18,18 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_writable, file_lock
 from show_attend_tell.model.config import DecoderConfig, check_window
 from show_attend_tell.progress import Progress
+from show_attend_tell.rerank.class_words import class_words_of
 from show_attend_tell.rerank.registry import load_reranker
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import TrainingPlan
 from show_attend_tell.training.data import TrainingData
-from show_attend_tell.training.finish import apply_verdict, choose_decoding, fit_reranker, give_start_back
+from show_attend_tell.training.finish import (
+    apply_verdict,
+    choose_decoding,
+    fit_class_words,
+    fit_reranker,
+    give_start_back,
+)
 from show_attend_tell.training.judge import judge_by_divisions, judge_by_val
 from show_attend_tell.training.loop import Epoch, Trainer, Watch
 from show_attend_tell.training.prepare import prepare
@@ -141,10 +148,13 @@ def train(
                     plan.start.encoder.adopt(as_tensors(best.tuned_encoder))
                 best.reranker = None
                 replaced = config.visual_ngrams and fit_reranker(plan, data, best, show=show)
+                fit_class_words(plan, data, best, show=show)
                 choose_decoding(plan, data, best, decoder, choose=choose, replaced=replaced, show=show)
                 if ranks.first():  # last, since the others do not wait for it
-                    reranker = load_reranker(best)
-                    best.confidence = fit_confidence(decoder, data, best.generation, reranker=reranker, show=show)
+                    reranker, words = load_reranker(best), class_words_of(best)
+                    best.confidence = fit_confidence(
+                        decoder, data, best.generation, reranker=reranker, class_words=words, show=show
+                    )
             if ranks.first():
                 best.save(plan.output, bits=plan.bits)
         took = duration(time.monotonic() - began)

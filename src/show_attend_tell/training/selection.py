@@ -21,7 +21,9 @@ from show_attend_tell.model.config import Config
 from show_attend_tell.model.interface import Decoder, teacher_forcing, word_log_probabilities
 from show_attend_tell.progress import Progress
 from show_attend_tell.rerank import Reranker, confidence
+from show_attend_tell.rerank.class_words import ClassWords
 from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.filters import SecondUse
 from show_attend_tell.search.hypotheses import Hypothesis, rank
 from show_attend_tell.settings import AttentionModeName
 from show_attend_tell.training import ranks
@@ -74,6 +76,7 @@ def searches(
     generation: GenerationConfig,
     *,
     reranker: Reranker | None = None,
+    class_words: ClassWords | None = None,
     show: bool = False,
 ) -> Iterator[tuple[Tensor, list[list[Hypothesis]]]]:
     """The annotations (B, L, D) of photos and the hypotheses of each, as many photos at a time as is fastest.
@@ -81,12 +84,14 @@ def searches(
     The hypotheses are not yet ranked by the length penalty and the rerank weight.
     """
     backend = TorchBackend(decoder)
+    second_use = SecondUse(data.vocabulary) if generation.repetition_cost else None
+    more: dict[str, Any] = {"reranker": reranker, "class_words": class_words, "second_use": second_use}
     what = f"val, beam size {generation.beam_size}"
     with Progress(total=len(names), desc=what, unit="photo", disable=not show, leave=False) as bar:
         for start in range(0, len(names), BATCH_SIZE):
             annotations = backend.features(data.views[0][names[start : start + BATCH_SIZE]])
             seeds = [0] * len(annotations)
-            yield annotations, search_candidates(backend, annotations, generation, seeds=seeds, reranker=reranker)
+            yield annotations, search_candidates(backend, annotations, generation, seeds=seeds, **more)
             bar.update(len(annotations))
 
 
@@ -97,6 +102,7 @@ def captions_of(
     *,
     rankings: Sequence[tuple[float, float]] = (),
     reranker: Reranker | None = None,
+    class_words: ClassWords | None = None,
     show: bool = False,
 ) -> list[list[list[str]]]:
     """A decoder's captions of the validation photos, as words, for each of the ``rankings``.
@@ -107,10 +113,11 @@ def captions_of(
     rankings = rankings or [(generation.length_penalty, generation.rerank_weight)]
     found: list[list[list[str]]] = [[] for _ in rankings]
     names = ranks.mine([name for name, _ in data.validation])
-    for _, searched in searches(decoder, data, names, generation, reranker=reranker, show=show):
+    more: dict[str, Any] = {"reranker": reranker, "class_words": class_words, "show": show}
+    for _, searched in searches(decoder, data, names, generation, **more):
         for hypotheses in searched:
             for captions, ranking in zip(found, rankings, strict=True):
-                captions.append(data.vocabulary.decode(rank(hypotheses, *ranking)[0].words))
+                captions.append(" ".join(rank(hypotheses, *ranking)[0].said(data.vocabulary, compared=True)).split())
     return [list(chain.from_iterable(parts)) for parts in zip(*ranks.gathered(found), strict=True)]
 
 
@@ -284,6 +291,7 @@ def fit_confidence(
     generation: GenerationConfig,
     *,
     reranker: Reranker | None = None,
+    class_words: ClassWords | None = None,
     show: bool = False,
 ) -> dict[str, NDArray[Any]] | None:
     """How far the nouns of a model's captions with this generation config can be trusted, by val; None as `fit`."""
@@ -295,9 +303,9 @@ def fit_confidence(
         weight for part, weight in zip(parts, confidence.balanced([*map(len, parts)]), strict=True) for _ in part
     ]
     ranking = (generation.length_penalty, generation.rerank_weight)
-    found = searches(decoder, data, names, generation, reranker=reranker, show=show)
+    found = searches(decoder, data, names, generation, reranker=reranker, class_words=class_words, show=show)
     batches = (
         (annotations, [rank(each, *ranking) for each in hypotheses], references[at:][:BATCH_SIZE], weights[at:])
         for at, (annotations, hypotheses) in zip(range(0, len(names), BATCH_SIZE), found, strict=True)
     )
-    return confidence.fit(TorchBackend(decoder), data.vocabulary, reranker, batches)
+    return confidence.fit(TorchBackend(decoder), data.vocabulary, reranker, batches, class_words)
