@@ -18,6 +18,7 @@ the nearest to the start that is at most one standard error worse than the best.
   2022). The share is one of `judge.SHARES`, by CIDEr and nats a word together. At 0, the start is given back as it is.
 - **Reranker.** That of the start is kept, or adapted or fitted anew if leave-one-out errors on the training photos
   prove the gain (`rerank.adapt`). A start without one gets one that is fitted to the photos.
+- **Class words.** Those of the start stay, and fit the new words (`finish.fit_class_words`).
 - **Decoding.** The generation config stays that of the start, with a beam size of 100 if its reranker was fitted anew,
   or is the usual one (`finish.DECODING`) where the start had none. If val has 200 photos or more, the best config on
   val replaces it if its CIDEr is better by more than two standard errors.
