@@ -63,14 +63,14 @@ def save(file: Path, figures: Sequence[FigureData], style: Style | None = None, 
 
 
 def noted(figures: Sequence[FigureData]) -> list[FigureData]:
-    """The figures, each with a note of its letters that no font has, or that cannot be joined; an SVG needs none."""
+    """The figures, each with a note of its letters that its fonts lack, or that cannot be joined; an SVG needs none."""
     found = []
     for figure in figures:
-        letters, notes = " ".join([figure.title, *figure.words]), [figure.note]
-        if unshaped(letters):
+        texts, notes = [figure.title, *figure.words], [figure.note]
+        if any(map(unshaped, texts)):
             notes.append("letters are drawn one by one, from left to right: Pillow finds no FriBiDi on this machine")
-        if boxes := lacking(letters):
-            codes = first_three(" ".join(f"U+{ord(sign):04X}" for sign in letter) for letter in boxes)
+        if boxes := dict.fromkeys(sign for text in texts for sign in lacking(text)):
+            codes = first_three(f"U+{ord(sign):04X}" for sign in boxes)
             notes.append(f"boxes: letters that no font on this machine has ({codes})")
         found.append(dataclasses.replace(figure, note=" · ".join(filter(None, notes))))
     return found

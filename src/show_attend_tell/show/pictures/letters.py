@@ -1,14 +1,14 @@
-"""The letters of a picture, each drawn in a font that has it.
+"""The letters of a picture, each line of text in one font.
 
-Inter comes with the package. A letter that it lacks is drawn in a font of this machine; one that no font has becomes a
-box, and `lacking` names it. Scripts from right to left, and letters with marks, are laid out by Raqm, which Pillow has
-where FriBiDi is installed; without it, `unshaped` says so.
+Inter comes with the package. A text with letters that it lacks is drawn in a font of this machine that has them; what
+that lacks too becomes a box, and `lacking` names it. Scripts from right to left, and letters with marks, are laid out
+by Raqm, which Pillow has where FriBiDi is installed; without it, `unshaped` says so.
 """
 
+import re
 import shutil
 import subprocess
 import unicodedata
-from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -44,13 +44,12 @@ SHAPES = bool(features.check("raqm"))  # whether Pillow can lay out all scripts
 
 def draw_text(draw: ImageDraw.ImageDraw, x: float, y: float, text: str, size: int, ink: tuple[int, int, int]) -> None:
     """Draw a line of text from the left end of its baseline."""
-    for face, part in runs(text):
-        if face is None:
-            box = (x + 0.08 * size, y - 0.7 * size, x + _width(face, part, size) - 0.08 * size, y)
-            draw.rectangle(box, outline=ink, width=2)
-        else:
-            draw.text((x, y), part, ink, font(size, face, is_complex(part)), anchor="ls")
-        x += _width(face, part, size)
+    signs, face = plain(text), font_of(text, size)
+    draw.text((x, y), signs, ink, face, anchor="ls")
+    for sign in lacking(text):
+        for found in re.finditer(re.escape(sign), signs):
+            left, right = (x + face.getlength(signs[:end]) for end in found.span())
+            draw.rectangle((left + 2, y - 0.7 * size, right - 2, y), outline=ink, width=2)
 
 
 def draw_dots(draw: ImageDraw.ImageDraw, x: float, y: float, width: float, ink: tuple[int, int, int]) -> None:
@@ -61,12 +60,12 @@ def draw_dots(draw: ImageDraw.ImageDraw, x: float, y: float, width: float, ink: 
 
 def length(text: str, size: int) -> float:
     """The width of a line of text in pixels."""
-    return sum(_width(face, part, size) for face, part in runs(text))
+    return font_of(text, size).getlength(plain(text))
 
 
 def lacking(text: str) -> list[str]:
-    """The letters of a text that no font on this machine has, each once, in their order."""
-    return list(dict.fromkeys(letter for face, part in runs(text) for letter in _lacked(face, _letters(part))))
+    """The letters of a text that its font lacks, each once, in their order."""
+    return list(dict.fromkeys(_lacked(_face(plain(text)), plain(text))))
 
 
 def unshaped(text: str) -> bool:
@@ -97,58 +96,32 @@ def font(size: int, face: Face = INTER, shaped: bool = False) -> ImageFont.FreeT
     return ImageFont.truetype(face.file, size, face.number, layout_engine=layout)
 
 
-def runs(text: str) -> list[tuple[Face | None, str]]:
-    """A text in parts of one font each, None for a letter that no font has; right-to-left text is one part."""
-    letters = list(_letters(text))
-    if any(_direction(sign) == "R" for sign in text):
-        faces = [face for letter in letters if (face := _face(letter)) is not None]
-        first = next((_face(letter) for letter in letters if _direction(letter[0]) == "R"), None)
-        whole = next((face for face in faces if not _lacked(face, letters)), first)
-        if whole is not None:
-            return [(whole, "".join(letters))]
-    found: list[tuple[Face | None, str]] = []
-    for letter in letters:
-        face = ((found and found[-1][0]) or INTER) if letter == " " else _face(letter)
-        if found and face is not None and found[-1][0] == face:
-            found[-1] = face, found[-1][1] + letter
-        else:
-            found.append((face, letter))
-    return found
+def font_of(text: str, size: int) -> ImageFont.FreeTypeFont:
+    """The font to draw a text in, at a size in pixels."""
+    return font(size, _face(plain(text)), is_complex(text))
 
 
-def _letters(text: str) -> Iterator[str]:
-    """Letters with the marks that stand on them; invisible signs are left out, and any white space is a space."""
-    letter = ""
-    for sign in unicodedata.normalize("NFC", text):
-        if "\ufe00" <= sign <= "\ufe0f":  # chooses between two forms of the letter before it
-            continue
-        kind = unicodedata.category(sign)
-        if letter and (kind.startswith("M") or (sign in JOINERS and SHAPES)):
-            letter += sign
-            continue
-        if letter:
-            yield letter
-        letter = " " if sign.isspace() else "" if kind in ("Cf", "Cc", "Cs") else sign
-    if letter:
-        yield letter
+def plain(text: str) -> str:
+    """A text without invisible signs, whose letters are composed and whose white space is spaces."""
+    signs = (" " if sign.isspace() else sign for sign in unicodedata.normalize("NFC", text))
+    return "".join(sign for sign in signs if (sign in JOINERS and SHAPES) or not _is_invisible(sign))
+
+
+def _is_invisible(sign: str) -> bool:
+    return unicodedata.category(sign) in ("Cf", "Cc", "Cs") or "\ufe00" <= sign <= "\ufe0f"  # these choose a form
 
 
 @cache
-def _face(letter: str) -> Face | None:
-    """The font to draw a letter in: Inter, then what fontconfig would choose, then the `COMMON` ones."""
-    if not _lacked(INTER, [letter]):
-        return INTER
-    others = (*_by_fontconfig(letter[0]), *COMMON)
-    return next((face for face in others if _is_here(face) and not _lacked(face, [letter])), None)
+def _face(text: str) -> Face:
+    """The font that has all letters of a text, or most: Inter, the one that fontconfig chooses, or a `COMMON` one."""
+    lacked = _lacked(INTER, text)
+    others = (face for face in (*_by_fontconfig(lacked[0]), *COMMON) if _is_here(face)) if lacked else ()
+    return min((INTER, *others), key=lambda face: len(_lacked(face, text)))
 
 
-def _lacked(face: Face | None, letters: Iterable[str]) -> list[str]:
-    """Those of some letters that a font lacks; without a font, all."""
-    return [
-        letter
-        for letter in letters
-        if face is None or not all(_has(face, sign) for sign in letter if sign not in JOINERS and sign != " ")
-    ]
+def _lacked(face: Face, text: str) -> list[str]:
+    """Those letters of a text that a font lacks."""
+    return [sign for sign in text if sign not in (*JOINERS, " ") and not _has(face, sign)]
 
 
 @cache
@@ -178,10 +151,3 @@ def _by_fontconfig(sign: str) -> list[Face]:
         return [Face(file, int(number) & 0xFFFF)]  # the upper bits number the instances of a variable font
     except (OSError, subprocess.SubprocessError, ValueError):
         return []
-
-
-def _width(face: Face | None, part: str, size: int) -> float:
-    """The width of a part of a text; without a font, that of the box in a letter's place."""
-    if face is None:
-        return size * (1.0 if unicodedata.east_asian_width(part[0]) in "WF" else 0.6)
-    return font(size, face, is_complex(part)).getlength(part)
