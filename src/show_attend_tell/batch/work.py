@@ -54,18 +54,19 @@ class PhotoBatch:
     plugins: tuple[str, ...] = field(default_factory=lambda: tuple(registry.plugins))  # which each worker imports
 
     def __getstate__(self) -> dict[str, Any]:
-        loaded = {name for name, value in vars(type(self)).items() if isinstance(value, cached_property)}
+        loaded = {name for name in vars(self) if isinstance(getattr(type(self), name, None), cached_property)}
         return {name: value for name, value in vars(self).items() if name not in loaded}
 
     @cached_property
     def model(self) -> Any:
-        """The model, loaded. Raises `SatError` where it cannot be, or cannot do what is asked for."""
-        raise NotImplementedError
-
-    def import_plugins(self) -> None:
-        """Import the plugins, in a worker, before the model is loaded."""
+        """The model. Raises `SatError` where it cannot be loaded, or cannot do what is asked for."""
         for plugin in self.plugins:
             registry.import_plugin(plugin)
+        return self.load()
+
+    def load(self) -> Any:
+        """Load the model."""
+        raise NotImplementedError
 
     def settings(self) -> dict[str, Any]:
         """What a row depends on besides its photo, as plain values."""
@@ -124,11 +125,9 @@ class CaptionBatch(PhotoBatch):
         super().__init__(name, column=column, device=device, encoder_weights=encoder_weights)
         self.overrides = overrides
 
-    @cached_property
-    def model(self) -> "Captioner":
+    def load(self) -> "Captioner":
         from show_attend_tell.captioner import Captioner
 
-        self.import_plugins()
         captioner = Captioner.from_pretrained(self.name, device=self.device, encoder_weights=self.encoder_weights)
         captioner.resolve_config(**self.overrides)
         return captioner
@@ -171,12 +170,10 @@ class EncodeBatch(PhotoBatch):
     _: KW_ONLY
     resize: Resize = "crop"
 
-    @cached_property
-    def model(self) -> "Encoder":
+    def load(self) -> "Encoder":
         from show_attend_tell.devices import pick_device
         from show_attend_tell.vision.encoder import load_encoder
 
-        self.import_plugins()
         return load_encoder(self.name, weights=self.encoder_weights, resize=self.resize).to(pick_device(self.device))
 
     @cached_property

@@ -116,11 +116,7 @@ def inspect(dataset: Dataset, vocabulary: Vocabulary, *, english: Collection[str
 
 
 def repeated(words: Sequence[str]) -> tuple[str, ...]:
-    """What a caption says twice: two words in a row, or the word on both sides of "and"; empty if nothing.
-
-    >>> repeated("a cat sits on top of a cat".split()), repeated("a white and white bird".split())
-    (('a', 'cat'), ('white',))
-    """
+    """What a caption says twice: two words in a row, or the word on both sides of "and"; empty if nothing."""
     for before, word, after in zip(words, words[1:], words[2:], strict=False):
         if word == "and" and before == after:
             return (before,)

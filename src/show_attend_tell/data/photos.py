@@ -203,11 +203,8 @@ def open_header(source: Path | io.BytesIO, name: str) -> Image.Image:
 
 
 def _is_heic(source: Path | io.BytesIO) -> bool:
-    if isinstance(source, Path):
-        with open(source, "rb") as file:
-            head = file.read(12)
-    else:
-        head = source.getvalue()[:12]
+    with open(source, "rb") if isinstance(source, Path) else io.BytesIO(source.getvalue()) as file:
+        head = file.read(12)
     return head[4:8] == b"ftyp" and head[8:12] in HEIC_BRANDS
 
 

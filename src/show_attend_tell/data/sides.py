@@ -16,11 +16,7 @@ _SIDE = re.compile(rf"(?<!\w)(?:{_WHOLE})(?!\w)|{_PARTS}", re.IGNORECASE)
 
 
 def side_words(text: str) -> list[str]:
-    """The words of a caption that would be wrong of its mirrored photo, in lower case.
-
-    >>> side_words("A dog on the LEFT of a sign that says stop")
-    ['left', 'says']
-    """
+    """The words of a caption that would be wrong of its mirrored photo, in lower case."""
     return [word.lower() for word in _SIDE.findall(text)]
 
 

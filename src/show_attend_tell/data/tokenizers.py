@@ -61,10 +61,7 @@ _PUNCTUATION = str.maketrans(_DASHES, " " * len(_DASHES), _MARKS)
 
 
 def tokenize(text: str) -> list[str]:
-    """Cut a raw caption into lower-case words without punctuation.
-
-    Reproduces the `tokens` of Karpathy's Flickr8k split file from its `raw` for all 40,000 captions (100 %),
-    so captions read from raw text and captions read from that file are in the same words.
+    """Cut a raw caption into lower-case words without punctuation: the `tokens` of Karpathy's Flickr8k file.
 
     >>> tokenize("A dark-haired man's dog jumps .")
     ['a', 'dark', 'haired', 'mans', 'dog', 'jumps']
@@ -84,11 +81,7 @@ _DASH = re.compile(r"[–—]|(?<=[^\s(])-|-(?!\.?\d)")
 
 
 def _with_numbers(text: str) -> list[str]:
-    """The words of an English text, without punctuation; numbers keep theirs.
-
-    >>> _with_numbers("A 3.5-mm plug for $1.09, at -5 °C.")
-    ['A', '3.5', 'mm', 'plug', 'for', '$1.09', 'at', '-5', '°C']
-    """
+    """The words of an English text, without punctuation; numbers keep theirs, as "3.5" and "$1.09"."""
     return _MARK.sub("", _DASH.sub(" ", text)).split()
 
 
@@ -104,11 +97,7 @@ _WORD = re.compile(r"[ld](?:[ldj]|'(?=l)|(?<=d)\.(?=d))*|s+")
 
 
 def _by_unicode(text: str) -> list[str]:
-    """The words of a text by the categories of its characters in Unicode.
-
-    >>> _by_unicode("„Der Hund, auf l'herbe!“ — 2,5 m؟")
-    ['Der', 'Hund', 'auf', "l'herbe", '2,5', 'm']
-    """
+    """The words of a text by the categories of its characters in Unicode, as "l'herbe" and "2,5"."""
     plain = _plain(text)
     return [plain[start:end] for start, end in _spans(plain)]
 
@@ -187,9 +176,10 @@ class Unigram:
     def _cut(self, part: str) -> list[str]:
         """The most probable pieces of a part of a text, by dynamic programming over where the last piece begins."""
         best, begins = [0.0], [0]
+        longest, unknown = self._bounds
         for end in range(1, len(part) + 1):
-            found, begin = best[end - 1] + self._unknown, end - 1
-            for start in range(max(0, end - self._longest), end):
+            found, begin = best[end - 1] + unknown, end - 1
+            for start in range(max(0, end - longest), end):
                 score = self.scores.get(part[start:end])
                 if score is not None and best[start] + score > found:
                     found, begin = best[start] + score, start
@@ -202,12 +192,9 @@ class Unigram:
         return pieces[::-1]
 
     @functools.cached_property
-    def _longest(self) -> int:
-        return max(map(len, self.scores))
-
-    @functools.cached_property
-    def _unknown(self) -> float:
-        return min(self.scores.values()) - UNKNOWN_CHARACTER
+    def _bounds(self) -> tuple[int, float]:
+        """The length of the longest piece, and log p of a character that no piece has."""
+        return max(map(len, self.scores)), min(self.scores.values()) - UNKNOWN_CHARACTER
 
     def text(self, words: Iterable[str]) -> str:
         """The pieces in a row."""

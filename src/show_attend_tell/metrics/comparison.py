@@ -43,11 +43,7 @@ class Difference:
 
 
 def differences(
-    first: Sequence[Statistics],
-    system: Sequence[Statistics],
-    *,
-    resamples: int = 10_000,
-    seed: int = 0,
+    first: Sequence[Statistics], system: Sequence[Statistics], *, resamples: int = 10_000, seed: int = 0
 ) -> list[Difference]:
     """Compare two systems by the paired bootstrap; each is given by S trainings' statistics of the same N photos."""
     trainings = (first, system)
@@ -142,11 +138,7 @@ def _figures(one: Difference) -> tuple[str, str, str, str]:
 
 
 def compare(
-    systems: Mapping[str, Sequence[EvaluationFile]],
-    *,
-    resamples: int = 10_000,
-    seed: int = 0,
-    show: bool = True,
+    systems: Mapping[str, Sequence[EvaluationFile]], *, resamples: int = 10_000, seed: int = 0, show: bool = True
 ) -> Comparison:
     """Compare systems with the first of them, photo by photo; each is a list of evaluations, one for each training.
 

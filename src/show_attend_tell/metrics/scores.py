@@ -87,10 +87,14 @@ def score(
     """Score captions by every metric of a captioner's card, together and one by one, through pycocoevalcap 1.2.
 
     `captions` gives one caption a photo and `references` its references, by the same names. Raises SatError when
-    pycocoevalcap is not installed, without captions, when the two do not name the same photos, for a photo without
-    (non-empty) references, and for "ptb" without Java.
+    pycocoevalcap is not installed, when the two do not name the same photos, for a photo without (non-empty)
+    references, and for "ptb" without Java.
     """
-    _check_names(captions, references)
+    if not captions:
+        raise SatError("there are no captions to score")
+    for photo in captions.keys() ^ references.keys():
+        there, lacking = ("a caption", "no references") if photo in captions else ("references", "no caption")
+        raise SatError(f"the photo {photo!r} has {there} but {lacking}; score the photos of one split")
     if tokens not in get_args(Tokens):
         raise SatError(f"unknown tokens {tokens!r} to score by; there are {', '.join(get_args(Tokens))}")
     check_scorers()
@@ -268,16 +272,3 @@ def joins_itself(words: Sequence[str]) -> bool:
     """Whether "and" joins the same word, with or without an article: "red and red", "a cat and a cat"."""
     plain = [word for word in words if word not in ("a", "an", "the")]
     return any(word == "and" and one == other for one, word, other in zip(plain, plain[1:], plain[2:], strict=False))
-
-
-def _check_names(captions: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> None:
-    if not captions:
-        raise SatError("there are no captions to score")
-    for photo in captions:
-        if photo not in references:
-            raise SatError(f"the photo {photo!r} has a caption but no references; score the photos of one split")
-        if isinstance(references[photo], str):
-            raise SatError(f"the references of the photo {photo!r} are one text; give a list of texts")
-    for photo in references:
-        if photo not in captions:
-            raise SatError(f"the photo {photo!r} has references but no caption; score the photos of one split")

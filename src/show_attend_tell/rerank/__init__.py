@@ -22,11 +22,7 @@ class Reranker:
         """Take what a model's file holds. Raises `SatError` for arrays that do not fit."""
 
     def scores(
-        self,
-        backend: Backend,
-        features: Any,
-        found: Sequence[Sequence[Hypothesis]],
-        rare_word_exponent: float,
+        self, backend: Backend, features: Any, found: Sequence[Sequence[Hypothesis]], rare_word_exponent: float
     ) -> list[list[float]]:
         """The rerank score of each photo's hypotheses, by the photos' features (B, L, D)."""
         raise NotImplementedError

@@ -193,11 +193,7 @@ def fit(
     factors, common, own = regression(np.concatenate(rows), groups, np.array(right), np.array(weights))
     offsets = np.full(len(ids), common)
     offsets[np.searchsorted(ids, seen)] += own
-    return {
-        "words": ids,
-        "offsets": offsets.astype(np.float32),
-        "weights": factors.astype(np.float32),
-    }
+    return {"words": ids, "offsets": offsets.astype(np.float32), "weights": factors.astype(np.float32)}
 
 
 def balanced(photos: Sequence[int]) -> list[float]:

@@ -114,11 +114,7 @@ class VisualNgrams(Reranker):
         return result
 
     def scores(
-        self,
-        backend: Backend,
-        features: Any,
-        found: Sequence[Sequence[Hypothesis]],
-        rare_word_exponent: float,
+        self, backend: Backend, features: Any, found: Sequence[Sequence[Hypothesis]], rare_word_exponent: float
     ) -> list[list[float]]:
         """As `Reranker.scores`."""
         return [

@@ -131,9 +131,7 @@ def api(service: Service, token: str | None) -> APIRouter:
     v1 = APIRouter(tags=["Server"], **options)
 
     @forms.post(
-        "/captions",
-        summary="Caption photos",
-        responses=schema.answers(schema.CaptionAnswer, "image/png", "text/html"),
+        "/captions", summary="Caption photos", responses=schema.answers(schema.CaptionAnswer, "image/png", "text/html")
     )
     async def captions(request: FormRequest, form: Annotated[schema.CaptionForm, FORM]) -> Response:
         """One caption for each photo by each model, in the order of the photos."""

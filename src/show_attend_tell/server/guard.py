@@ -7,7 +7,6 @@ import ipaddress
 import re
 import socket
 from collections.abc import Callable, Collection
-from types import FrameType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -211,12 +210,6 @@ class Connection(H11Protocol):
             self._unread.cancel()
             self._unread = None
 
-    def shutdown(self) -> None:
-        super().shutdown()
-        if self._unread is not None:
-            self._unread.cancel()
-            self._unread = self.loop.call_later(min(2.0, self.unread_seconds), self.transport.abort)
-
 
 class Server(uvicorn.Server):
     """uvicorn for a guarded app: at its end it waits ten seconds for requests, and always for the photo in work."""
@@ -227,16 +220,6 @@ class Server(uvicorn.Server):
         super().__init__(uvicorn.Config(app, **settings | options))
         self.guard = app
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self.should_exit and self.servers:
-            self.servers[0].get_loop().call_soon_threadsafe(self._give_up)
-        else:
-            super().handle_exit(sig, frame)
-
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.guard.close()
         await super().shutdown(sockets)
-
-    def _give_up(self) -> None:
-        for task in self.server_state.tasks:
-            task.cancel()  # which the guard answers

@@ -105,8 +105,8 @@ def network_backbone(network: Network, weights: Weights, resize: Resize) -> Back
 class SmallEncoder(ConvolutionalNetwork):
     """Three convolutions, to be trained along: (B, 3, H, W) → (B, 64, H / 8, W / 8), for `research/scenes.py`.
 
-    A location sees 22 × 22 pixels around its own 8 × 8, so that attention on it says what was seen. Two more channels
-    give each pixel's column and row, −1 to 1, since "left of" cannot be known from these.
+    Two more channels give each pixel's column and row, −1 to 1, since "left of" cannot be known from the 22 × 22 pixels
+    that a location sees.
     """
 
     BLOCKS = tuple(
@@ -173,21 +173,15 @@ def transformers_model(name: str, resize: Resize) -> Backbone:
     try:
         config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
         config = getattr(config, "vision_config", config)  # CLIP and similar models: the half for images
-        model, info = transformers.AutoModel.from_pretrained(
-            name,
-            config=config,
-            use_safetensors=True,
-            trust_remote_code=False,
-            output_loading_info=True,
-        )
+        how = {"use_safetensors": True, "trust_remote_code": False, "output_loading_info": True}
+        model, info = transformers.AutoModel.from_pretrained(name, config=config, **how)
     except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
         raise SatError(
             f"encoder {name!r}: neither one of {', '.join(ENCODERS)}, small nor a model that transformers can load "
             f"({error})"
         ) from None
     model.float()
-    # A pooler is not used, and checkpoints without one would get one at random: another digest at every
-    # loading.
+    # A pooler is not used, and checkpoints without one would get a random one: another digest at every loading.
     if getattr(model, "pooler", None) is not None and next(model.pooler.parameters(), None) is not None:
         model.pooler = None
     if untrained := sorted(set(info["missing_keys"]) & model.state_dict().keys()):

@@ -69,8 +69,7 @@ def _joined(encoder: Encoder, below: nn.Module, ways: Sequence[nn.Module], block
     """Both parts of an encoder, the last blocks in the first of the ways that equals the whole encoder on noise."""
     size = encoder.preprocessing.size
     pixels = torch.randn(1, 3, size, size, generator=torch.Generator().manual_seed(0))
-    device = next(encoder.parameters()).device
-    pixels = pixels.to(device)
+    pixels = pixels.to(next(encoder.parameters()).device)
     with torch.no_grad():
         expected = encoder(pixels)
         try:

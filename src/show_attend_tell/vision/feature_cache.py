@@ -13,9 +13,8 @@ photo's name). So a data set may move or be copied, and two photos of one name a
 saves time.
 
 A file gets its name when it is whole, so a run that is killed goes on from there. One process writes at a time; any
-number read. Annotations are compared with their checksum when they are first read. Damaged ones are removed, and
-`SatError` names their photos. The next run encodes these again, and not this one, because the encoder may have been
-trained meanwhile, and because a disk that damages files should be noticed.
+number read. Annotations are compared with their checksum when they are first read. Damaged ones are removed and named;
+the next run encodes them again, and not this one, because the encoder may have been trained meanwhile.
 
 Letters in shapes: B photos asked for, L locations, D annotation size.
 """
@@ -181,20 +180,13 @@ class FeatureCache:
                 _check_room(folder, len(missing), size)
             found = zip(missing.items(), read_ahead(pixels, missing.values(), ahead=2 * batch_size), strict=True)
             failed: dict[str, str] = {}  # why photos cannot be read, by their keys
-            total = len(set(keys.values()))
-            with Progress(
-                total=total,
-                initial=total - len(missing),
-                unit="photo",
-                desc=f"{encoder.name}, {view} photos",
-                disable=not progress or not missing,
-            ) as bar:
+            total, what = len(set(keys.values())), f"{encoder.name}, {view} photos"
+            shown = progress and bool(missing)
+            with Progress(total=total, initial=total - len(missing), unit="photo", desc=what, disable=not shown) as bar:
                 while batch := list(islice(found, batch_size)):
                     failed |= {key: read.reason for (key, _), read in batch if isinstance(read, SatError)}
                     if good := [(key, name, read) for (key, name), read in batch if isinstance(read, Tensor)]:
-                        annotations = torch.as_tensor(
-                            (encode or encoder.annotate)(torch.stack([each[2] for each in good]))
-                        )
+                        annotations = (encode or encoder.annotate)(torch.stack([each[2] for each in good]))
                         for (key, name, _), each in zip(good, annotations, strict=True):
                             _write(folder, key, _half(each, name))
                         bar.update(len(good))
@@ -257,10 +249,8 @@ def _known_files(
 
     known: dict[str, PhotoFile] = {}
     problems: dict[str, str] = {}
-    looked = zip(photos, read_ahead(look, photos), strict=True)
-    for name, found in Progress(
-        looked, total=len(photos), desc="files of photos", unit="file", delay=2.0, disable=not progress
-    ):
+    bar = Progress(photos, desc="files of photos", unit="file", delay=2.0, disable=not progress)
+    for name, found in zip(bar, read_ahead(look, photos), strict=True):
         if isinstance(found, SatError):
             problems[name] = f"{photos[name]}: {found.reason}"
         else:
@@ -268,10 +258,7 @@ def _known_files(
     entries = {os.path.abspath(photos[name]): file for name, file in known.items()}
     if not entries.items() <= before.items():
         make_folder(directory, OTHER_CACHE)
-        with (
-            file_lock(directory, waiting=WAITING.format(directory)),
-            contextlib.suppress(SatError),  # the index only saves time
-        ):
+        with file_lock(directory, waiting=WAITING.format(directory)), contextlib.suppress(SatError):  # only saves time
             write_text(index, json.dumps(_read_index(index) | entries, indent=0))
     return known, problems
 

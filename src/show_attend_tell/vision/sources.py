@@ -54,12 +54,7 @@ def cached(
             problems |= {f"{part.name}/{name}": problem for name, problem in error.problems.items()}
     if problems:
         raise UnreadablePhotos(problems, sum(example.split in splits for example in dataset.examples))
-    return join_sources(found) if dataset.parts else found[""]
-
-
-def join_sources(parts: Mapping[str, Annotations]) -> Annotations:
-    """The annotations of data sets that were joined, by the name of each, with which the photos' names begin."""
-    return SeveralSources(parts, lambda name: (name.partition("/")[0], name.partition("/")[2]))
+    return SeveralSources(found, lambda name: name.partition("/")[::2]) if dataset.parts else found[""]
 
 
 class SeveralSources:

@@ -106,11 +106,7 @@ def _replace(photos: Sequence[PhotoEntry], parts: Callable[[str], list[str]]) ->
 
 
 def text_list(text: str) -> list[str] | None:
-    """The texts of a list in JSON, or as Python or NumPy print it; None for any other text.
-
-    >>> text_list("['a dog', \\"a dog's tail\\"]")
-    ['a dog', "a dog's tail"]
-    """
+    """The texts of a list in JSON, or as Python or NumPy print it; None for any other text."""
     text = text.strip()
     if text[:1] not in ("[", "(") or not _LIST.fullmatch(text):
         return None

@@ -15,10 +15,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_lines
 from show_attend_tell.messages import first_three
 
-FILES = (
-    ("flickr8k", "Flickr8k.token.txt", "Flickr_8k"),
-    ("flickr30k", "results_20130124.token", "Flickr_30k"),
-)
+FILES = (("flickr8k", "Flickr8k.token.txt", "Flickr_8k"), ("flickr30k", "results_20130124.token", "Flickr_30k"))
 LISTS = {"train": "trainImages", "val": "devImages", "test": "testImages"}
 
 

@@ -3,8 +3,9 @@
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
@@ -66,7 +67,7 @@ def merged(photos: Iterable[PhotoEntry]) -> list[PhotoEntry]:
 def assemble(listing: CaptionFile, folder: Path, roots: list[Path], *, restval: bool) -> Dataset:
     """Check what a file lists, find its photos, choose splits that are missing, and count what is left out."""
     source = listing.sources[0]
-    found = _Photos(roots)
+    find = _finder(roots)
     kept: dict[str, Example] = {}
     split_of: dict[str, str | None] = {}
     name_of: dict[Path, str] = {}
@@ -101,7 +102,7 @@ def assemble(listing: CaptionFile, folder: Path, roots: list[Path], *, restval: 
         report.empty_captions += len(listed.captions) - len(with_words)
         report.extra_references += len(with_words) - len(captions)
         report.duplicate_captions += len(captions) - len({words for words, _ in captions})
-        photo = found.find(listed)
+        photo = find(listed)
         if not captions:
             report.captionless_photos.append(listed.name)
         elif photo is None:
@@ -171,31 +172,28 @@ def check_inside(where: str, listed: PhotoEntry) -> None:
             )
 
 
-class _Photos:
+def _finder(roots: Iterable[Path]) -> Callable[[PhotoEntry], Path | None]:
     """Finds photos by one listing of each folder: a query per photo takes minutes on a network disk."""
 
-    def __init__(self, roots: Iterable[Path]) -> None:
-        self._roots = list(roots)
-        self._files: dict[Path, dict[str, str]] = {}
+    @cache
+    def files_of(folder: Path) -> dict[str, str]:
+        """The files of a folder, by their names and by their names with composed letters."""
+        try:
+            with os.scandir(folder) as entries:
+                names = [entry.name for entry in entries if entry.is_file()]
+        except (OSError, ValueError):
+            return {}
+        return {_composed(name): name for name in names} | {name: name for name in names}
 
-    def find(self, listed: PhotoEntry) -> Path | None:
-        for root in self._roots:
-            for path in dict.fromkeys((root / listed.subfolder / listed.name, root / listed.name)):
-                files = self._list(path.parent)
+    def find(listed: PhotoEntry) -> Path | None:
+        for root in roots:
+            for path in (root / listed.subfolder / listed.name, root / listed.name):
+                files = files_of(path.parent)
                 if name := files.get(path.name) or files.get(_composed(path.name)):
                     return path.with_name(name)
         return None
 
-    def _list(self, folder: Path) -> dict[str, str]:
-        """The files of a folder, by their names and by their names with composed letters."""
-        if folder not in self._files:
-            try:
-                with os.scandir(folder) as entries:
-                    names = [entry.name for entry in entries if entry.is_file()]
-            except (OSError, ValueError):
-                names = []
-            self._files[folder] = {_composed(name): name for name in names} | {name: name for name in names}
-        return self._files[folder]
+    return find
 
 
 def _composed(name: str) -> str:

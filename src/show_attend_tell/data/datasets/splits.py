@@ -14,10 +14,10 @@ MIDDLE = 4096  # bytes in the middle of a file, which tell most files of one siz
 
 
 def split_at_random(groups: Sequence[Sequence[str]], splits: Collection[str] = SPLITS) -> dict[str, str]:
-    """The split of each photo, by its name. Each group has the names of one photo and its copies.
+    """The split of each photo, by a hash of its name; a group has the names of one photo and its copies.
 
-    A hash of a photo's name decides: 90, 5 and 5 % are in train, val and test. Val and test then get training photos
-    until they have a tenth of all photos or ten; of fewer than ten photos, test gets none.
+    Val and test then get training photos until they have a tenth of all photos or ten; of fewer than ten photos, test
+    gets none.
     """
     order = sorted(groups, key=lambda group: position(min(group)))
     photos = sum(map(len, groups))

@@ -16,8 +16,7 @@ SUFFIXES = (".csv", ".tsv", ".jsonl")
 
 
 def read_table(folder: Path, passed_over: dict[str, str]) -> CaptionFile | None:
-    """What ``captions.csv``, ``.tsv``, ``.jsonl`` or ``.txt`` in a folder lists, or else ``results.csv``, as Kaggle has
-    Flickr30k; None where there is none. What was no such table is told in ``passed_over``."""
+    """What a table in a folder lists, or Kaggle's results.csv; None where there is none, as ``passed_over`` is told."""
     for stem, suffixes in (("captions", SUFFIXES), ("captions", (".txt",)), ("results", (".csv",))):
         if (file := the_one(folder, stem, suffixes)) and (found := _listing(folder, folder, [file], passed_over)):
             return found
@@ -69,20 +68,17 @@ def _listing(
     folder: Path, root: Path, files: list[Path], passed_over: dict[str, str], *, imagefolder: bool = False
 ) -> CaptionFile | None:
     """What tables list; None where one is no table of captions, which ``passed_over`` is told."""
-    try:
-        return _of_tables(folder, root, files, imagefolder=imagefolder)
-    except UnknownForm as error:
-        passed_over[files[0].name] = error.reason
-        return None
-
-
-def _of_tables(folder: Path, root: Path, files: list[Path], *, imagefolder: bool) -> CaptionFile:
     notes: list[str] = []
     photos: list[PhotoEntry] = []
     inside: list[str] = []
     outside: list[str] = []
     for file in files:
-        for row in caption_rows(file, notes):
+        try:
+            rows = list(caption_rows(file, notes))
+        except UnknownForm as error:
+            passed_over[files[0].name] = error.reason
+            return None
+        for row in rows:
             # One spelling per photo: "a.jpg" and "./a.jpg" are the same picture, maybe in two splits.
             path = PurePosixPath(file.parent.relative_to(root).as_posix(), row.photo.replace("\\", "/"))
             split = SPLIT_NAMES.get(path.parts[0].lower()) if imagefolder and path.parts else None
