@@ -10,7 +10,7 @@ import pytest
 import reference
 import torch
 from decoders import SIZES, B, C, L, P, paper_weights, small_annotations, small_captions, small_decoder
-from hard_attention import Estimator
+from estimators import Estimator
 from torch import Tensor, nn
 
 from show_attend_tell.errors import SatError

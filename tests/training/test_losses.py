@@ -8,7 +8,7 @@ import pytest
 import reference
 import torch
 from decoders import small_annotations, small_captions, small_decoder
-from hard_attention import Estimator
+from estimators import Estimator
 from torch import Tensor
 
 from show_attend_tell.errors import SatError
@@ -28,7 +28,7 @@ from show_attend_tell.training.objectives.soft import SoftObjective
 
 COINS = ("none", "image", "batch", "both")
 REWARDS = ("sentence", "to_go")
-BASELINES = ("moving", "length", "leave_one_out")
+BASELINES = ("moving", "leave_one_out")
 
 
 def made_up(batch: int, paths: int, steps: int, *, seed: int = 1) -> tuple[DecoderOutput, Tensor]:
@@ -167,7 +167,7 @@ def test_hard_loss_by_hand(coin: str, reward: str, baseline: str) -> None:
         if paid:
             r = np.mean(paid, axis=0)
             b = r if b is None else 0.9 * b + 0.1 * r
-        if b is not None and baseline in ("moving", "length"):
+        if b is not None and baseline == "moving":
             kept = objective.state_dict()["baseline"].double().numpy()
             np.testing.assert_allclose(np.broadcast_to(kept, 4), b, rtol=1e-5)
 
@@ -208,7 +208,7 @@ def test_an_expected_path_gets_no_reinforce_and_stays_out_of_the_baseline(baseli
         other.logits[1] *= 5  # another reward on the expected paths
     same = Estimator(samples=3, coin="image", baseline=baseline, entropy_weight=0.3)
     same(other, captions, draws)
-    assert same.state_dict().keys() == kept.keys() == ({"baseline"} if baseline in ("moving", "length") else set())
+    assert same.state_dict().keys() == kept.keys() == ({"baseline"} if baseline == "moving" else set())
     assert all(torch.equal(same.state_dict()[name], kept[name]) for name in kept)
     same(other, captions, draws).total.backward()
     torch.testing.assert_close(other.alpha.grad, output.alpha.grad)
@@ -244,17 +244,6 @@ def test_moving_baseline_counts_steps_from_the_end() -> None:
     torch.testing.assert_close(baseline(rewards[2], ALL_SAMPLED), after_two[3:].expand(2, 1, 2))
     after_three = torch.cat([after_two[:3], 0.9 * after_two[3:] + 0.1 * means[2]])
     torch.testing.assert_close(baseline.values, after_three)
-
-
-def test_a_baseline_per_length_is_a_lengths_own() -> None:
-    objective = Estimator(baseline="length")
-    for k, steps in enumerate((3, 5, 3)):
-        output, captions = made_up(2, 1, steps, seed=k)
-        objective(output, captions, objective.draw(2, steps, torch.Generator()))
-    assert objective.by_length.keys() == {3, 5}
-    output, captions = made_up(2, 1, 5, seed=1)
-    mean = word_log_probabilities(output.logits, captions).sum(-1).mean()
-    torch.testing.assert_close(objective.by_length[5].values, mean.detach()[None])
 
 
 def test_a_baseline_goes_on_where_it_was_saved() -> None:
