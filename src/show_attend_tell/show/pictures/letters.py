@@ -115,8 +115,8 @@ def _is_invisible(sign: str) -> bool:
 def _face(text: str) -> Face:
     """The font that has all letters of a text, or most: Inter, the one that fontconfig chooses, or a `COMMON` one."""
     lacked = _lacked(INTER, text)
-    others = (face for face in (*_by_fontconfig(lacked[0]), *COMMON) if _is_here(face)) if lacked else ()
-    return min((INTER, *others), key=lambda face: len(_lacked(face, text)))
+    others = [face for face in (*_by_fontconfig(lacked[0]), *COMMON) if _is_here(face)] if lacked else []
+    return min([INTER, *others], key=lambda face: len(_lacked(face, text)))
 
 
 def _lacked(face: Face, text: str) -> list[str]:
