@@ -10,7 +10,8 @@ import torch
 from builders import shape_folder, small_encoder
 from PIL import Image
 
-from show_attend_tell.data.datasets import Dataset, join, read_dataset, repeat_by_weight
+from show_attend_tell.data.datasets import Dataset, join, read_dataset
+from show_attend_tell.data.datasets.dataset import repeat_by_weight
 from show_attend_tell.errors import SatError
 from show_attend_tell.vision.sources import cached
 

@@ -7,11 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from show_attend_tell.metrics.bootstrap import Array
 from show_attend_tell.metrics.cider import ngrams
-
-Array = NDArray[np.float64]
 
 # pycocoevalcap's guards against a division by zero, kept so that the figures agree to the last digit.
 _TINY = 1e-15

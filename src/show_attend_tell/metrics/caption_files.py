@@ -14,8 +14,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, get_args
 
 from show_attend_tell.data.caption_rows import Row, caption_rows, decoded
-from show_attend_tell.data.datasets import PAPERS
 from show_attend_tell.data.datasets.coco import coco_photos, is_coco, papers_coco
+from show_attend_tell.data.datasets.dataset import PAPERS
 from show_attend_tell.data.datasets.karpathy import is_karpathy, karpathy_photos
 from show_attend_tell.data.datasets.listing import SPLIT_NAMES
 from show_attend_tell.data.inspection import language_of

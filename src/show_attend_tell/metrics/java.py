@@ -19,12 +19,10 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
-from numpy.typing import NDArray
 
 from show_attend_tell.errors import MissingPackage, SatError
 from show_attend_tell.messages import install_command, shorten
-
-Array = NDArray[np.float64]
+from show_attend_tell.metrics.bootstrap import Array
 
 # In some countries Java prints a half as "0,5", and it may read captions in another encoding: wrong scores without a
 # warning.

@@ -23,16 +23,14 @@ from itertools import pairwise
 from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from show_attend_tell.data.parts_of_speech import part_of_speech, singular
 from show_attend_tell.data.tokenizers import Tokens, compared, in_form, tokenize
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.bleu import brevity_penalty
+from show_attend_tell.metrics.bootstrap import Array
 from show_attend_tell.metrics.java import Java, JavaError, scorer_module
 from show_attend_tell.metrics.table import METRICS, Texts, bleu
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

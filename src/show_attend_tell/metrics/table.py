@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from show_attend_tell.metrics.bleu import bleu_counts, brevity_penalty, precisions, smoothed_bleu
+from show_attend_tell.metrics.bootstrap import Array
 from show_attend_tell.metrics.java import Java, meteor_of, scorer_module
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from show_attend_tell.data.datasets import Dataset, repeat_by_weight
+from show_attend_tell.data.datasets.dataset import Dataset, repeat_by_weight
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.progress import Progress

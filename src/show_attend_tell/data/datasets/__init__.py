@@ -22,16 +22,7 @@ from pathlib import Path
 
 from show_attend_tell.data.datasets.cleaning import clean
 from show_attend_tell.data.datasets.coco import read_coco
-from show_attend_tell.data.datasets.dataset import (
-    PAPERS,
-    REFERENCES,
-    SPLITS,
-    DataReport,
-    Dataset,
-    Example,
-    NoCaptions,
-    repeat_by_weight,
-)
+from show_attend_tell.data.datasets.dataset import DataReport, Dataset, Example, NoCaptions
 from show_attend_tell.data.datasets.flickr import read_flickr
 from show_attend_tell.data.datasets.joined import join
 from show_attend_tell.data.datasets.karpathy import read_karpathy
@@ -44,18 +35,7 @@ from show_attend_tell.messages import first_three
 READERS = [read_karpathy, read_flickr, read_coco, read_table, read_imagefolder]
 PHOTO_FOLDERS = ("images", "flickr30k_images", "flicker8k_dataset")  # in large or small letters, as the data sets come
 
-__all__ = [
-    "PAPERS",
-    "REFERENCES",
-    "SPLITS",
-    "DataReport",
-    "Dataset",
-    "Example",
-    "NoCaptions",
-    "join",
-    "read_dataset",
-    "repeat_by_weight",
-]
+__all__ = ["DataReport", "Dataset", "Example", "NoCaptions", "join", "read_dataset"]
 
 
 def read_dataset(folder: str | os.PathLike[str], *, restval: bool = False) -> Dataset:

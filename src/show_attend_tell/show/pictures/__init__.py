@@ -20,23 +20,12 @@ from show_attend_tell.show.pictures.animation import save_animation
 from show_attend_tell.show.pictures.figure import FigureData
 from show_attend_tell.show.pictures.layout import lay_out
 from show_attend_tell.show.pictures.letters import lacking, unshaped
-from show_attend_tell.show.pictures.maps import Rectangle, attention_map
+from show_attend_tell.show.pictures.maps import attention_map
 from show_attend_tell.show.pictures.raster import draw_layout
 from show_attend_tell.show.pictures.style import Colormap, Shown, Style, exif, is_signed
 from show_attend_tell.show.pictures.vector import svg
 
-__all__ = [
-    "FORMATS",
-    "Colormap",
-    "FigureData",
-    "Rectangle",
-    "Shown",
-    "Style",
-    "attention_map",
-    "is_signed",
-    "save",
-    "strip",
-]
+__all__ = ["FORMATS", "Colormap", "FigureData", "Shown", "Style", "attention_map", "is_signed", "save", "strip"]
 
 FORMATS = ("png", "jpg", "svg", "gif", "webp")  # the last two are animations
 
