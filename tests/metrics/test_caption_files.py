@@ -211,7 +211,6 @@ def test_references_that_are_none_are_refused(tmp_path: Path) -> None:
         ([split], {"split": "val"}, "no split 'val'; it has test, train"),
         ([first, longer], {}, r"b\.txt has 3 lines and .*a\.txt 2"),
         ([split, first], {}, "one such JSON file, or several files of another form"),
-        ([], {}, "no references: name a file"),
         ([silent], {}, r"c\.json lists 1 photo and no reference"),
         ([evaluation], {}, "is an evaluation"),
         ([numbers], {}, "an entry must be an object"),

@@ -137,11 +137,11 @@ class Output:
     def finish(self, *, ended: bool = True) -> Sources:
         """Make the file of its parts, and return the sources of all rows; if not ``ended``, of those done so far.
 
-        What a worker of an earlier run finished meanwhile is removed, since it was done again. A row is replaced by one
-        of the same source; one to be made again that was not stays until a run has ended: then its photo is gone.
+        A row is replaced by one of the same source; one to be made again that was not stays until a run has ended: then
+        its photo is gone.
         """
         for name in self._files() - self.earlier:
-            if not name.startswith(self.run):
+            if not name.startswith(self.run):  # of a worker of an earlier run: its photos were done again
                 self.system.rm_file(f"{self.folder}/{name}")
         if self.file is not None and ((paths := self._parts()) or (ended and self.again)):
             new = Sources(self._rows(*paths))

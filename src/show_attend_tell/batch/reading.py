@@ -201,8 +201,7 @@ def _of_parquet(file: str, column: str | None, most: int) -> Iterator[Item]:
 
 
 def _of_value(value: object, folder: str, most: int) -> bytes | SatError:
-    """The photo of a row: bytes, Base64 of them, a path below the folder of the file, or a struct as Hugging Face has
-    it."""
+    """The photo of a row: bytes, Base64, a path below the file's folder, or a struct as Hugging Face has it."""
     if isinstance(value, dict):
         value = value.get("bytes") or value.get("path")
     if isinstance(value, bytes):

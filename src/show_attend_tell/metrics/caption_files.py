@@ -61,15 +61,12 @@ def read_references(
     english: Collection[str] = (),
     most: int | None = None,
 ) -> References:
-    """Read what captions are scored against; ``split`` is that of Karpathy's file.
+    """Read what captions are scored against, in the form of ``tokens``; the first ``most`` of a photo count.
 
     Without ``tokens`` these are "split", or those of the references' language (`language_tokens`) where common
-    ``english`` words are given and the data are none of the paper's. References are in the form of these tokens, and
-    the first ``most`` of a photo count. Raises `SatError` for files of an unknown form, damaged, without references or
-    of different lengths, and for an unknown split.
+    ``english`` words are given and the data are none of the paper's. Raises `SatError` for files of an unknown form,
+    damaged, without references or of different lengths, and for an unknown ``split``.
     """
-    if not files:
-        raise SatError("there are no references: name a file")
     file, training, known, numbers, papers = files[0], [], None, {}, False
     spoken: dict[str, list[Spoken]] = {}
     notes: list[str] = []
@@ -151,9 +148,8 @@ def language_tokens(texts: Sequence[str], english: Collection[str]) -> tuple[Tok
 def read_captions(file: Path, references: References) -> dict[str, str]:
     """Read a system's captions, by the photos' names in ``references``, in the form of their tokens.
 
-    A photo that the references list under several numbers may have the same caption under each. Raises `SatError`,
-    naming the first offender, for an empty or damaged file, a photo that has no references or two captions, and a
-    number of lines that is not that of photos.
+    A photo that the references list under several numbers may have the same caption under each. Raises `SatError`
+    unless each photo with references has one caption.
     """
     rows = _rows(file, references.notes)
     if not rows[0].photo:
@@ -237,16 +233,14 @@ def check_alike(first: EvaluationFile, other: EvaluationFile) -> None:
 
 
 def _tokens(file: Path, content: dict[str, Any]) -> Tokens:
-    named = text_of(content, "tokens", str(file))
-    for tokens in get_args(Tokens):
-        if tokens == named:
-            return tokens  # type: ignore[no-any-return]
-    raise SatError(f"{file}: 'tokens' must be one of {', '.join(get_args(Tokens))}, and is {shorten(named)}")
+    named: Any = text_of(content, "tokens", str(file))
+    if named not in get_args(Tokens):
+        raise SatError(f"{file}: 'tokens' must be one of {', '.join(get_args(Tokens))}, and is {shorten(named)}")
+    return named  # type: ignore[no-any-return]
 
 
 def _json(file: Path) -> Any:
-    """What a JSON file holds; None for a file of another form, and for a damaged one, of which `_rows` says what is
-    wrong."""
+    """What a JSON file holds; None for another form, and for a damaged file, of which `_rows` says what is wrong."""
     text = decoded(file, []).lstrip()
     if text[:1] not in ("{", "["):
         return None

@@ -84,9 +84,8 @@ def score(
 ) -> Scores:
     """Score captions by every metric of a captioner's card, together and one by one, through pycocoevalcap 1.2.
 
-    `captions` gives one caption a photo and `references` its references, by the same names. Raises SatError when
-    pycocoevalcap is not installed, when the two do not name the same photos, for a photo without (non-empty)
-    references, and for "ptb" without Java.
+    Raises SatError when pycocoevalcap is not installed, when captions and references are not of the same photos, for a
+    photo without (non-empty) references, and for "ptb" without Java.
     """
     if not captions:
         raise SatError("there are no captions to score")
@@ -182,14 +181,11 @@ def score_entries(
 ) -> Evaluation:
     """Score captions and keep with the scores all that made them; raises as `score`.
 
-    `entries` have a `photo`, its `caption`, and what else is known of it, such as `complete`; `training`, `cut`:
-    `variety`.
+    `entries` have a `photo`, its `caption`, and what else is known of it; `training`, `cut`: `variety`.
     """
-    captions: dict[str, str] = {}
-    for entry in entries:
-        if entry["photo"] in captions:
-            raise SatError(f"the photo {entry['photo']!r} has two captions; keep one")
-        captions[entry["photo"]] = entry["caption"]
+    captions = {entry["photo"]: entry["caption"] for entry in entries}
+    if len(captions) < len(entries):
+        raise SatError("a photo has two captions; keep one")
     scores = score(captions, references, tokens=tokens)
     complete = {entry["photo"]: entry["complete"] for entry in entries if isinstance(entry.get("complete"), bool)}
     return Evaluation(

@@ -88,10 +88,7 @@ class Confidence:
     def judge(
         self, backend: Backend, features: Any, captions: Sequence[list[Hypothesis]], found: Sequence[list[Hypothesis]]
     ) -> list[list[list[float]]]:
-        """The confidence of each word of some captions of each photo; NaN where a word is not judged.
-
-        ``found`` are all captions that the search found for each photo.
-        """
+        """The confidence of each word of some captions of each photo, of all that were ``found``; NaN for none."""
         rows = judged_words(backend, features, captions, found, self.offsets, self.reranker, self.class_words)
         offsets = np.array([self.offsets[word] for word in rows.words])
         right = np.exp(-np.logaddexp(0, -(rows.features @ self.weights + offsets)))  # the logistic function
