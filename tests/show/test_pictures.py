@@ -13,7 +13,6 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from show_attend_tell.errors import SatError
 from show_attend_tell.show.pictures import (
     FORMATS,
     FigureData,
@@ -101,13 +100,6 @@ def figure(words: list[str], attention: Any, **changes: Any) -> FigureData:
     given = {"photo": GRAY, "visible_box": SQUARE, "gate": None, **changes}
     given["evidence"] = None if given.get("evidence") is None else np.asarray(given["evidence"])
     return FigureData(words=words, attention=np.asarray(attention), **given)
-
-
-def test_a_map_says_what_is_wrong() -> None:
-    with pytest.raises(SatError, match=r"\(3, 5, 7\)"):
-        attention_map(np.ones((3, ROWS, COLUMNS)), WIDE, squash(WIDE))
-    with pytest.raises(SatError, match="left < right"):
-        attention_map(FLAT, WIDE, (10, 0, 10, 50))
 
 
 def test_words_to_check_have_a_dotted_line_in_every_format(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import glob
 import io
 import os
 import random
-import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -284,16 +283,6 @@ def _inside(folder: Path) -> list[Path]:
         raise SatError(f"{folder}: the folder cannot be read ({error.strerror})") from None
 
 
-def check_view(view: str) -> str:
-    """Return the name of a view of photos (`Preprocessing`). Raises `SatError` for one that does not exist."""
-    if not re.fullmatch(r"original|flipped|(crop|rendered)-[1-9][0-9]*", view):
-        raise SatError(
-            f"the photos' view {view!r} does not exist: choose 'original', 'flipped', 'crop-1', 'crop-2' … or "
-            "'rendered-1', 'rendered-2' …"
-        )
-    return view
-
-
 @settings
 class Preprocessing:
     """How a photo becomes the square of pixels that an encoder was made for; it travels with the weights.
@@ -319,8 +308,7 @@ class Preprocessing:
 
         Other views than the `original` are for training: `flipped` is mirrored left to right; `crop-1`, `crop-2` and so
         on are windows of 75 to 100 % of its sides, mirrored half the time, drawn by the photo's `name`; `rendered-1`
-        and so on are copies as photos are found, of other sizes, colors and JPEG qualities. Raises `SatError` for
-        another view.
+        and so on are copies as photos are found, of other sizes, colors and JPEG qualities.
         """
         box, mirrored = self.seen(*photo.size), mirrors(view, name)
         if view.startswith("crop-"):
@@ -367,7 +355,7 @@ class Preprocessing:
 
 def mirrors(view: str, name: str) -> bool:
     """Whether a view of the photo of that name is mirrored left to right (`Preprocessing.pixels`)."""
-    return _chances(view, name)[4] < 0.5 if check_view(view).startswith(DRAWN) else view == "flipped"
+    return _chances(view, name)[4] < 0.5 if view.startswith(DRAWN) else view == "flipped"
 
 
 def _chances(view: str, name: str) -> list[float]:

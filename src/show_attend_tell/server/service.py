@@ -29,8 +29,6 @@ class Service:
     """The models that are served, the requests that arrive, and the queue before the models."""
 
     def __init__(self, captioners: Sequence[Captioner], limits: Limits) -> None:
-        if not captioners:
-            raise InvalidValue("there is no model to serve: give at least one")
         self.captioners = {captioner.name: captioner for captioner in captioners}
         if len(self.captioners) < len(captioners):
             names = [captioner.name for captioner in captioners]

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter
 from torch import Tensor
 
-from show_attend_tell.data.photos import DRAWN, PREPROCESSING_VERSION, check_view, open_photo
+from show_attend_tell.data.photos import DRAWN, PREPROCESSING_VERSION, open_photo
 from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.files import atomic_write, file_lock, make_folder, write_text
 from show_attend_tell.messages import first_three, plural
@@ -103,8 +103,6 @@ class FeatureCache:
         """The annotations of photos by their names: (B, L, D) float16; raises `SatError` for damaged ones."""
         found = np.empty((len(names), *self.shape), "<f2")
         for name, row in zip(names, found, strict=True):
-            if name not in self._keys:
-                raise SatError(f"{self.folder}: there is no photo {name!r} among the {len(self)} in this feature cache")
             if not self._read(name, row):
                 self._drop_damaged()
         return torch.from_numpy(found)
@@ -218,7 +216,7 @@ def _folder_name(encoder: Encoder, view: str) -> str:
         "preprocessing": encoder.preprocessing.to_dict(),
         "preprocessing_version": PREPROCESSING_VERSION,
         "precision": encoder.precision,
-        "view": check_view(view),
+        "view": view,
         "shape": [rows * columns, encoder.annotation_size],
     }
     short = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:12]

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from show_attend_tell.errors import SatError
-
 Rectangle = tuple[float, float, float, float]  # left, top, right, bottom, in pixels
 
 CELLS = 112  # side of the map by which a place is told
@@ -27,14 +25,9 @@ def attention_map(
     ``alpha`` is (rows, columns), ``size`` the photo's (W, H), and ``visible_box`` the rectangle of it, in its pixels,
     that the encoder saw. ``offset`` is how far below and to the right of its cell a location looks, in cells: each cell
     is moved there. The result has the units of alpha: uniform attention is 1 / L at every visible pixel, and other
-    pixels have 0. This is section 5.4 of the paper with the authors' sigma of 20 pixels in 224, as a formula. Raises
-    `SatError` for an ``alpha`` of another shape and an empty ``visible_box``.
+    pixels have 0. This is section 5.4 of the paper with the authors' sigma of 20 pixels in 224, as a formula.
     """
-    if alpha.ndim != 2 or alpha.size == 0:
-        raise SatError(f"attention of shape {alpha.shape}: a map has rows and columns")
     left, top, right, bottom = visible_box
-    if not (left < right and top < bottom):  # so written, it refuses nan too
-        raise SatError(f"visible_box {visible_box}: give pixels left, top, right, bottom; left < right, top < bottom")
     rows = _spread(alpha.shape[0], size[1], top, bottom, offset[0])  # (H, rows)
     columns = _spread(alpha.shape[1], size[0], left, right, offset[1])  # (W, columns)
     return rows @ alpha.astype(np.float64) @ columns.T
