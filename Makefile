@@ -37,12 +37,12 @@ PIP_FAILED = { echo >&2; \
 	echo "    make clean, then make $(GOAL) PYTHON=/path/to/another/python3" >&2; \
 	exit 1; }
 
-.PHONY: help demo test documents docs lesson site wheel proof models table1 bench web clean
+.PHONY: help demo test acceptance docs lesson site wheel proof models table1 bench web clean
 
 help:
 	@echo "make demo    caption the photos of examples/, pictures and a page to explore in demo/"
 	@echo "make test    linter, type checker and tests (a few minutes)"
-	@echo "make documents  run the commands and programs of README, how-to pages and tutorials (two minutes)"
+	@echo "make acceptance  run what the documents say, the pages in a browser, captions without PyTorch (a few minutes)"
 	@echo "make docs    build the documentation as a site, into build/docs/"
 	@echo "make lesson  run the lesson on attention, examples/attention.ipynb (five minutes of a core); WRITE=yes: keep its output"
 	@echo "make site    documentation and browser page as a web site, into build/site/; BASE=path puts them below a path"
@@ -62,7 +62,7 @@ demo: $(RUNTIME)
 
 # Bytecode is kept, whatever the environment says: the tests start many processes, and each would compile NumPy and
 # pydantic anew.
-test: $(DEV) $(WITHOUT_TORCH)
+test: $(DEV)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -70,9 +70,10 @@ test: $(DEV) $(WITHOUT_TORCH)
 	$(BIN)/python research/budgets.py
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-# What README, the how-to pages and the tutorials say is run as they say it, with the shipped models.
-documents: $(DEV)
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -m documents --numprocesses logical --maxprocesses 4
+# The program as its users meet it: what the documents say with the shipped models, pages in a browser, captions in
+# the environment without PyTorch, training in several processes; and the statistical proofs of hard attention.
+acceptance: $(DEV) $(WITHOUT_TORCH)
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -m acceptance --numprocesses logical --maxprocesses 4 --dist loadscope
 
 # Warnings are errors: a broken link, or a public name without documentation.
 docs: $(DOCS)

@@ -15,6 +15,14 @@ import show_attend_tell.backends.torch as torch_backend
 import show_attend_tell.vision.encoder as encoder_module
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What happens in a browser is tested by `make acceptance`."""
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker("acceptance")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def ctrl_c() -> None:
     """Ctrl-C is heard, also where the shell that started the tests in the background ignores it."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import COLUMNS, ROWS, captioner_of, shape_photo, shape_scenes, small_checkpoint, small_encoder
+from builders import captioner_of, shape_photo, shape_scenes, small_checkpoint, small_encoder
 from PIL import Image
 
 from show_attend_tell.caption import Caption
@@ -143,11 +143,13 @@ def test_photos_are_not_held_in_memory(captioner: Captioner, files: list[Path], 
     photo = captions[5].photo
     assert photo is not None and photo.tobytes() == open_photo(files[6]).tobytes()
     most = 0
+    gc.freeze()  # what is there already need not be looked through again and again
     for made in captioner.stream(each(), batch_size=2):
         assert isinstance(made, Caption)
         del made
         gc.collect()
         most = max(most, sum(one() is not None for one in held))
+    gc.unfreeze()
     assert len(held) == len(photos) and most <= 3
 
 
@@ -197,9 +199,6 @@ def test_a_wrong_type_is_a_mistake_that_is_told(
 ) -> None:
     with pytest.raises(SatError, match=message):
         call(captioner, captioner(photos[0]), photos[0])
-
-
-# Batches change nothing
 
 
 def test_numpy_s_whole_numbers_are_whole_numbers(captioner: Captioner, photos: list[Image.Image]) -> None:
@@ -287,28 +286,6 @@ def test_log_probability_takes_a_caption_as_written(captioner: Captioner, photos
 
 
 # Evidence
-
-
-@pytest.mark.parametrize("attention_mode", ATTENTION_MODES)
-def test_attention_gate_and_locations_have_the_shapes_of_the_caption(
-    attention_mode: Any, captioner: Captioner, photos: list[Image.Image]
-) -> None:
-    for caption in captioner(photos, attention_mode=attention_mode):
-        words = len(caption.words)
-        assert caption.attention is not None and caption.attention.shape == (words, ROWS, COLUMNS)
-        assert caption.attention.dtype == np.float32
-        np.testing.assert_allclose(caption.attention.sum((1, 2)), 1, atol=1e-5)
-        assert caption.attention.min() >= 0 and caption.attention.std() > 0.01  # it is not spread evenly
-        assert caption.gate is not None and caption.gate.shape == (words,)
-        assert ((caption.gate > 0) & (caption.gate < 1)).all()
-        if attention_mode == "mean":
-            assert caption.locations is None
-            continue
-        assert caption.locations is not None and caption.locations.shape == (words, 2)
-        for alpha, (row, column) in zip(caption.attention, caption.locations, strict=True):
-            assert alpha[row, column] > 0
-            if attention_mode == "argmax":
-                assert alpha[row, column] == alpha.max()
 
 
 def test_locations_are_rows_and_columns_of_the_photo() -> None:
@@ -403,7 +380,7 @@ def test_a_caption_says_how_far_its_words_can_be_trusted(
 def test_a_caption_is_saved_in_the_format_that_the_name_ends_in(
     captioner: Captioner, photos: list[Image.Image], tmp_path: Path
 ) -> None:
-    caption, hard = captioner(photos[0]), captioner(photos[0], attention_mode="argmax")
+    caption, hard = (captioner(photos[0], max_length=2, attention_mode=mode) for mode in ("mean", "argmax"))
     alone: dict[str, bytes] = {}
     starts = {"png": b"\x89PNG", "SVG": b"<svg ", "gif": b"GIF89a", "webp": b"RIFF", "html": b"<!"}
     for ending, start in starts.items():
@@ -473,7 +450,11 @@ def test_an_ensemble_is_made_explicitly(photos: list[Image.Image], tmp_path: Pat
     for wrong in ([], "model5"):
         with pytest.raises(SatError, match="give a list of models"):
             Captioner.ensemble(wrong)
-    other = dataclasses.replace(Checkpoint.load(names[1]), vocabulary=Vocabulary([f"w{n}" for n in range(21)]))
-    other.save(tmp_path / "other")
-    with pytest.raises(SatError, match="do not have the same vocabulary"):
-        Captioner.ensemble([names[0], tmp_path / "other"])
+    one = Checkpoint.load(names[1])
+    for changed, why in (
+        ({"vocabulary": Vocabulary([f"w{n}" for n in range(21)])}, "do not have the same vocabulary"),
+        ({"encoder": dataclasses.replace(one.encoder, digest="0" * 64)}, "model5 and other .* the same encoder"),
+    ):
+        dataclasses.replace(one, **changed).save(tmp_path / "other")
+        with pytest.raises(SatError, match=why):
+            Captioner.ensemble([names[0], tmp_path / "other"])

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import shape_caption, shape_folder, shape_photo, shape_scenes, small_config, small_encoder
-from trainers import Float32Trainer
+from builders import shape_caption, shape_folder, shape_photo, shape_scenes, small_checkpoint, small_encoder
 
 from show_attend_tell.backends.torch import TorchBackend, build_decoder
 from show_attend_tell.captioner import Captioner
@@ -18,8 +17,6 @@ from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import evaluate
 from show_attend_tell.metrics.scores import Evaluation, score
-from show_attend_tell.training.config import Start, TrainingPlan
-from show_attend_tell.training.run import train
 
 pytest.importorskip("pycocoevalcap")
 
@@ -45,19 +42,10 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 
 @pytest.fixture(scope="module")
-def model(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("trained")
-    plan = TrainingPlan(
-        dataset=dataset,
-        start=Start(small_encoder()),
-        config=small_config(epochs=8),
-        output=folder / "model",
-        bits=32,
-        cache=folder / "cache",
-        device="cpu",
-    )
-    train(plan, trainer=Float32Trainer, show=False)
-    return folder / "model"
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("untrained") / "model"
+    small_checkpoint(small_encoder()).save(folder)
+    return folder
 
 
 def evaluated(model: Path, dataset: Dataset, split: str = "test", **options: Any) -> tuple[Captioner, Evaluation]:

@@ -145,6 +145,17 @@ def harmless(folder: Path, *, writes: bool = False) -> Iterator[None]:
     assert peak_of_memory() - memory < MEMORY
 
 
+def fuzzed(folder: Path, file: Path, read: Callable[[], int], seed: str) -> int:
+    """Read a file as often as it is changed; gives how much of it could still be read."""
+    whole, chance, found = file.read_bytes(), random.Random(seed), 0
+    for _ in range(CHANGES):
+        file.write_bytes(chance.choice(WAYS.get(file.suffix, (changed,)))(whole, chance))
+        with harmless(folder):
+            found += read()
+    print(f"{seed}: of {CHANGES} changed files {found} could still be read")
+    return found
+
+
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """A model with all the files that one can have."""
@@ -163,18 +174,15 @@ def model(tmp_path: Path) -> Path:
     "name", ["config.json", "vocabulary.json", "model.safetensors", "encoder.safetensors", "confidence.safetensors"]
 )
 def test_changed_models_do_no_harm(name: str, model: Path) -> None:
-    chance, file = random.Random(name), model / name
-    whole, photo, read = file.read_bytes(), shape_photo("red", "circle", True), 0
-    for _ in range(CHANGES):
-        file.write_bytes(chance.choice(WAYS[file.suffix])(whole, chance))
-        with harmless(model.parent):
-            checkpoint = Checkpoint.load(model)
-            captioner = captioner_of(checkpoint, small_encoder())
-            if checkpoint.generation.max_length < 100 and checkpoint.generation.beam_size < 100:  # a person sees these
-                captioner(photo, progress=False).to_dict()
-            read += 1
-    print(f"{name}: {read} of {CHANGES} changed files could still be read")
-    assert read or name == "encoder.safetensors"  # whose SHA-256 is noted
+    def read() -> int:
+        checkpoint = Checkpoint.load(model)
+        captioner = captioner_of(checkpoint, small_encoder())
+        if checkpoint.generation.max_length < 100 and checkpoint.generation.beam_size < 100:  # a person sees these
+            captioner(shape_photo("red", "circle", True), progress=False).to_dict()
+        return 1
+
+    found = fuzzed(model.parent, model / name, read, name)
+    assert found or name == "encoder.safetensors"  # whose SHA-256 is noted
 
 
 @pytest.mark.parametrize("pattern", ["*/*/*", "files.json"])
@@ -210,24 +218,23 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "PPM", "ICO", "TGA", "MP
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_changed_photos_do_no_harm(form: str, tmp_path: Path) -> None:
-    held = io.BytesIO()
-    photo = shape_photo("red", "square", False).resize((160, 120))
+    file = tmp_path / "photo"
     try:
-        photo.save(held, form)
+        shape_photo("red", "square", False).resize((160, 120)).save(file, form)
     except (KeyError, OSError):
         pytest.skip(f"this Pillow cannot write {form}")
-    chance, read = random.Random(form), 0
-    file = tmp_path / "photo"
-    for _ in range(CHANGES):
-        file.write_bytes(changed(held.getvalue(), chance))
-        with harmless(tmp_path), warnings.catch_warnings():
+
+    def read() -> int:
+        with warnings.catch_warnings():
             warnings.simplefilter("error")
             warnings.filterwarnings("ignore", module=r"PIL\.")  # as `data.photos` does
             opened = open_photo(file)
-            assert isinstance(opened, Image.Image) and opened.mode == "RGB"
-            read += 1
-    print(f"{form}: {read} of {CHANGES} changed photos could still be read")
-    assert bool(read) == (form not in ("ICO", "TGA"))  # which are not read at all
+        assert isinstance(opened, Image.Image) and opened.mode == "RGB"
+        return 1
+
+    assert bool(fuzzed(tmp_path, file, read, f"photo as {form}")) == (
+        form not in ("ICO", "TGA")
+    )  # which are not read at all
 
 
 @pytest.mark.parametrize(
@@ -252,16 +259,14 @@ def test_changed_captions_do_no_harm(form: str, tmp_path: Path) -> None:
     (folder / "metadata.csv").unlink()
     if form == "metadata.csv":
         text = text.replace("photo,caption", "file_name,text").replace("photo", "images/photo")
-    chance, read = random.Random(form), 0
-    for _ in range(CHANGES):
-        ways = WAYS.get(Path(form).suffix, (changed,))
-        (folder / form).write_bytes(chance.choice(ways)(text.encode(), chance))
-        with harmless(tmp_path):
-            for example in read_dataset(folder).examples:
-                assert folder.resolve() in example.photo.resolve().parents
-            read += 1
-    print(f"{form}: {read} of {CHANGES} changed files could still be read")
-    assert read
+    (folder / form).write_text(text, encoding="utf-8")
+
+    def read() -> int:
+        for example in read_dataset(folder).examples:
+            assert folder.resolve() in example.photo.resolve().parents
+        return 1
+
+    assert fuzzed(tmp_path, folder / form, read, form)
 
 
 @pytest.mark.parametrize("form", ["tar", "tar.gz", "parquet"])
@@ -278,26 +283,20 @@ def test_changed_files_of_many_photos_do_no_harm(form: str, tmp_path: Path) -> N
                 member = tarfile.TarInfo(name)
                 member.size = len(held.getvalue())
                 tar.addfile(member, io.BytesIO(held.getvalue()))
-    whole, chance, read = file.read_bytes(), random.Random(form), 0
-    for _ in range(CHANGES):
-        file.write_bytes(changed(whole, chance))
-        with harmless(tmp_path):
-            for piece in find_pieces([str(file)]):
-                for name, content in photos_of(piece):
-                    assert isinstance(name, str) and isinstance(content, (bytes, SatError))
-                    read += isinstance(content, bytes)
-    print(f"{form}: {read} of {CHANGES * len(names)} photos could still be read")
-    assert read
+
+    def read() -> int:
+        found = 0
+        for piece in find_pieces([str(file)]):
+            for item in photos_of(piece):
+                assert isinstance(item.source, str) and isinstance(item.content, (bytes, SatError))
+                found += isinstance(item.content, bytes)
+        return found
+
+    assert fuzzed(tmp_path, file, read, form)
 
 
 def test_changed_evaluations_do_no_harm(tmp_path: Path) -> None:
     entry = {"photo": "a.jpg", "caption": "a dog", "references": ["a dog runs"], "words": ["a", "dog"]}
-    whole = json.dumps({"tokens": "split", "model": "soft", "results": [entry]}).encode()
-    chance, file, read = random.Random(7), tmp_path / "evaluation.json", 0
-    for _ in range(CHANGES):
-        file.write_bytes(chance.choice(WAYS[".json"])(whole, chance))
-        with harmless(tmp_path):
-            read_evaluation(file)
-            read += 1
-    print(f"{read} of {CHANGES} changed evaluations could still be read")
-    assert read
+    file = tmp_path / "evaluation.json"
+    file.write_text(json.dumps({"tokens": "split", "model": "soft", "results": [entry]}), encoding="utf-8")
+    assert fuzzed(tmp_path, file, lambda: bool(read_evaluation(file)), "7")

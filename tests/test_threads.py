@@ -58,6 +58,7 @@ def test_a_program_chooses_whether_threads_sleep() -> None:
     assert at_import_of_torch(PROGRAM) == {"OMP_WAIT_POLICY": "passive"}
 
 
+@pytest.mark.acceptance
 def test_importing_the_package_changes_nothing_in_the_process() -> None:
     program = """
 import logging, os, signal, sys, warnings

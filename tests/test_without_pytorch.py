@@ -1,4 +1,4 @@
-"""The environment without PyTorch, which `make test` makes: it captions, draws and serves as PyTorch does."""
+"""The environment without PyTorch, which `make acceptance` makes: it captions, draws and serves as PyTorch does."""
 
 import json
 import os
@@ -27,7 +27,10 @@ LIGHT = Path(os.environ.get("SAT_LIGHT", CHECKOUT / ".venv-light")) / "bin"
 PHOTO = CHECKOUT / "examples" / "dogs.jpg"
 SIZE = 160e6  # bytes that the installation may take without the models and without compiled Python
 
-pytestmark = pytest.mark.skipif(not (LIGHT / "sat").exists(), reason="no .venv-light here: make test makes it")
+pytestmark = [
+    pytest.mark.acceptance,
+    pytest.mark.skipif(not (LIGHT / "sat").exists(), reason="no .venv-light here: make acceptance makes it"),
+]
 
 
 def light(program: str, *arguments: str, check: bool = True) -> "subprocess.CompletedProcess[str]":

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from decoders import small_annotations, small_decoder
+from decoders import small_annotations
 from searching import MODELS, beam_search, same, sample, talkative
 from torch import Tensor
 
@@ -82,14 +82,6 @@ def test_a_given_caption_is_read_as_by_the_reference(mode: AttentionModeName) ->
     config = settings({"beam_size": 1, "max_length": len(words), "attention_mode": mode})
     same([force(session_of(decoder, annotations, config), words)], [expected])
     assert expected.words == words[:-1] and expected.ended
-
-
-@pytest.mark.parametrize(("words", "beam_size"), [(3, 7), (2, 5)])
-def test_a_vocabulary_smaller_than_the_beam(words: int, beam_size: int) -> None:
-    decoder, photos = small_decoder(vocabulary_size=words), small_annotations(locations=LOCATIONS)
-    config = settings({"beam_size": beam_size, "max_length": 4})
-    expected = beam_search(decoder, photos, beam_size=beam_size, max_length=4)
-    alike(beam.beam_search(session_of(decoder, photos, config), config, word_filters(config)), expected)
 
 
 class Counted(OnnxSession):

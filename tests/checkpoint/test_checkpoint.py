@@ -360,9 +360,6 @@ def test_a_model_from_the_hub_has_its_own_name(
     assert (snapshot / "README.md").read_text(encoding="utf-8").startswith("# someone/beach\n")
 
 
-# The card
-
-
 def test_files_that_are_no_model_s_are_not_overwritten(encoder: Encoder, tmp_path: Path) -> None:
     model = small_checkpoint(encoder)
     for name in sorted(FILES - {"config.json"} | {"encoder.safetensors"}):

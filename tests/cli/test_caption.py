@@ -305,9 +305,6 @@ def test_words_and_names_cannot_command_a_terminal(photos: Path, tmp_path: Path)
     assert not any(sign in result.output + line for sign in "\x1b\x07\u202e")
 
 
-# Processes of their own
-
-
 def test_a_process_prints_json_alone_and_fails_in_one_line(tmp_path: Path, photos: Path) -> None:
     """With the shipped VGG-19 and a decoder of random weights."""
     encoder = load_encoder(resize="squash")

@@ -6,30 +6,23 @@ import os
 import re
 import shutil
 import signal
+from itertools import count
 from pathlib import Path
 
 import click
 import pytest
-from backbones import RESNET, save_model
-from builders import SIZES, shape_folder
+from builders import shape_folder
 from click.testing import CliRunner
-from commands import refused, sat
+from commands import refused, sat, settings
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.cli import main
 from show_attend_tell.cli.command import Commands
 from show_attend_tell.training.loop import Trainer
 
-SETTINGS = {
-    **{f"decoder.{name}": size for name, size in SIZES.items()},
-    "minimum_count": 1,
-    "batch_size": 4,
-    "warmup": 0,
-    "averaging": 0,  # a whole number where a float is wanted
-    "learning_rate": 0.01,
-    "decoder.gate": "true",  # as the configuration's JSON has it, for True
-}
-SMALL = [part for name, value in SETTINGS.items() for part in ("--set", f"{name}={value}")]
+# a whole number where a float is wanted, and True as the configuration's JSON has it
+GIVEN = {"averaging": 0, "decoder.gate": "true", "learning_rate": 0.01, "minimum_count": 1, "warmup": 0}
+SMALL = settings(**GIVEN)
 NO_WINDOW = ("--set", "decoder.annotation_window=1")  # the locations of the small encoder are no square
 
 
@@ -72,28 +65,20 @@ def test_train_resume_evaluate_and_caption(data: Path, photos: Path, tmp_path: P
 def test_an_interrupted_training_is_resumed_by_the_same_command(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def train(output: Path, *options: object) -> tuple[object, ...]:
-        common = ("--attention", "hard", "--epochs", 2, "--seed", 3, *SMALL, *NO_WINDOW, "--bits", 32)
-        return ("train", data, "--output", output, *common, *options)
-
-    sat(*train(tmp_path / "whole"))
-    batch, taken = Trainer.one_batch, 0
+    train = ("train", data, "--output", tmp_path / "model", "--attention", "hard", "--epochs", 2, *SMALL, *NO_WINDOW)
+    batch, taken = Trainer.one_batch, count(1)
 
     def interrupted(self: Trainer, indices: list[int]) -> dict[str, float]:
-        nonlocal taken
-        taken += 1
-        if taken == 5:
+        if next(taken) == 5:
             signal.raise_signal(signal.SIGINT)
         return batch(self, indices)
 
     monkeypatch.setattr(Trainer, "one_batch", interrupted)
-    result = CliRunner().invoke(main, [str(part) for part in train(tmp_path / "model")])
+    result = CliRunner().invoke(main, [str(part) for part in train])
     assert result.exit_code == 130
     assert result.stderr.splitlines()[-1] == "sat: interrupted. To go on from here: the same command with --resume"
-    assert "--resume" in refused(*train(tmp_path / "model"))
-    assert "resumed after 1 epoch and" in sat(*train(tmp_path / "model", "--resume")).stdout
-    first, resumed = (tmp_path / name / "model.safetensors" for name in ("whole", "model"))
-    assert first.read_bytes() == resumed.read_bytes()
+    assert "--resume" in refused(*train)
+    assert "resumed after 1 epoch and" in sat(*train, "--resume").stdout
 
 
 def test_several_folders_are_trained_on_together(data: Path, tmp_path: Path) -> None:
@@ -122,9 +107,7 @@ def test_a_training_starts_from_a_model_and_its_tuned_encoder(data: Path, tmp_pa
     assert not (tmp_path / "hard" / "encoder.safetensors").exists()
 
 
-def test_photos_are_encoded_once_and_those_that_cannot_be_read_are_left_out_of_custom_data_alone(
-    data: Path, tmp_path: Path
-) -> None:
+def test_photos_are_encoded_once_and_those_that_cannot_be_read_are_left_out(data: Path, tmp_path: Path) -> None:
     for number in (3, 11):  # of train and val
         (data / "images" / f"photo{number}.png").write_bytes(b"no photo %d" % number)
     train = ("train", data, "--attention", "soft", "--epochs", 1, *SMALL, "--set", "flipped=true", "--output")
@@ -133,14 +116,6 @@ def test_photos_are_encoded_once_and_those_that_cannot_be_read_are_left_out_of_c
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "cache").rglob("*") if file.is_file()}
     sat(*train, tmp_path / "again", "--cache", tmp_path / "cache")
     assert before == {file: file.stat().st_mtime_ns for file in (tmp_path / "cache").rglob("*") if file.is_file()}
-    captions = (data / "captions.csv").read_text(encoding="utf-8").splitlines()[1:]
-    listing = [
-        {"filename": name, "split": split, "sentences": [{"tokens": caption.split(), "raw": caption}]}
-        for name, caption, split in (line.split(",") for line in captions)
-    ]
-    (data / "dataset_flickr8k.json").write_text(json.dumps({"dataset": "flickr8k", "images": listing}))
-    line = refused(*train, tmp_path / "papers")  # of the paper's data sets, all are needed
-    assert "photos cannot be read" in line and "eplace these photos" in line
 
 
 MISTAKES_WITH_TRAIN: list[tuple[str, str]] = [
@@ -163,6 +138,7 @@ MISTAKES_WITH_TRAIN: list[tuple[str, str]] = [
     ("DATA --output MINE", r"MINE is not a model, and its README\.md would be overwritten"),
     ("DATA --init-from beech", "no model 'beech'"),
     ("DATA --output DATA/captions.csv", "--output"),
+    ("DATA --attention soft --output DATA/captions.csv/model", "captions.csv is not a folder"),
 ]
 
 
@@ -179,21 +155,8 @@ def test_mistakes_with_train(
     line = refused("train", *arguments.split(), *attention, *([] if "--output" in arguments else ["--output", "model"]))
     assert re.search(message, line), line
     assert not Path("model").exists()
+    assert "minimum_count" in message or not Path("cache").exists()  # no photo was encoded
     assert [file.read_text(encoding="utf-8") for file in Path("MINE").iterdir()] == ["mine"]
-
-
-def test_a_backbone_of_transformers_by_its_folder(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    transformers = pytest.importorskip("transformers")
-    monkeypatch.undo()  # the encoders that are really loaded
-    monkeypatch.setenv("SAT_CACHE", str(tmp_path / "cache"))
-    resnet = Path(save_model(transformers, tmp_path / "resnet", "ResNet", RESNET, 48))
-    processor = {"image_processor_type": "ConvNextImageProcessor", "size": {"shortest_edge": 48}, "crop_pct": 1.0}
-    (resnet / "preprocessor_config.json").write_text(json.dumps(processor))
-    common = ("--attention", "soft", "--epochs", 1, *SMALL, "--encoder", resnet, "--device", "cpu")
-    sat("train", data, "--output", tmp_path / "model", *common)
-    found = Checkpoint.load(tmp_path / "model").encoder
-    assert found.grid == (6, 6) and found.preprocessing.size == 48
-    assert len(sat("caption", data / "images", "--model", tmp_path / "model").stdout.splitlines()) == 17
 
 
 # What commands do not write over, and what they cannot write

@@ -6,16 +6,13 @@ from shutil import copytree
 
 import pytest
 from builders import shape_folder
-from commands import refused, sat
+from commands import refused, sat, settings
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.training.presets import custom as fitting
 
-SMALL = [
-    *("--set", "batch_size=4", "--set", "max_length=12", "--set", "visual_ngrams=false"),
-    *("--set", "decoder.embedding_size=17", "--set", "decoder.hidden_size=19", "--set", "decoder.attention_size=13"),
-]
+SMALL = settings(max_length=12)
 
 
 @pytest.fixture

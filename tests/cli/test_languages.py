@@ -4,19 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import refused, sat
+from commands import refused, sat, settings
 from languages import CAPTIONS, caption_folder
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.tokenizers import Tokens, in_form
 
-SMALL = [
-    *("--set", "learning_rate=0.03", "--set", "crops=0", "--set", "flipped=false", "--set", "decoder.dropout=0"),
-    *("--set", "soft.label_smoothing=0", "--set", "decoder.annotation_dropout=0", "--set", "warmup=0"),
-    *("--set", "batch_size=4", "--set", "max_length=16", "--set", "visual_ngrams=false", "--set", "averaging=0"),
-    *("--set", "decoder.embedding_size=17", "--set", "decoder.hidden_size=19", "--set", "decoder.attention_size=13"),
-]
+PLAIN = {"decoder.dropout": 0, "decoder.annotation_dropout": 0, "soft.label_smoothing": 0, "averaging": 0}
+SMALL = settings(learning_rate=0.03, crops=0, flipped="false", warmup=0, max_length=16, **PLAIN)
 TOKENIZERS: dict[str, tuple[str, Tokens]] = {"german": ("unicode", "unicode"), "chinese": ("unigram", "characters")}
 
 

@@ -59,9 +59,6 @@ def test_a_training_from_a_model_of_karpathy_s_words_keeps_the_numbers_of_custom
         assert start_tokenizer(start, dataset) == expected
     for dataset, expected in ((custom, ENGLISH), (papers, KARPATHY), (join([papers, custom]), KARPATHY)):
         assert choose_tokenizer(dataset, english=english_words(), minimum_count=1, size=500)[0] == expected
-    words = Vocabulary(["plug", "a"]).extended([["a", "3.5"]], tokenizer=ENGLISH)
-    assert words.words[2:] == ("plug", "a", "3.5") and words.tokenizer == ENGLISH
-    assert Vocabulary.from_json(words.to_json()) == words != Vocabulary(["plug", "a", "3.5"])
 
 
 def test_pieces_are_the_text_and_the_same_each_time() -> None:

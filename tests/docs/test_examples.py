@@ -42,7 +42,7 @@ def test_the_photos_are_small_and_say_nothing_of_their_makers() -> None:
 
 
 @needs_models
-@pytest.mark.documents
+@pytest.mark.acceptance
 def test_the_default_model_says_what_the_credits_say() -> None:
     told = {photo: said for photo, (_, said, _) in rows("what it shows").items()}
     told |= {photo: said for photo, (said, _) in rows("`everyday-soft` says").items()}

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from builders import captioner_of, shape_folder, small_checkpoint, small_encoder
-from commands import refused, sat
+from commands import refused, sat, settings
 from decoders import SIZES, B, C, small_annotations, small_captions
 from documents import plugin
 from safetensors.numpy import save_file
@@ -30,9 +29,7 @@ from show_attend_tell.report import report
 from show_attend_tell.vision.registry import ENCODERS
 
 K, D = SIZES["vocabulary_size"], SIZES["annotation_size"]
-SIZE = ("hidden_size", "attention_size", "embedding_size")
-SMALL = ("minimum_count=1", "visual_ngrams=false", "max_length=5", *(f"decoder.{size}=9" for size in SIZE))
-SHORT = ("--epochs", "1", "--init-from", "none", *(word for each in SMALL for word in ("--set", each)))
+SHORT = ("--epochs", "1", "--init-from", "none", *settings(minimum_count=1, max_length=5))
 
 
 def test_a_transformer_is_trained_on_all_steps_at_once(tmp_path: Path) -> None:
@@ -96,7 +93,7 @@ def test_a_reranker_chooses_the_caption_of_a_model_that_names_it(tmp_path: Path)
     assert any(len(one.words) < len(other.words) for one, other in zip(plain, longest, strict=True))
 
 
-@pytest.mark.usefixtures("without_java", "metrics")
+@pytest.mark.usefixtures("without_java")
 def test_a_metric_is_on_the_terminal_in_files_in_comparisons_on_cards_and_pages(tmp_path: Path) -> None:
     pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
     import_plugin(str(plugin(tmp_path / "short_captions.py", "METRICS[")))
@@ -115,15 +112,7 @@ def test_a_metric_is_on_the_terminal_in_files_in_comparisons_on_cards_and_pages(
     model = small_checkpoint(small_encoder())
     model.scores = {"test": figures(content)}
     assert "| Short |" in model.card("m")
-
-
-@pytest.fixture
-def metrics() -> Iterator[None]:
-    """What a test adds to the metrics is removed again."""
-    before = dict(METRICS)
-    yield
-    METRICS.clear()
-    METRICS.update(before)
+    METRICS.pop("short")
 
 
 def test_a_command_is_a_function_in_a_section() -> None:

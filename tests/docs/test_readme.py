@@ -9,7 +9,7 @@ import pytest
 from documents import ROOT, blocks, needs_models, run, run_commands
 from PIL import Image
 
-pytestmark = [pytest.mark.documents, needs_models]
+pytestmark = [pytest.mark.acceptance, needs_models]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [
     (ROOT / "docs" / "how-to" / f"{name}.md").read_text(encoding="utf-8") for name in ("train", "evaluate", "files")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from builders import shape_folder
+from commands import settings
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 
@@ -12,7 +13,7 @@ pytest.importorskip("optuna", reason="it is installed with [dev] only")
 FILE = Path(__file__).parents[2] / "examples" / "tune.py"
 
 
-@pytest.mark.documents
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("small")
 def test_a_study_of_two_trials_goes_on_and_ends_in_a_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -21,11 +22,12 @@ def test_a_study_of_two_trials_goes_on_and_ends_in_a_command(
     assert found is not None and found.loader is not None
     tune = importlib.util.module_from_spec(found)
     found.loader.exec_module(tune)
-    sizes = ("decoder.embedding_size=8", "decoder.hidden_size=8", "decoder.attention_size=8", "minimum_count=1")
-    settings = [
-        part for each in (*sizes, "epochs=1", "visual_ngrams=false", "max_length=5") for part in ("--set", each)
+    arguments = [
+        str(shape_folder(tmp_path / "shapes")),
+        "--output",
+        str(tmp_path / "tuned"),
+        *settings(minimum_count=1, epochs=1, max_length=5),
     ]
-    arguments = [str(shape_folder(tmp_path / "shapes")), "--output", str(tmp_path / "tuned"), *settings]
     tune.main([*arguments, "--trials", "1"])
     tune.main([*arguments, "--trials", "2"])
     assert {file.name for file in (tmp_path / "tuned").iterdir()} == {"trials.db", "trial-0", "trial-1"}

@@ -46,7 +46,7 @@ def alike(printed: str, said: str) -> bool:
 
 
 @needs_models
-@pytest.mark.documents
+@pytest.mark.acceptance
 @pytest.mark.parametrize("name", sorted(TUTORIALS))
 def test_the_python_prints_what_is_written_and_makes_the_pictures(name: str, tmp_path: Path) -> None:
     text = TUTORIALS[name]
@@ -66,7 +66,7 @@ def test_the_pictures_are_light() -> None:
 
 
 @needs_models
-@pytest.mark.documents
+@pytest.mark.acceptance
 def test_the_commands_run(tmp_path: Path) -> None:
     """On two photos in the place of Flickr8k."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")

@@ -2,7 +2,7 @@
 
 import csv
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.vision.backbones import Backbone
 from show_attend_tell.vision.encoder import Encoder
+from show_attend_tell.vision.sources import Annotations
 
 ROWS, COLUMNS = 3, 5  # co-prime, so that rows cannot be taken for columns
 D = 11  # annotation size
@@ -77,7 +78,15 @@ def shape_scenes(photos: int) -> list[tuple[str, str, bool]]:
     return scenes[:photos]
 
 
-def shape_folder(folder: Path, *, train: int = 10, val: int = 3, test: int = 4, captions: int = 1) -> Path:
+def shape_folder(
+    folder: Path,
+    *,
+    train: int = 10,
+    val: int = 3,
+    test: int = 4,
+    captions: int = 1,
+    say: Callable[[str, str, bool], str] = shape_caption,
+) -> Path:
     """A data folder of photos of shapes with its captions.csv; several captions of a photo are equal."""
     (folder / "images").mkdir(parents=True)
     splits = ["train"] * train + ["val"] * val + ["test"] * test
@@ -87,7 +96,7 @@ def shape_folder(folder: Path, *, train: int = 10, val: int = 3, test: int = 4, 
         for number, (scene, split) in enumerate(zip(shape_scenes(len(splits)), splits, strict=True)):
             shape_photo(*scene).save(folder / "images" / f"photo{number}.png")
             for _ in range(captions):
-                writer.writerow([f"photo{number}.png", shape_caption(*scene), split])
+                writer.writerow([f"photo{number}.png", say(*scene), split])
     return folder
 
 
@@ -106,6 +115,18 @@ class Held:
 
     def __getitem__(self, names: Sequence[str]) -> Tensor:
         return torch.stack([self.annotations[name] for name in names])
+
+
+class Tuned:
+    """What an encoder that learns makes of other annotations; the names that are read are noted."""
+
+    def __init__(self, view: Annotations, encoder: nn.Module | None = None) -> None:
+        self.view, self.encoder, self.read = view, encoder or nn.Identity(), list[str]()
+
+    def __getitem__(self, names: Sequence[str]) -> Tensor:
+        self.read += names
+        annotations: Tensor = self.encoder(self.view[names])
+        return annotations
 
 
 def random_data(*, photos: int = 10, views: int = 1, seed: int = 5) -> TrainingData:

@@ -1,9 +1,9 @@
 """Photos of shapes with captions in several languages."""
 
-import csv
+from functools import partial
 from pathlib import Path
 
-from builders import shape_photo, shape_scenes
+from builders import shape_folder, shape_scenes
 
 # A caption's parts, in the order in which they are said: {side} {color} {shape}.
 SAY = {
@@ -49,12 +49,5 @@ CAPTIONS = {language: [caption(language, scene) for scene in shape_scenes(20)] f
 
 def caption_folder(folder: Path, language: str, *, between: str | None = None) -> Path:
     """A data folder of 20 photos of shapes: 12 of train, 4 of val and 4 of test."""
-    (folder / "images").mkdir(parents=True)
-    splits = ["train"] * 12 + ["val"] * 4 + ["test"] * 4
-    with open(folder / "captions.csv", "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["photo", "caption", "split"])
-        for number, (scene, split) in enumerate(zip(shape_scenes(20), splits, strict=True)):
-            shape_photo(*scene).save(folder / "images" / f"photo{number}.png")
-            writer.writerow([f"photo{number}.png", caption(language, scene, between), split])
-    return folder
+    say = partial(caption, language, between=between)
+    return shape_folder(folder, train=12, val=4, test=4, say=lambda *scene: say(scene))

@@ -4,12 +4,11 @@ import io
 import socket
 import struct
 import threading
-import time
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import torch
@@ -35,43 +34,31 @@ def small_captioners() -> list[Captioner]:
     return found
 
 
-class Serving:
-    """A server that runs; ``url`` is where."""
+class Serving(NamedTuple):
+    """A server that runs, and where."""
 
-    def __init__(self, app: Any, port: int = 0, connection: type[Connection] = Connection) -> None:
-        self.listener = socket.create_server(("127.0.0.1", port), backlog=1024)
-        self.port = self.listener.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.server = Server(app, log_level="critical", http=connection)
-        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.listener]})
-
-    def start(self) -> None:
-        self.thread.start()
-        while not self.server.started:
-            assert self.thread.is_alive()
-            time.sleep(0.005)
-
-    def stop(self) -> None:
-        """As Ctrl-C does: finish what is in flight, and end."""
-        self.server.should_exit = True
-        self.thread.join(timeout=60)
-        assert not self.thread.is_alive()
+    server: Server
+    port: int
+    url: str
 
 
 @contextmanager
 def serving(
     captioners: list[Captioner], *, port: int = 0, connection: type[Connection] = Connection, **options: Any
 ) -> Iterator[Serving]:
-    """A server of these models, until the context is left."""
-    running = Serving(make_app(captioners, **options), port, connection)
-    running.start()
+    """A server of these models, until the context is left: as after Ctrl-C it finishes what is in flight, and ends."""
+    listener = socket.create_server(("127.0.0.1", port), backlog=1024)
+    server = Server(make_app(captioners, **options), log_level="critical", http=connection)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
     try:
-        yield running
+        until(lambda: server.started)
+        port = listener.getsockname()[1]
+        yield Serving(server, port, f"http://127.0.0.1:{port}")
     finally:
-        running.stop()
-
-
-# Photos
+        server.should_exit = True
+        thread.join(timeout=60)
+        assert not thread.is_alive()
 
 
 def encoded(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
@@ -92,9 +79,6 @@ def png(width: int, height: int) -> bytes:
 
 PHOTOS = [encoded(shape_photo(*scene)) for scene in SCENES]
 RED = PHOTOS[0]
-
-
-# Clients
 
 
 def client(**options: Any) -> httpx.Client:

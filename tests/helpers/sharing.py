@@ -1,27 +1,21 @@
-"""Trainings of random data for `tests/training/test_ranks.py`, which runs this file under `torchrun`, too:
+"""Trainings of random data for `tests/training/test_ranks.py`, which runs this file in several processes."""
 
-torchrun --nproc-per-node 2 tests/helpers/sharing.py losses FOLDER SCENARIO=STEPS...
-torchrun --nproc-per-node 2 tests/helpers/sharing.py death FOLDER
-"""
-
-import hashlib
 import json
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from builders import D, fitted, random_data, small_config
+from builders import D, Tuned, fitted, random_data, small_config
 from trainers import Float32Trainer, acting, learn
 
+from show_attend_tell.checkpoint.packing import weights_digest
 from show_attend_tell.errors import SatError
 from show_attend_tell.training import ranks
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.objectives.hard import HardObjective
-from show_attend_tell.vision.sources import Annotations
 
 EPOCHS = 3
 SCENARIOS: dict[str, dict[str, Any]] = {
@@ -36,25 +30,15 @@ SCENARIOS: dict[str, dict[str, Any]] = {
 }
 
 
-class Tuned:
-    """Annotations by an encoder that learns, and has a weight that is never used."""
-
-    def __init__(self, encoder: torch.nn.ModuleList, view: Annotations) -> None:
-        self.encoder, self.view = encoder, view
-
-    def __getitem__(self, names: Sequence[str]) -> torch.Tensor:
-        found: torch.Tensor = self.encoder[0](self.view[names])
-        return found
-
-
 def data_of(scenario: str) -> TrainingData:
     """Random data, of two views."""
     data = random_data(photos=9, views=2)
     if scenario == "encoder":
         torch.manual_seed(3)
-        data.encoder = torch.nn.ModuleList([torch.nn.Linear(D, D), torch.nn.Linear(2, 2)])
+        data.encoder = torch.nn.Linear(D, D)
+        data.encoder.unused = torch.nn.Linear(2, 2)
         data.encoder_learning_rate = 1e-3
-        data.views = [Tuned(data.encoder, view) for view in data.views]
+        data.views = [Tuned(view, data.encoder) for view in data.views]
     return data
 
 
@@ -77,10 +61,12 @@ def losses_of(scenario: str, steps: int) -> dict[str, Any]:
 
 def digest(trainer: Trainer) -> str:
     """The hash of a training's weights."""
-    sha = hashlib.sha256()
-    for weight in (*trainer.decoder.state_dict().values(), *trainer.average.state_dict().values()):
-        sha.update(weight.numpy().tobytes())
-    return sha.hexdigest()
+    found = {
+        f"{number}.{name}": weight.numpy()
+        for number, network in enumerate((trainer.decoder, trainer.average))
+        for name, weight in network.state_dict().items()
+    }
+    return weights_digest(found)
 
 
 def epochs_of(
@@ -92,30 +78,28 @@ def epochs_of(
 
 
 def die(number: int, trainer: Trainer) -> None:
-    """End the second rank in the second epoch, before a step."""
+    """End every rank but the first in the second epoch, before a step."""
     if trainer.epoch == 1 and not ranks.first():
         os._exit(7)
 
 
 def main() -> None:
-    what, folder, *scenarios = sys.argv[1:]
-    output = Path(folder) / "model"
+    """The losses of some scenarios, SCENARIO=STEPS, and epochs, into found.json; then one process dies."""
+    folder, *scenarios = sys.argv[1:]
     with ranks.together(torch.device("cpu")):
-        if what == "losses":
-            steps = {name: int(number) for name, _, number in (each.partition("=") for each in scenarios)}
-            found = {name: losses_of(name, number) for name, number in steps.items()}
-            trainer, epochs = epochs_of(output, epochs=EPOCHS - 1)
-            reached = [{**epoch, "seconds": 0.0} for epoch in epochs]
-            found["epochs"] = {"reached": reached, "weights": digest(trainer)}
-            try:
-                trainer_of("soft", learning_rate=0.01 * (1 + ranks.number()))
-            except SatError as error:
-                found["refused"] = str(error)
-            everyone = ranks.gathered(found)
-            if ranks.first():
-                Path(folder, "found.json").write_text(json.dumps(everyone), encoding="utf-8")
-        else:
-            epochs_of(output, acting(die))
+        steps = (each.split("=") for each in scenarios)
+        found: dict[str, Any] = {name: losses_of(name, int(number)) for name, number in steps}
+        trainer, epochs = epochs_of(Path(folder, "model"), epochs=EPOCHS - 1)
+        reached = [{**epoch, "seconds": 0.0} for epoch in epochs]
+        found["epochs"] = {"reached": reached, "weights": digest(trainer)}
+        try:
+            trainer_of("soft", learning_rate=0.01 * (1 + ranks.number()))
+        except SatError as error:
+            found["refused"] = str(error)
+        everyone = ranks.gathered(found)
+        if ranks.first():
+            Path(folder, "found.json").write_text(json.dumps(everyone), encoding="utf-8")
+        epochs_of(Path(folder, "dying"), acting(die))
 
 
 if __name__ == "__main__":

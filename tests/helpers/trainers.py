@@ -64,12 +64,6 @@ def scoring(*scores: dict[str, float]) -> type[Trainer]:
     return type("Scoring", (Float32Trainer,), {"validate": lambda self, **_: next(left)})
 
 
-def undecided(config: TrainingConfig) -> Callable[..., Chosen]:
-    """Chooses the usual generation config, in no time."""
-    usual = usual_generation(config)
-    return lambda *_, **__: Chosen(usual, {}, usual, 0.0)
-
-
 def learn(
     config: TrainingConfig,
     data: TrainingData,
@@ -79,6 +73,7 @@ def learn(
 ) -> tuple[Trainer, list[dict[str, Any]]]:
     """A whole training on data in memory, by `run.train`: its trainer, and what it logged of each epoch."""
     made: list[Trainer] = []
+    usual = usual_generation(config)  # chosen in no time
 
     def noted(*arguments: Any, **options: Any) -> Trainer:
         made.append(kind(*arguments, **options))
@@ -93,29 +88,20 @@ def learn(
             device="cpu",
             **more,
         )
-        train(plan, data, trainer=noted, choose=undecided(config), show=False)  # type: ignore[arg-type]
+        train(plan, data, trainer=noted, choose=lambda *_, **__: Chosen(usual, {}, usual, 0.0), show=False)
         return made[0], [json.loads(line) for line in (plan.output / "training" / "log.jsonl").read_text().splitlines()]
-
-
-class Messages(logging.Handler):
-    """Keeps log messages."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.texts: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.texts.append(record.getMessage())
 
 
 @contextmanager
 def logged() -> Iterator[list[str]]:
     """The messages that the package logs meanwhile."""
-    handler, level = Messages(), LOGGER.level
+    texts: list[str] = []
+    handler, level = logging.Handler(), LOGGER.level
+    handler.emit = lambda record: texts.append(record.getMessage())  # type: ignore[method-assign]
     LOGGER.addHandler(handler)
     LOGGER.setLevel(logging.INFO)
     try:
-        yield handler.texts
+        yield texts
     finally:
         LOGGER.removeHandler(handler)
         LOGGER.setLevel(level)

@@ -44,6 +44,7 @@ def test_a_difference_that_every_photo_has_is_certain() -> None:
     assert (one.difference, one.low, one.high) == (pytest.approx(3), pytest.approx(3), pytest.approx(3))
 
 
+@pytest.mark.acceptance
 def test_the_intervals_cover_the_truth_as_often_as_they_say() -> None:
     """Of a mean, and of BLEU, which is a ratio of sums: 300 data sets of 61 photos, drawn with a known difference."""
     generator = np.random.default_rng(2)
@@ -63,6 +64,7 @@ def test_the_intervals_cover_the_truth_as_often_as_they_say() -> None:
     assert all(0.91 <= times / 300 <= 0.98 for times in covered.values()), covered
 
 
+@pytest.mark.acceptance
 def test_seeds_are_resampled_too() -> None:
     """Trainings that differ more than photos do: photos alone would promise too much."""
     generator = np.random.default_rng(3)
@@ -76,9 +78,6 @@ def test_seeds_are_resampled_too() -> None:
         one = of("cider", differences(base, trainings[:1], resamples=400, seed=number))
         apart += one.low <= 2 <= one.high
     assert together >= 85 and apart <= 30, (together, apart)
-
-
-# From files
 
 
 def evaluation(captions: dict[str, str], name: str = "a.json", **changes: object) -> EvaluationFile:

@@ -2,7 +2,6 @@
 
 import gzip
 import importlib
-import json
 import math
 import random
 import shutil
@@ -15,8 +14,9 @@ import pytest
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.bleu import bleu, bleu_counts, brevity_penalty, precisions
+from show_attend_tell.metrics.cider import CiderD, cider
 from show_attend_tell.metrics.java import Java, JavaError, meteor_of
-from show_attend_tell.metrics.scores import Variety, score, score_entries, variety
+from show_attend_tell.metrics.scores import Variety, score, variety
 from show_attend_tell.metrics.table import METRICS
 
 CAPTIONS = {
@@ -60,15 +60,6 @@ def test_bleu_by_hand() -> None:
     assert plain[3] < 0.1  # no 3-gram is right
 
 
-def test_bleu_takes_the_shorter_of_two_references_as_close() -> None:
-    assert bleu_counts([["a"] * 5], [[["b"] * 7, ["b"] * 3, ["b"] * 11]])[0, 9] == 3
-
-
-def test_bleu_counts_over_the_corpus() -> None:
-    """The mean over batches or captions (here 50) is a known fault: the corpus has 2 of 7 words right."""
-    assert bleu([["a", "b"], ["c"] * 5], [[["a", "b"]], [["d"] * 5]])[0] == pytest.approx(100 * 2 / 7, abs=1e-5)
-
-
 @pytest.mark.parametrize("seed", range(7))
 def test_bleu_equals_pycocoevalcap(seed: int) -> None:
     module = pytest.importorskip("pycocoevalcap.bleu.bleu", reason="needs the extra 'evaluation'")
@@ -89,6 +80,33 @@ def test_bleu_equals_pycocoevalcap(seed: int) -> None:
         verbose=0,
     )
     assert bleu(hypotheses, references) == pytest.approx([100 * b for b in theirs], abs=1e-9)
+
+
+@pytest.mark.parametrize("photos", [1, 11])
+def test_cider_d_equals_pycocoevalcap(photos: int) -> None:
+    """Words repeat, lengths differ, some captions are short of an n-gram, and photos have 1 to 5 references."""
+    module = pytest.importorskip("pycocoevalcap.cider.cider", reason="needs the extra 'evaluation'")
+    source = random.Random(3)
+
+    def drawn() -> list[int]:
+        return [source.randrange(7) for _ in range(source.randrange(1, 14))]
+
+    def text(words: list[int]) -> str:
+        return " ".join(f"w{word}" for word in words)
+
+    references = [[drawn() for _ in range(source.randrange(1, 6))] for _ in range(photos)]
+    captions = [drawn() for _ in range(photos)]
+    captions[0] = references[0][0]
+    captions[-1] = [*captions[-1], 99]  # which is in no reference
+    expected, each = module.Cider().compute_score(
+        {n: [text(words) for words in references[n]] for n in range(photos)},
+        {n: [text(words)] for n, words in enumerate(captions)},
+    )
+    score = CiderD(references)
+    found = list(map(score, captions, references))
+    assert found == pytest.approx(each, abs=1e-9)
+    assert cider(captions, references) == pytest.approx(100 * expected, abs=1e-9)
+    assert (max(found) > 1) == (photos > 1)  # of one photo every n-gram has the weight log 1 = 0
 
 
 def test_variety() -> None:
@@ -229,30 +247,6 @@ def test_smoothed_bleu_of_a_caption_by_hand() -> None:
     assert photos["half"]["bleu_4_smoothed"] == pytest.approx(by_hand, abs=1e-6)
     assert photos["copy"]["bleu_4_smoothed"] == pytest.approx(100, abs=1e-6)
     assert photos["short"]["bleu_4_smoothed"] == pytest.approx(100 * math.exp(1 - 6 / 4), abs=1e-5)
-
-
-@pytest.mark.usefixtures("without_java")
-def test_an_evaluation_holds_all_that_it_takes_to_score_it_again() -> None:
-    pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
-    entries = [{"photo": photo, "caption": text, "number": 7} for photo, text in CAPTIONS.items()]
-    training = [["a", "man", "surfs", "a", "wave"]]
-    evaluation = score_entries(entries, REFERENCES, training=training, settings={"model": "other"})
-    result = json.loads(json.dumps(evaluation.to_dict()))
-    assert result["variety"]["not_in_training"] == pytest.approx(200 / 3) and result["model"] == "other"
-    assert result["variety"]["truncated"] is None  # few training captions, and nothing says which are complete
-    assert result["meteor"] is None and "Java is not installed" in result["meteor_missing"]
-    assert (result["captions"], result["tokens"]) == (3, "split")
-    incomplete = score_entries([{**entry, "complete": False} for entry in entries], REFERENCES)
-    assert incomplete.variety.truncated == pytest.approx(100)
-    for entry in result["results"]:
-        assert entry["number"] == 7 and entry["references"] == REFERENCES[entry["photo"]]
-        assert {"bleu_4_smoothed", "rouge_l", "cider"} <= entry.keys()
-    again = score(
-        {entry["photo"]: entry["caption"] for entry in result["results"]},
-        {entry["photo"]: entry["references"] for entry in result["results"]},
-        tokens=result["tokens"],
-    ).corpus
-    assert again == {name: result[name] for name in again}
 
 
 @needs_java

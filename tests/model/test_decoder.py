@@ -1,4 +1,4 @@
-"""The decoder is the paper's equations: compared with a NumPy transcription, its gradients with differences."""
+"""The decoder is the paper's equations, by a NumPy transcription and differences; and what every decoder shares."""
 
 import dataclasses
 import math
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import reference
 import torch
-from decoders import SIZES, B, C, L, P, paper_weights, small_annotations, small_captions, small_decoder
+from decoders import SIZES, B, C, L, P, paper_weights, small_annotations, small_baseline, small_captions, small_decoder
 from estimators import Estimator
 from torch import Tensor, nn
 
@@ -24,7 +24,8 @@ from show_attend_tell.model.attention import (
 )
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder, Dropout, grown, ungated, windowed
-from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
+from show_attend_tell.model.ensemble import Ensemble
+from show_attend_tell.model.interface import Decoder, at_step, map_parts, previous_words, teacher_forcing
 from show_attend_tell.training.objectives.hard import HardObjective
 from show_attend_tell.training.objectives.soft import SoftObjective
 
@@ -167,24 +168,6 @@ def test_initialization() -> None:
     assert 0.5 < decoder.attention.energy.std() * SIZES["attention_size"] ** 0.5 < 1.5
 
 
-def test_batch_order_and_company_change_nothing() -> None:
-    """Fault: padding trained on. A batch has one length, so a caption's log p is its own in any batch."""
-    decoder, annotations, captions = small_decoder(), small_annotations(batch=5), small_captions(batch=5)
-    with torch.no_grad():
-        together = word_log_probabilities(teacher_forcing(decoder, annotations, captions).logits, captions)
-        order = torch.tensor([3, 0, 4, 1, 2])
-        shuffled = word_log_probabilities(
-            teacher_forcing(decoder, annotations[order], captions[order]).logits, captions[order]
-        )
-        torch.testing.assert_close(shuffled, together[order], rtol=0, atol=1e-5)
-        for b in range(5):
-            one = slice(b, b + 1)
-            alone = word_log_probabilities(
-                teacher_forcing(decoder, annotations[one], captions[one]).logits, captions[one]
-            )
-            torch.testing.assert_close(alone, together[one], rtol=0, atol=1e-5)
-
-
 def test_dropout_only_while_training() -> None:
     decoder, annotations, captions = small_decoder(annotation_dropout=0.3), small_annotations(), small_captions()
     with torch.no_grad():
@@ -230,11 +213,6 @@ def test_annotation_dropout_takes_whole_channels() -> None:
         dropped.append((seen == 0).float().mean())
         torch.testing.assert_close(seen[seen != 0], torch.full_like(seen[seen != 0], 0.7 / 0.6))
     assert abs(torch.stack(dropped).mean() - 0.4) < 0.03
-
-
-def test_configuration_round_trip() -> None:
-    config = DecoderConfig(**SIZES, gate=False, annotation_norm="layer", dropout=0.3)
-    assert DecoderConfig.from_dict(config.to_dict()) == config
 
 
 @pytest.mark.parametrize(
@@ -310,3 +288,52 @@ def test_a_decoder_grows_by_words(tied: bool) -> None:
     assert not new.embedding.weight[203].any()
     for seldom in (counts * (counts < 203), 0 * counts):  # a word that no training caption has
         assert grown(old.state_dict(), seldom, torch.Generator())["output_bias"].isfinite().all()
+
+
+def test_edges_of_the_draw() -> None:
+    alpha = torch.tensor([[[0.25, 0.25, 0.5]]])
+    for uniform, location in ((0.0, 0), (0.2499, 0), (0.25, 1), (0.4999, 1), (0.5, 2), (1 - 2**-24, 2)):
+        assert SampleAttention(torch.tensor([[[uniform]]]))(alpha, torch.zeros(1, 3, 1)).locations.item() == location
+    short = alpha * 0.9  # rounding may leave the sum below the draw: the last location, not one past it
+    assert SampleAttention(torch.tensor([[[0.95]]]))(short, torch.zeros(1, 3, 1)).locations.item() == 2
+
+
+def test_draws_are_a_photos_own() -> None:
+    cpu = torch.device("cpu")
+    together = SampleAttention.for_photos([3, 5, 7], paths=P, steps=C, device=cpu).uniforms
+    assert together.shape == (3, P, C)
+    for b, seed in enumerate((3, 5, 7)):
+        assert torch.equal(SampleAttention.for_photos([seed], paths=P, steps=C, device=cpu).uniforms[0], together[b])
+    longer = SampleAttention.for_photos([3, 5, 7], paths=P, steps=C + 4, device=cpu).uniforms
+    assert torch.equal(longer[..., :C], together)
+    assert len(together.unique()) == together.numel()
+
+
+every_decoder = pytest.mark.parametrize(
+    "decoder",
+    [small_decoder(), small_baseline("m_rnn"), Ensemble([small_decoder(), small_baseline("lrcn")])],
+    ids=lambda decoder: type(decoder).__name__,
+)
+
+
+@every_decoder
+def test_one_step_at_a_time_gives_what_all_steps_at_once_give(decoder: Decoder) -> None:
+    """What a search does and what training does: words embedded, and outputs read out, apart or together."""
+    annotations, captions = small_annotations(), small_captions()
+    before, state = previous_words(decoder, captions), decoder.start(annotations, paths=P)
+    assert before[:, 0].tolist() == [decoder.vocabulary_size] * B and torch.equal(before[:, 1:], captions[:, :-1])
+    together = decoder.embed(before)
+    with torch.no_grad():
+        output = teacher_forcing(decoder, annotations, captions, paths=P)
+        for time in range(C):
+            embedded = decoder.embed(before[:, time : time + 1].expand(-1, P))
+            map_parts(torch.testing.assert_close, at_step(together, time, P), embedded)
+            step = decoder.step(embedded, state)
+            torch.testing.assert_close(decoder.read_out(step.output), output.logits[:, :, time], rtol=0, atol=1e-5)
+            state = step.state
+
+
+@every_decoder
+def test_a_decoder_in_float64_computes_in_float64(decoder: Decoder, float64: None) -> None:
+    output = teacher_forcing(decoder.double(), small_annotations(), small_captions())
+    assert output.logits.dtype == torch.float64 and (output.alpha is None or output.alpha.dtype == torch.float64)

@@ -1,17 +1,12 @@
 """An ensemble averages probabilities, and is used like any decoder."""
 
 import math
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
-from builders import small_checkpoint, small_encoder
 from decoders import B, C, P, Scripted, small_annotations, small_baseline, small_captions, small_decoder
 
 from show_attend_tell.backends.torch import TorchBackend
-from show_attend_tell.captioner import Captioner
-from show_attend_tell.errors import SatError
 from show_attend_tell.generation import search_candidates
 from show_attend_tell.model.attention import attention_mode_by_name
 from show_attend_tell.model.ensemble import Ensemble
@@ -68,11 +63,3 @@ def test_locations_are_drawn_once_a_step() -> None:
     )
     assert torch.allclose(together.logits, alone.logits.log_softmax(-1), atol=1e-5)
     assert alone.locations is not None and together.locations is None
-
-
-def test_models_of_other_encoders_are_named(tmp_path: Path) -> None:
-    one = small_checkpoint(small_encoder())
-    one.save(tmp_path / "one")
-    replace(one, encoder=replace(one.encoder, digest="0" * 64)).save(tmp_path / "two")
-    with pytest.raises(SatError, match=r"one and two .* the same encoder"):
-        Captioner.ensemble([tmp_path / "one", tmp_path / "two"])

@@ -55,14 +55,7 @@ def output_and_gradients(
 def test_it_is_the_step_by_step_recurrence(name: str) -> None:
     decoder = small_decoder(**MODELS[name])
     hard = decoder.config.attention == "hard"
-    check_the_same(*(output_and_gradients(decoder, unrolled, hard) for unrolled in (False, True)))
-
-
-def check_the_same(
-    one: tuple[DecoderOutput, dict[str, Tensor]], other: tuple[DecoderOutput, dict[str, Tensor]]
-) -> None:
-    """Both output the same, with the same gradients."""
-    (reference, expected), (unrolled, found) = one, other
+    (reference, expected), (unrolled, found) = (output_and_gradients(decoder, each, hard) for each in (False, True))
     for part in ("logits", "alpha", "beta", "locations"):
         wanted, have = getattr(reference, part), getattr(unrolled, part)
         assert (wanted is None) == (have is None), part

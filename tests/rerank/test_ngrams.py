@@ -194,9 +194,6 @@ def test_the_choice_nearest_to_the_first_is_kept_unless_it_is_proved_worse() -> 
     assert first_not_worse(np.array([[2.0], [1.0]])) == 0  # one photo proves nothing
 
 
-# Ranking
-
-
 @pytest.mark.parametrize("weight", [0.0, 3.0, 30.0])
 def test_captions_are_ranked_by_their_rerank_score_too(weight: float) -> None:
     """A beam wide enough to hold every caption has them in the order of log p / C^γ + ω r, the empty one last."""

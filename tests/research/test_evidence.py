@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from attention.forcing import Forced, SeededMode, force
-from attention.maps import MAPS, Cover, Target, attentive, figures_of, maps_of, positive, rank_correlation, shuffled
+from attention.maps import MAPS, Cover, Target, attentive, figures_of, maps_of, positive
 from builders import captioner_of, small_checkpoint, small_encoder
 from decoders import small_annotations, small_decoder
 from scenes import COLORS, SHAPES, SOFT_DECODER, write_scenes
@@ -106,14 +106,3 @@ def test_the_figures_of_a_word_by_hand() -> None:
     own = {"share": 0.9, "peak": 1, "minus_alpha": 0.7, "minus_words": 0.9 - (0.375 + 0.5) / 2, "minus_nouns": 0.4}
     assert found["evidence"] == pytest.approx(own)
     assert np.isnan(figures_of(maps, target._replace(others=[]))["alpha"]["minus_nouns"])
-
-
-def test_shuffled_weights_are_the_same_in_another_order() -> None:
-    decoder = small_decoder()
-    other = shuffled(decoder, "gates_", 0)
-    for (name, before), after in zip(decoder.named_parameters(), other.parameters(), strict=True):
-        assert torch.equal(before, after) != (name.startswith("gates_") and before.unique().numel() > 1)
-        torch.testing.assert_close(before.flatten().sort().values, after.flatten().sort().values)
-    maps = torch.tensor([[1.0, 5, 2, 7], [1, 2, 3, 4]])
-    expected = [1 - 6 * (0 + 1 + 1 + 4) / (4 * 15), 1]
-    assert rank_correlation(maps, torch.tensor([[0.0, 9, 8, 3], [2, 4, 8, 16]])).tolist() == pytest.approx(expected)

@@ -1,16 +1,12 @@
 """The figures of programs, by hand: intervals over photos, how far confidence can be trusted, and nouns."""
 
 from dataclasses import astuple
-from pathlib import Path
 
 import coco
 import confidence
-import nouns
 import numpy as np
 import pytest
 from measure import Bootstrap, Interval, Mean
-
-from show_attend_tell.data.datasets import Example
 
 
 def test_intervals_come_from_photos_and_not_from_words() -> None:
@@ -48,25 +44,6 @@ def test_the_figures_by_hand() -> None:
     assert found["auroc"] == 0.875 and found["auroc_of_log_p"] == 0.125
     assert (found["cider"], found["cider_of_half_by_confidence"], found["cider_of_half_by_log_p"]) == (70, 90, 50)
     assert found["min_confidence"] == [{"least": 0, "right": 0.5, "nouns_a_caption": 2, "cider": 70}]
-
-
-def example(name: str, *captions: str) -> Example:
-    return Example(name, Path(name), "test", tuple(tuple(text.split()) for text in captions), captions)
-
-
-def test_recall_is_over_nouns_that_two_captions_have() -> None:
-    photos = {
-        "a.jpg": example("a.jpg", "a zebra and a dog", "two zebras", "an elephant"),
-        "b.jpg": example("b.jpg", "an elephant", "the elephant stands", "a zebra"),
-        "c.jpg": example("c.jpg", "a dog", "a dog runs"),
-    }
-    said = {"a.jpg": "three zebras", "b.jpg": "a dog", "c.jpg": "a dog"}
-    evaluation = {"results": [{"photo": name, "caption": caption} for name, caption in said.items()]}
-    read = nouns.read("x.json", evaluation, photos)
-    pairs, share = nouns.recall(read, {"zebra", "elephant"})
-    assert (pairs, share.mean) == (2, 0.5)
-    number, share = nouns.right(read)
-    assert (number, share.mean) == (3, pytest.approx(2 / 3))
 
 
 def test_the_list_of_coco_s_photos_has_the_splits_that_the_models_know() -> None:

@@ -48,9 +48,6 @@ def test_the_cards_have_the_scores_of_the_evaluations(name: str) -> None:
         assert {key: kept[key] for key in scores[title] if key in kept} == scores[title]
 
 
-# The evaluations that are kept, and the tables
-
-
 def test_the_evaluations_are_light_and_hold_neither_references_nor_paths() -> None:
     size = sum(file.stat().st_size for file in results.RESULTS.iterdir())
     assert size <= 5_000_000

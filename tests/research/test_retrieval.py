@@ -2,16 +2,12 @@
 
 import math
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
-import retrieval
 import torch
-from builders import D, shape_folder, small_encoder
 from retrieval import Consensus, neighbors
 
-from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.metrics.cider import ngrams
 
 CAPTIONS = [
@@ -52,24 +48,3 @@ def test_neighbors_are_nearest_first() -> None:
     training = torch.tensor([[1.0, 0], [0, 1], [0.6, 0.8], [-1, 0]])
     assert neighbors(torch.tensor([[0.8, 0.6], [-0.8, 0.6]]), training, 3) == [[2, 0, 1], [3, 1, 2]]
     assert [len(found) for found in neighbors(training, training, 80)] == [4, 4, 4, 4]
-
-
-@pytest.mark.usefixtures("small")
-def test_a_split_is_captioned_and_scored(tmp_path: Path) -> None:
-    pytest.importorskip("pycocoevalcap")
-    dataset = read_dataset(shape_folder(tmp_path / "shapes", captions=2))
-    encoder = small_encoder()
-    found = retrieval.evaluate(dataset, encoder, "test", cache=tmp_path / "cache", show=False)
-    assert (found.settings["model"], found.settings["split"]) == ("retrieval", "test")
-    chosen = found.settings["retrieval"]
-    assert len(chosen["validation_bleu_4"]) == 2 * len(retrieval.NEIGHBORS)
-    kind = f"{retrieval.named(chosen['whitened'])}, {chosen['neighbors']}"
-    assert chosen["validation_bleu_4"][kind] == max(chosen["validation_bleu_4"].values())
-    by_name = {example.name: example for example in dataset.examples}
-    assert [entry["photo"] for entry in found.results] == [example.name for example in dataset.split("test")]
-    for entry in found.results:
-        source = by_name[entry["borrowed_from"]]
-        assert source.split == "train" and tuple(entry["words"]) in source.captions
-        assert entry["caption"] == " ".join(entry["words"]) and Path(entry["file"]).is_file()
-    means = retrieval.mean_annotations(dataset, encoder, dataset.split("val"), tmp_path / "cache", show=False)
-    assert means.shape == (3, D)

@@ -117,18 +117,6 @@ def test_batched_beam_equals_one_by_one(beam_size: int, mode: str) -> None:
         same(hypotheses, together[b])
 
 
-def test_logits_may_be_shifted() -> None:
-    """Fault: a beam that adds raw logits. A constant added to all of a step's logits must change nothing."""
-    generator = torch.Generator().manual_seed(1)
-    table = torch.randn(3, 8, 7, generator=generator)
-    shifted = table + 5 * torch.randn(3, 8, 1, generator=generator)
-    annotations = torch.zeros(3, 1, 1)
-    plain, other = (beam_search(Scripted(x), annotations, beam_size=3, max_length=5) for x in (table, shifted))
-    for b in range(3):
-        same(other[b], plain[b])
-        assert all(h.alpha is h.beta is h.locations is None for h in plain[b])  # a decoder without attention
-
-
 def chain(vocabulary: int, probabilities: dict[int, dict[int, float]]) -> Scripted:
     """A decoder of one-word memory from p(next | previous); the key −1 is for the first word, the rest is unknown's."""
     table = torch.full((vocabulary + 1, vocabulary), 1e-9)
@@ -295,9 +283,6 @@ def test_however_cold_sampling_is_greedy(temperature: float) -> None:
     assert [h[0].words for h in found] == [h[0].words for h in beam_search(decoder, annotations, max_length=6)]
 
 
-# ---------------------------------------------------------------- diverse captions
-
-
 def test_diverse_captions_differ_by_words_and_pairs() -> None:
     """By hand: the second best shares all but one word with the best, and the others share less and less."""
     log_p = {(2, 3, 4): -1.0, (2, 3, 5): -1.1, (2, 6, 7): -1.5, (8, 9): -2.0, (3,): -9.0}
@@ -314,9 +299,6 @@ def test_diverse_captions_differ_by_words_and_pairs() -> None:
     assert words(3) == [[2, 3, 4], [8, 9], [2, 6, 7]]  # 1 of 5 words and pairs in common, not 3 of 5
     assert words(9) == [*words(3), [2, 3, 5], [3]]
     assert [h.words for h in diverse(found[5:6], 3, 0.0, 0.0)] == [[8, 8, 8]]  # nothing ended
-
-
-# ---------------------------------------------------------------- repetitions
 
 
 def test_without_repetitions_a_wide_beam_finds_every_other_caption() -> None:

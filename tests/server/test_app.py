@@ -20,8 +20,6 @@ from show_attend_tell.server import schema
 from show_attend_tell.server.app import make_app
 from show_attend_tell.server.limits import Limits
 
-# Answers
-
 
 def test_a_caption_is_what_the_captioner_says(web: httpx.Client, captioners: list[Captioner]) -> None:
     response = web.post("/v1/captions", files=form(*PHOTOS[:3]))
@@ -150,9 +148,6 @@ def test_the_manual_is_made_from_the_document_which_says_its_own_address(web: ht
     assert '"openapi.json"' in web.get("/static/docs.js").text
 
 
-# Refusals
-
-
 @pytest.mark.parametrize(
     ("request_", "status", "words"),
     [
@@ -178,9 +173,6 @@ def test_what_cannot_be_done_is_refused_with_the_reason(
     web: httpx.Client, request_: dict[str, Any], status: int, words: list[str]
 ) -> None:
     refused(web.post("/v1/captions", **{"files": form(RED), **request_}), status, *words)
-
-
-# Starting
 
 
 def test_models_that_cannot_be_served(captioners: list[Captioner]) -> None:

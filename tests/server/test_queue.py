@@ -149,9 +149,6 @@ def test_a_request_that_takes_too_long_is_told_so_and_not_done() -> None:
     assert gate.batches == [1, 1]  # the first, which was begun, and the last: nobody waited for the second
 
 
-# Who is let in
-
-
 def test_a_full_queue_says_when_to_come_back() -> None:
     with held(limits=Limits(waiting_photos=4)) as (running, gate, first):
         second = post_aside(running.url, *PHOTOS[1:3])
@@ -167,9 +164,6 @@ def test_a_full_queue_says_when_to_come_back() -> None:
         assert [len(future.result().json()) for future in (first, second, third)] == [1, 2, 1]
         refused(WEB.post(f"{running.url}/v1/captions", files=form(*PHOTOS[:5])), 413, "at most 4")
         assert WEB.post(f"{running.url}/v1/captions", files=form(*PHOTOS[:4])).status_code == 200  # room again
-
-
-# Faults
 
 
 def test_an_error_of_one_job_fails_that_job_only(captioner: Captioner, queue: Queue, gate: Gate) -> None:

@@ -276,9 +276,6 @@ def test_a_picture_is_signed_and_other_files_are_not(form: str, tmp_path: Path) 
     assert is_signed(tmp_path / "ours") and not is_signed(tmp_path / "theirs")
 
 
-# How it looks
-
-
 @pytest.mark.parametrize("colormap", ["light", "heat"])
 def test_more_attention_is_lighter_for_any_eye(colormap: Any) -> None:
     """Luminance, which no color blindness takes away, rises all along the scale."""
@@ -412,9 +409,6 @@ def test_words_cannot_become_markup_in_an_svg() -> None:
     assert "script" not in tags and "<script" not in drawn
     texts = [element.text for element in ElementTree.fromstring(drawn).iter() if element.text]
     assert evil in texts  # they are text
-
-
-# Animations
 
 
 @pytest.mark.parametrize(("form", "between"), [("gif", 0), ("webp", 2)])

@@ -10,21 +10,18 @@ from pathlib import Path
 
 import pytest
 from builders import shape_folder
+from commands import settings
 
 KILLED = int(os.environ.get("KILLED", "30"))  # moments, drawn at random over the whole training
-SETTINGS = (
-    *("decoder.embedding_size=8", "decoder.hidden_size=8", "decoder.attention_size=8", "batch_size=4"),
-    *("minimum_count=1", "averaging=0.9", "scheduled_sampling=0.3", "validation_beam_size=2", "warmup=0"),
-)
 
 
 def command(data: Path, home: Path) -> list[str]:
     """`sat train`, with a model and a feature cache below ``home``."""
-    settings = [part for setting in SETTINGS for part in ("--set", setting)]
+    own = settings(minimum_count=1, averaging=0.9, scheduled_sampling=0.3, validation_beam_size=2, warmup=0)
     return [
         *(sys.executable, "-c", "from show_attend_tell.cli import main; main()"),
         *("train", str(data), "--attention", "soft", "--resize", "squash", "--epochs", "3", "--bits", "32"),
-        *("--output", str(home / "model"), "--cache", str(home / "cache"), "--device", "cpu", "--resume", *settings),
+        *("--output", str(home / "model"), "--cache", str(home / "cache"), "--device", "cpu", "--resume", *own),
     ]
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 from builders import shape_folder
+from commands import settings
 from safetensors import safe_open
-from sharing import EPOCHS, SCENARIOS, digest, epochs_of, losses_of, trainer_of
+from sharing import EPOCHS, SCENARIOS, digest, epochs_of, losses_of
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.training import ranks
@@ -36,21 +37,16 @@ def free_port() -> str:
         return str(server.getsockname()[1])
 
 
-def shared(processes: int, what: str, folder: Path, **steps: int) -> list[tuple[int, str]]:
-    """What `sharing.py` ends with in each process, and says on stderr. torchrun would add seconds of its own."""
-    command = [sys.executable, str(HELPERS / "sharing.py"), what, str(folder)]
+def check_alike(processes: int, folder: Path, steps: dict[str, int]) -> None:
+    """What `sharing.py` makes in these processes. torchrun would add seconds of its own."""
+    command = [sys.executable, str(HELPERS / "sharing.py"), str(folder)]
     command += [f"{name}={number}" for name, number in steps.items()]
     common = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
     started = [
         subprocess.Popen(command, env=environment(RANK=str(rank), **common), stderr=subprocess.PIPE, text=True)
         for rank in range(processes)
     ]
-    return [(process.wait(), said) for process in started for said in [process.communicate(timeout=300)[1]]]
-
-
-def check_alike(processes: int, folder: Path, steps: dict[str, int]) -> None:
-    ended = shared(processes, "losses", folder, **steps)
-    assert [code for code, _ in ended] == [0] * processes, ended
+    said = [process.communicate(timeout=300)[1] for process in started]
     everyone = json.loads((folder / "found.json").read_text())
     for refused in (found.pop("refused") for found in everyone):
         assert refused.startswith(f"process 1 of {processes} has other data, settings or weights")
@@ -65,18 +61,21 @@ def check_alike(processes: int, folder: Path, steps: dict[str, int]) -> None:
     trainer, epochs = epochs_of(None)
     for ours, theirs in zip(epochs[:-1], everyone[0]["epochs"]["reached"], strict=True):
         assert theirs == pytest.approx({**ours, "seconds": 0.0}, rel=1e-4)
-    resumed = trainer_of("one caption", epochs=EPOCHS)
-    resumed.resume(folder / "model" / "training" / "state.safetensors")
-    assert resumed.epoch == EPOCHS - 1
-    half, _ = epochs_of(None, epochs=EPOCHS - 1)
-    for name, weight in half.decoder.state_dict().items():
-        assert torch.allclose(resumed.decoder.state_dict()[name], weight, rtol=1e-4, atol=1e-5), name
     resumed, _ = epochs_of(folder / "model", resume=True)
-    assert resumed.epoch == EPOCHS and digest(resumed) != everyone[0]["epochs"]["weights"]
-    assert trainer.epoch == EPOCHS
+    assert resumed.epoch == trainer.epoch == EPOCHS and digest(resumed) != everyone[0]["epochs"]["weights"]
+    for name, weight in trainer.decoder.state_dict().items():
+        torch.testing.assert_close(resumed.decoder.state_dict()[name], weight, rtol=1e-3, atol=1e-4, msg=name)
+
+    # the death of a process ends the others, and leaves the last state
+    assert [process.returncode for process in started] == [1, *[7] * (processes - 1)]
+    assert f"process 0 of {processes} lost the others: one of them has ended" in said[0]
+    assert "go on with --resume" in said[0]
+    with safe_open(folder / "dying" / "training" / "state.safetensors", framework="pt") as state:
+        assert json.loads(state.metadata()["progress"])[0] == 0  # epochs finished, when it was written
 
 
-def test_two_processes_have_the_losses_of_one_and_one_goes_on_with_what_they_left(tmp_path: Path) -> None:
+@pytest.mark.acceptance
+def test_two_processes_have_the_losses_of_one_and_the_death_of_one_ends_the_other(tmp_path: Path) -> None:
     check_alike(2, tmp_path, FEW)
 
 
@@ -84,14 +83,6 @@ def test_two_processes_have_the_losses_of_one_and_one_goes_on_with_what_they_lef
 @pytest.mark.parametrize("processes", [2, 4])
 def test_every_kind_of_training_has_the_same_losses_in_many_processes(processes: int, tmp_path: Path) -> None:
     check_alike(processes, tmp_path, {name: 50 for name in SCENARIOS if name != "dropout"})
-
-
-def test_the_death_of_a_process_ends_the_others_and_leaves_the_last_state(tmp_path: Path) -> None:
-    (first, said), (second, _) = shared(2, "death", tmp_path)
-    assert (first, second) == (1, 7)
-    assert "process 0 of 2 lost the others: one of them has ended" in said and "go on with --resume" in said
-    with safe_open(tmp_path / "model" / "training" / "state.safetensors", framework="pt") as state:
-        assert json.loads(state.metadata()["progress"])[0] == 0  # epochs finished, when it was written
 
 
 def test_alone_nothing_is_shared() -> None:
@@ -147,19 +138,14 @@ def test_a_wrong_time_to_wait_is_refused(given: str, monkeypatch: pytest.MonkeyP
         pass
 
 
-# The command
-
-
-SETTINGS = ("decoder.embedding_size=8", "decoder.hidden_size=8", "decoder.attention_size=8", "batch_size=4")
 SAT = ("-c", "from show_attend_tell.cli import main; main()")
 
 
 def training(data: Path, output: Path, *more: str, processes: int) -> list[str]:
     """`sat train` of an encoder and a decoder, which takes seconds."""
-    options = [part for setting in SETTINGS for part in ("--set", setting)]
     train = [
         *("train", str(data), "--encoder", "small", "--encoder-lr", "1e-3", "--init-from", "none"),
-        *("--output", str(output), "--cache", str(output.parent / "cache"), "--device", "cpu", *options, *more),
+        *("--output", str(output), "--cache", str(output.parent / "cache"), "--device", "cpu", *settings(), *more),
     ]
     return (
         [sys.executable, *SAT, *train]

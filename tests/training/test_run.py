@@ -16,6 +16,7 @@ import torch
 from builders import (
     ROWS,
     SIZES,
+    captioner_of,
     random_data,
     shape_folder,
     shape_photo,
@@ -23,14 +24,11 @@ from builders import (
     small_config,
     small_encoder,
 )
-from builders import (
-    fitted as sized,
-)
+from builders import fitted as sized
 from safetensors.torch import load_file
 from torch import Tensor
 from trainers import Float32Trainer, Killed, acting, interrupting, killing, logged, scoring
 
-from show_attend_tell.backends.torch import TorchBackend, build_decoder
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint, StoredReranker
 from show_attend_tell.checkpoint.packing import as_tensors
@@ -47,6 +45,7 @@ from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.finish import DECODING, LARGE_BEAM_SIZE
 from show_attend_tell.training.loop import Epoch, Trainer
+from show_attend_tell.training.objectives.soft import SoftObjective
 from show_attend_tell.training.prepare import prepare
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.reports import write_log
@@ -68,6 +67,18 @@ FEW = partial(choose_generation, grid=Grid((1, 2), (3,), (0.0, 0.5), (0.0, 32.0)
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return read_dataset(shape_folder(tmp_path_factory.mktemp("data") / "shapes", captions=2))
+
+
+@pytest.fixture(scope="module")
+def whole(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    """What a training that nothing interrupts ends in."""
+    return run(dataset, small_config(), tmp_path_factory.mktemp("whole") / "model")[0]
+
+
+@pytest.fixture(scope="module")
+def soft(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    """A model to start from."""
+    return run(dataset, small_config(epochs=1), tmp_path_factory.mktemp("soft") / "model")[0]
 
 
 def plan_of(
@@ -114,15 +125,8 @@ def same_model(ours: Checkpoint, theirs: Checkpoint) -> bool:
     return same(ours.weights, theirs.weights)
 
 
-def captioner_of(model: Checkpoint, encoder: Encoder) -> Captioner:
-    return Captioner(model, TorchBackend(build_decoder(model), encoder))
-
-
 def epochs_logged(output: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (output / "training" / "log.jsonl").read_text().splitlines()]
-
-
-# Training
 
 
 def test_uniform_attention_trains_with_the_soft_model_s_settings(dataset: Dataset, tmp_path: Path) -> None:
@@ -137,8 +141,10 @@ def test_uniform_attention_trains_with_the_soft_model_s_settings(dataset: Datase
 
 
 def test_a_training_leaves_a_model_that_captions(dataset: Dataset, tmp_path: Path) -> None:
-    config = small_config(epochs=3, flipped=True)
-    best, messages = run(dataset, config, tmp_path / "model", notes={"preset": "small"})
+    encoder, notes = small_encoder(), {"preset": "small"}
+    before = {name: value.clone() for name, value in encoder.state_dict().items()}
+    best, messages = run(dataset, small_config(flipped=True), tmp_path / "model", encoder=encoder, notes=notes)
+    assert same(encoder.state_dict(), before)  # frozen, to the bit, the statistics of batch norm included
     files = {"config.json", "model.safetensors", "vocabulary.json", "README.md", "training"}
     assert {path.name for path in (tmp_path / "model").iterdir()} == files
     loaded = Checkpoint.load(tmp_path / "model")
@@ -149,6 +155,8 @@ def test_a_training_leaves_a_model_that_captions(dataset: Dataset, tmp_path: Pat
         assert caption.attention is not None and caption.attention.shape[1] == ROWS
     assert loaded.training["preset"] == "small" and loaded.training["data"] == "shapes"
     assert loaded.training["settings"]["decoder.hidden_size"] == SIZES["hidden_size"]
+    assert [key.split(",")[0] for key in loaded.training["validation_bleu_4"]] == ["beam 1", "beam 2"]
+    assert best.generation.beam_size in (1, 2) and best.generation.length_penalty in (0.0, 0.5)
     # the report of the data comes first, then the size of the training, then the epochs
     assert messages[0] == "train: 10 photos, 20 captions" and "20 captions of 10 photos" in "\n".join(messages)
     epochs = [line for line in messages if line.startswith("epoch")]
@@ -162,39 +170,18 @@ def test_a_training_leaves_a_model_that_captions(dataset: Dataset, tmp_path: Pat
 
 
 def test_the_vocabulary_is_of_the_training_split_alone(dataset: Dataset, tmp_path: Path) -> None:
-    data = prepared(dataset, small_config(), tmp_path)[1]
+    known = [" ".join(words) for example in dataset.split("train") for words in example.captions][:3]
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n".join([*known, "a zebra"]), encoding="utf-8")
+    with logged() as messages:
+        data = prepared(dataset, small_config(), tmp_path, text_corpus=corpus)[1]
+    assert any("captions without photos, and 1 left out" in line for line in messages)
     spoken = {word for example in dataset.split("train") for caption in example.captions for word in caption}
     assert set(data.vocabulary.words[2:]) == spoken
     rare = prepared(dataset, small_config(minimum_count=12), tmp_path)[1]
     assert 2 < len(rare.vocabulary) < len(data.vocabulary)
     assert {name for name, _ in data.captions} == {example.name for example in dataset.split("train")}
     assert [name for name, _ in data.validation] == [example.name for example in dataset.split("val")]
-
-
-def test_captions_without_photos_that_are_left_out_are_counted(dataset: Dataset, tmp_path: Path) -> None:
-    corpus = tmp_path / "corpus.txt"
-    known = [" ".join(words) for example in dataset.split("train") for words in example.captions][:3]
-    corpus.write_text("\n".join([*known, "a zebra"]), encoding="utf-8")
-    _, messages = run(dataset, small_config(epochs=1), tmp_path / "model", text_corpus=corpus)
-    assert any("captions without photos, and 1 left out" in line for line in messages)
-
-
-def test_the_best_epoch_ships(dataset: Dataset, tmp_path: Path) -> None:
-    weights: list[dict[str, Tensor]] = []
-
-    class Scoring(scoring(*({"bleu_4": score} for score in (3.0, 9.0, 4.0, 8.0)))):  # type: ignore[misc]
-        def validate(self, **options: Any) -> dict[str, float]:
-            weights.append({name: value.clone() for name, value in self.average.state_dict().items()})
-            scores: dict[str, float] = super().validate(**options)
-            return scores
-
-    best, messages = run(dataset, small_config(epochs=4), tmp_path / "model", trainer=Scoring)
-    assert same(best.weights, weights[1]) and not same(best.weights, weights[3])
-    assert same_model(Checkpoint.load(tmp_path / "model"), best) and best.training["epochs"] == 2
-    marked = ["(best)" in line for line in messages if line.startswith("epoch")]
-    assert marked == [True, True, False, False]
-    assert [key.split(",")[0] for key in best.training["validation_bleu_4"]] == ["beam 1", "beam 2"]
-    assert best.generation.beam_size in (1, 2) and best.generation.length_penalty in (0.0, 0.5)
 
 
 def test_val_chooses_the_first_of_the_best_generation_configs() -> None:
@@ -213,16 +200,17 @@ def test_val_chooses_the_first_of_the_best_generation_configs() -> None:
     assert equal.generation == equal.without_reranker == config(4, 0)
 
 
-def test_an_interruption_before_the_first_epoch_s_end_is_kept(dataset: Dataset, tmp_path: Path) -> None:
+def test_an_interruption_before_the_first_epoch_s_end_is_kept(
+    dataset: Dataset, whole: Checkpoint, tmp_path: Path
+) -> None:
     """It is resumed in another precision too, as on another device: the annotations differ a little."""
     for name in ("model", "other"):
         with pytest.raises(KeyboardInterrupt):
             run(dataset, small_config(), tmp_path / name, trainer=interrupting(1, "validate"))
-    with pytest.raises(SatError, match="resume"):
+    with pytest.raises(SatError, match="--resume to go on"):
         run(dataset, small_config(), tmp_path / "model")
     resumed, messages = run(dataset, small_config(), tmp_path / "model", resume=True)
-    uninterrupted, _ = run(dataset, small_config(), tmp_path / "uninterrupted")
-    assert same_model(resumed, uninterrupted)
+    assert same_model(resumed, whole)
     first, second, _ = (line for line in messages if line.startswith("epoch "))
     assert ", ," not in first and "loss" not in first and "loss" in second  # no batch was left of the first
     encoder = small_encoder()
@@ -231,32 +219,38 @@ def test_an_interruption_before_the_first_epoch_s_end_is_kept(dataset: Dataset, 
     assert "resumed after 0 epochs and 6 batches" in messages
 
 
-@pytest.mark.parametrize("killed", ["while encoding", "in the first epoch"])
-def test_resuming_before_the_first_checkpoint_starts(killed: str, dataset: Dataset, tmp_path: Path) -> None:
-    """One command, with --resume, is enough for a training that may be killed at any time."""
+@pytest.mark.parametrize(
+    "killed", ["while encoding", "before a batch", "after an epoch's line", "vocabulary.json", "config.json"]
+)
+def test_a_training_that_is_killed_ends_as_one_that_is_not(
+    killed: str, dataset: Dataset, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By one command, with --resume; also where a file of its first checkpoint has just been written."""
+    encoder, trainer, replace_file = small_encoder(), Float32Trainer, os.replace
 
     def kill(*_: Any) -> None:
         raise Killed
 
-    for _ in range(2):
-        encoder = small_encoder()
-        if killed == "while encoding":
-            encoder.body.register_forward_pre_hook(kill)
-        with pytest.raises(Killed):
-            run(dataset, small_config(), tmp_path / "model", encoder=encoder, trainer=killing(1), resume=True)
-    model, messages = run(dataset, small_config(), tmp_path / "model", resume=True)
-    assert any("nothing to resume" in line and "training starts" in line for line in messages)
-    assert same_model(model, run(dataset, small_config(), tmp_path / "uninterrupted")[0])
+    def replaced(source: Path, target: Path) -> None:
+        replace_file(source, target)
+        if Path(target).name == killed:
+            raise Killed
 
-
-def test_the_log_has_each_epoch_once(dataset: Dataset, tmp_path: Path) -> None:
-    """Also when a training was killed after an epoch's line was written, and before its state was."""
-    trainer = killing(3, "save")  # states: before the first checkpoint, after the first epoch, after the second
-    trainer.saved_every = -1.0
+    monkeypatch.setattr(os, "replace", replaced)
+    if killed == "while encoding":
+        encoder.body.register_forward_pre_hook(kill)
+    elif killed == "before a batch":
+        trainer = killing(1)
+    elif killed == "after an epoch's line":
+        trainer = killing(3, "save")  # states: before the first checkpoint, after the first epoch, after the second
+        trainer.saved_every = -1.0
     with pytest.raises(Killed):
-        run(dataset, small_config(), tmp_path / "model", trainer=trainer)
-    run(dataset, small_config(), tmp_path / "model", resume=True)
-    assert [line["epoch"] for line in epochs_logged(tmp_path / "model")] == [1, 2, 3]
+        run(dataset, small_config(), tmp_path / "model", encoder=encoder, trainer=trainer, resume=True)
+    monkeypatch.undo()
+    model, messages = run(dataset, small_config(), tmp_path / "model", resume=True)
+    assert same_model(model, whole) and [line["epoch"] for line in epochs_logged(tmp_path / "model")] == [1, 2, 3]
+    starts = any("nothing to resume" in line and "training starts" in line for line in messages)
+    assert starts == (killed in ("while encoding", "before a batch"))
 
 
 def test_damaged_lines_of_the_log_are_left_out(tmp_path: Path) -> None:
@@ -266,50 +260,35 @@ def test_damaged_lines_of_the_log_are_left_out(tmp_path: Path) -> None:
     assert log.read_text(encoding="utf-8") == '{"epoch": 1}\n{"epoch": 3, "seconds": 0.5}\n'
 
 
-@pytest.mark.parametrize("file", ["vocabulary.json", "config.json"])
-def test_a_training_that_dies_at_its_first_checkpoint_is_resumed(
-    file: str, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = os.replace
-
-    def killed(source: Path, target: Path) -> None:
-        real(source, target)
-        if Path(target).name == file:
-            raise Killed
-
-    with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(os, "replace", killed)
-        run(dataset, small_config(epochs=2), tmp_path / "model")
-    with pytest.raises(SatError, match="--resume to go on"):
-        run(dataset, small_config(epochs=2), tmp_path / "model")
-    resumed, _ = run(dataset, small_config(epochs=2), tmp_path / "model", resume=True)
-    assert same_model(resumed, run(dataset, small_config(epochs=2), tmp_path / "uninterrupted")[0])
-
-
 def test_outputs_and_resumes_that_do_not_fit_are_refused(dataset: Dataset, tmp_path: Path) -> None:
-    first, _ = run(dataset, small_config(epochs=1), tmp_path / "model")
-    with pytest.raises(SatError, match="holds a model already"):
-        run(dataset, small_config(epochs=1), tmp_path / "model")
+    model, copied, new = (tmp_path / name for name in ("model", "copied", "new/model"))
+    first, _ = run(dataset, small_config(epochs=1), model)
+    first.save(copied)  # which has no training of its own
     examples = tuple(replace(each, captions=each.captions * 2, raw=each.raw * 2) for each in dataset.examples)
-    refusals: list[tuple[str, Dataset, dict[str, Any], dict[str, Any]]] = [
-        ("batch_size was 4, is 3", dataset, {"batch_size": 3}, {}),
-        (r"\(the captions, their weights, .* have changed since\)", replace(dataset, examples=examples), {}, {}),
-        (r"encoder\.digest was", dataset, {}, {"encoder": small_encoder(seed=1)}),  # the same sizes, other features
-        (r"encoder_learning_rate was None, is 0\.001", dataset, {}, {"encoder_lr": 1e-3}),
-        (r"encoder\.resize was 'squash', is 'crop'", dataset, {}, {"encoder": small_encoder(resize="crop")}),
+    changed = replace(dataset, examples=examples)
+    no_val = replace(
+        dataset,
+        examples=tuple(example for example in dataset.examples if example.split != "val"),
+        report=replace(dataset.report, photos={**dataset.report.photos, "val": 0}),
+    )
+    resumed: dict[str, Any] = {"resume": True}
+    refusals: list[tuple[str, Path, Dataset, dict[str, Any], dict[str, Any]]] = [
+        ("holds a model already", model, dataset, {}, {}),
+        ("batch_size was 4, is 3; seed was 1, is 2", model, dataset, {"batch_size": 3, "seed": 2}, resumed),
+        (r"soft\.label_smoothing was 0", model, dataset, {"soft": SoftObjective(label_smoothing=0.1)}, resumed),
+        (r"\(the captions, their weights, .* have changed since\)", model, changed, {}, resumed),
+        (r"encoder\.digest was", model, dataset, {}, {"encoder": small_encoder(seed=1), **resumed}),
+        (r"encoder_learning_rate was None, is 0\.001", model, dataset, {}, {"encoder_lr": 1e-3, **resumed}),
+        (r"encoder\.resize was 'squash'", model, dataset, {}, {"encoder": small_encoder(resize="crop"), **resumed}),
+        (r"copied holds a model already: give another --output$", copied, dataset, {}, {}),
+        (r"copied holds a model without the state of its training", copied, dataset, {}, resumed),
+        (r"annotation_window is 3, and 3 × 5 .*: give 1", new, dataset, {"decoder": {"annotation_window": 3}}, {}),
+        ("no split 'val'; it has train, test", new, no_val, {}, {}),
     ]
-    for why, data, changes, options in refusals:
+    for why, output, data, changes, options in refusals:
         with pytest.raises(SatError, match=why):
-            run(data, small_config(epochs=1, **changes), tmp_path / "model", resume=True, **options)
-    assert same_model(Checkpoint.load(tmp_path / "model"), first)
-    first.save(tmp_path / "copied")  # which has no training of its own
-    with pytest.raises(SatError, match=r"copied holds a model already: give another --output$"):
-        run(dataset, small_config(epochs=1), tmp_path / "copied")
-    with pytest.raises(SatError, match=r"copied holds a model without the state of its training"):
-        run(dataset, small_config(epochs=1), tmp_path / "copied", resume=True)
-    window = small_config(decoder={"annotation_window": 3})
-    with pytest.raises(SatError, match=r"annotation_window is 3, and 3 × 5 .* are not a square grid: give 1"):
-        run(dataset, window, tmp_path / "new" / "model")
+            run(data, small_config(epochs=1, **changes), output, **options)
+    assert same_model(Checkpoint.load(model), first)
     assert not (tmp_path / "new" / "cache").exists()  # before the photos are encoded
 
 
@@ -323,21 +302,10 @@ def test_two_processes_never_train_in_one_folder(dataset: Dataset, tmp_path: Pat
         run(dataset, small_config(), output, resume=True)
 
 
-def test_a_data_set_without_validation_photos_is_refused(tmp_path: Path) -> None:
-    whole = read_dataset(shape_folder(tmp_path / "shapes"))
-    examples = tuple(example for example in whole.examples if example.split != "val")
-    report = dataclasses.replace(whole.report, photos={**whole.report.photos, "val": 0})
-    with pytest.raises(SatError, match="no split 'val'; it has train, test"):
-        run(dataclasses.replace(whole, examples=examples, report=report), small_config(), tmp_path / "model")
-
-
-# The start
-
-
-def test_a_hard_model_starts_from_a_soft_one(dataset: Dataset, tmp_path: Path) -> None:
-    soft, _ = run(dataset, small_config(epochs=2), tmp_path / "soft")
+def test_a_hard_model_starts_from_a_soft_one(dataset: Dataset, soft: Checkpoint, tmp_path: Path) -> None:
     hard = small_config(epochs=1, learning_rate=1e-12, decoder={"attention": "hard"})
-    model, _ = run(dataset, hard, tmp_path / "hard", init_from=soft)
+    model, messages = run(dataset, hard, tmp_path / "hard", init_from=soft)
+    assert not any(" are unknown" in line or "new word" in line for line in messages)
     # by default a hard model reads attention as it is selected, at one location a word
     assert (soft.generation.attention_mode, model.generation.attention_mode) == ("mean", "argmax")
     assert Checkpoint.load(tmp_path / "hard").generation.attention_mode == "argmax"
@@ -354,8 +322,9 @@ def test_a_hard_model_starts_from_a_soft_one(dataset: Dataset, tmp_path: Path) -
             run(dataset, small_config(**changes), tmp_path / "other", init_from=soft, encoder=encoder)
 
 
-def test_a_hard_model_without_a_gate_starts_from_a_soft_one_with_it(dataset: Dataset, tmp_path: Path) -> None:
-    soft, _ = run(dataset, small_config(epochs=2), tmp_path / "soft")
+def test_a_hard_model_without_a_gate_starts_from_a_soft_one_with_it(
+    dataset: Dataset, soft: Checkpoint, tmp_path: Path
+) -> None:
     hard = small_config(epochs=1, learning_rate=1e-12, decoder={"attention": "hard", "gate": False})
     model, messages = run(dataset, hard, tmp_path / "hard", init_from=soft)
     after, before = model.weights, soft.weights
@@ -366,9 +335,7 @@ def test_a_hard_model_without_a_gate_starts_from_a_soft_one_with_it(dataset: Dat
     np.testing.assert_allclose(after["attention.energy"], before["attention.energy"], atol=1e-6)
 
 
-def test_words_unknown_to_the_model_to_start_from_are_appended(dataset: Dataset, tmp_path: Path) -> None:
-    soft, messages = run(dataset, small_config(epochs=1), tmp_path / "soft")
-    assert not any(" are unknown" in line or "new word" in line for line in messages)
+def test_words_unknown_to_the_model_to_start_from_are_appended(soft: Checkpoint, tmp_path: Path) -> None:
     folder = shape_folder(tmp_path / "shapes")
     captions = folder / "captions.csv"
     text = captions.read_text(encoding="utf-8").replace(" a ", " my ").replace(",a ", ",one ")
@@ -402,8 +369,9 @@ def test_words_unknown_to_the_model_to_start_from_are_appended(dataset: Dataset,
     assert any("seen fewer than 9 times. --set minimum_count=1 keeps every word" in line for line in messages)
 
 
-def test_a_training_that_makes_its_start_worse_gives_the_start_back(dataset: Dataset, tmp_path: Path) -> None:
-    soft, _ = run(dataset, small_config(epochs=1), tmp_path / "soft")
+def test_a_training_that_makes_its_start_worse_gives_the_start_back(
+    dataset: Dataset, soft: Checkpoint, tmp_path: Path
+) -> None:
     config, output = small_config(epochs=2, learning_rate=100.0, clip=1.0, selected_by="nats"), tmp_path / "worse"
     model, messages = run(dataset, config, output, init_from=soft)
     start, *epochs = epochs_logged(output)
@@ -421,8 +389,7 @@ def test_a_training_that_makes_its_start_worse_gives_the_start_back(dataset: Dat
         assert any(re.match("the training has diverged: .* lower the learning rate.* \\(100;", line) for line in said)
 
 
-def test_an_epoch_is_the_best_if_it_beats_the_start(dataset: Dataset, tmp_path: Path) -> None:
-    soft, _ = run(dataset, small_config(epochs=1), tmp_path / "soft")
+def test_an_epoch_is_the_best_if_it_beats_the_start(dataset: Dataset, soft: Checkpoint, tmp_path: Path) -> None:
     rows = [{"nats": nats, "bleu_4": 0.0, "cider": cider} for nats, cider in [(3.21, 50.0), (3.02, 54.0), (3.4, 60.0)]]
     config = small_config(epochs=2, selected_by="nats")
     model, messages = run(dataset, config, tmp_path / "model", init_from=soft, trainer=scoring(*rows))
@@ -465,8 +432,7 @@ def test_a_cautious_training_keeps_the_start_s_decoding_and_reranker(dataset: Da
     assert same_model(model, again) and again.generation == model.generation
 
 
-def test_few_photos_are_judged_by_trainings_without_them(dataset: Dataset, tmp_path: Path) -> None:
-    soft, _ = run(dataset, small_config(epochs=1), tmp_path / "soft")
+def test_few_photos_are_judged_by_trainings_without_them(dataset: Dataset, soft: Checkpoint, tmp_path: Path) -> None:
     how: dict[str, Any] = {"cautious": True, "selected_by": "cider_and_nats", "epochs": 6}
     batches: list[set[str]] = []
 
@@ -532,9 +498,6 @@ def test_an_ended_training_goes_on_with_more_epochs(dataset: Dataset, tmp_path: 
     assert same(states[0], states[1])
 
 
-# Photos that cannot be read
-
-
 def test_custom_photos_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
     folder = shape_folder(tmp_path / "shapes")
     broken = folder / "images" / "photo3.png"
@@ -556,8 +519,7 @@ def test_custom_photos_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
             run(data, small_config(epochs=1), tmp_path / f"papers{number}")
 
 
-def test_words_of_photos_that_cannot_be_read_are_not_learnt(dataset: Dataset, tmp_path: Path) -> None:
-    soft, _ = run(dataset, small_config(epochs=1), tmp_path / "soft")
+def test_words_of_photos_that_cannot_be_read_are_not_learnt(dataset: Dataset, soft: Checkpoint, tmp_path: Path) -> None:
     folder = shape_folder(tmp_path / "shapes")
     captions = folder / "captions.csv"
     first, second, *rest = captions.read_text(encoding="utf-8").splitlines()
@@ -568,6 +530,7 @@ def test_words_of_photos_that_cannot_be_read_are_not_learnt(dataset: Dataset, tm
     assert not any("new word" in line for line in messages) and "upon" not in model.vocabulary
 
 
+@pytest.mark.acceptance
 def test_tensorboard_gets_scalars_and_pictures(dataset: Dataset, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -578,19 +541,6 @@ def test_tensorboard_gets_scalars_and_pictures(dataset: Dataset, tmp_path: Path)
     assert {"bleu_4", "loss", "entropy", "beta"} <= set(events.Tags()["scalars"])
     assert [event.step for event in events.Scalars("bleu_4")] == [1, 2]
     assert len(events.Tags()["images"]) == 3  # validation photos
-
-
-# The encoder
-
-
-def test_a_frozen_encoder_is_unchanged_to_the_bit(dataset: Dataset, tmp_path: Path) -> None:
-    encoder = small_encoder()
-    before = {name: value.clone() for name, value in encoder.state_dict().items()}
-    model, _ = run(dataset, small_config(), tmp_path / "model", encoder=encoder)
-    assert same(encoder.state_dict(), before)  # the statistics of batch norm included
-    assert not encoder.training and not any(module.training for module in encoder.modules())
-    assert all(not weight.requires_grad and weight.grad is None for weight in encoder.parameters())
-    assert model.tuned_encoder is None and not (tmp_path / "model" / "encoder.safetensors").exists()
 
 
 def test_fine_tuning_changes_the_encoder_and_ships_it(dataset: Dataset, tmp_path: Path) -> None:
@@ -721,9 +671,6 @@ def test_a_training_reads_the_views_that_its_settings_ask_for(dataset: Dataset, 
     views = ("original", *config.views)
     expected = torch.stack([encoder.preprocessing(photo, view, name) for view in views])
     assert torch.equal(found, encoder.annotate(expected).half())
-
-
-# Confidence and the reranker
 
 
 @pytest.mark.parametrize("tokenizer", [KARPATHY, ENGLISH], ids=lambda each: each.name)

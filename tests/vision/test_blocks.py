@@ -1,11 +1,10 @@
 """An encoder cut in two: both parts together are the whole, they share its weights, and the last blocks learn."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from backbones import CONVNEXT, RESNET, VIT, lite_encoder, noise, save_model
+from backbones import lite_encoder, noise
 from builders import Held
 from torch import nn
 
@@ -108,21 +107,6 @@ def test_a_photo_of_a_batch_is_computed_once() -> None:
     torch.testing.assert_close(found[1], annotations["b",][0])
     with torch.no_grad():
         assert not annotations["c",].requires_grad
-
-
-@pytest.mark.parametrize(
-    ("kind", "config", "size"), [("ViT", VIT, 20), ("ResNet", RESNET, 64), ("ConvNext", CONVNEXT, 40)]
-)
-def test_transformers_models_are_cut_too(kind: str, config: dict[str, Any], size: int, tmp_path: Path) -> None:
-    transformers = pytest.importorskip("transformers")
-    encoder = load_encoder(save_model(transformers, tmp_path, kind, config, size))
-    with pytest.raises(SatError, match="has no block 'head': choose one of ") as refusal:
-        cut(encoder, "head")
-    block = str(refusal.value).split("choose one of ")[1].split(" to ")[0]  # versions of transformers differ in it
-    below, last, names = cut(encoder, block)
-    torch.testing.assert_close(last(below(noise(2, size))), encoder(noise(2, size)), rtol=1e-3, atol=1e-4)
-    assert names and set(names) < set(encoder.body.state_dict())
-    assert {id(weight) for weight in last.parameters()} <= {id(weight) for weight in encoder.body.parameters()}
 
 
 def test_refusals() -> None:

@@ -13,15 +13,19 @@ import safetensors.numpy
 import safetensors.torch
 import torch
 from backbones import CONVNEXT, RESNET, VIT, noise, save_model
+from builders import shape_folder
+from commands import sat, settings
 from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.packing import as_array, as_tensors, pack, unpack, weights_digest
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.vision.backbones import Backbone
+from show_attend_tell.vision.blocks import cut
 from show_attend_tell.vision.encoder import Encoder, load_encoder
 from show_attend_tell.vision.vgg import VGG19
 
@@ -235,6 +239,34 @@ def test_transformers_models_give_a_grid_in_reading_order(transformers: Any, tmp
     assert encoder.annotate(pixels, precision="bfloat16").dtype == torch.float32
 
 
+@pytest.mark.parametrize("kind", ["ViT", "ResNet", "ConvNext"])
+def test_transformers_models_are_cut_into_blocks(transformers: Any, tmp_path: Path, kind: str) -> None:
+    config, size, *_ = MODELS[kind]
+    encoder = load_encoder(save_model(transformers, tmp_path, kind, config, size))
+    with pytest.raises(SatError, match="has no block 'head': choose one of ") as refusal:
+        cut(encoder, "head")
+    block = str(refusal.value).split("choose one of ")[1].split(" to ")[0]  # versions of transformers differ in it
+    below, last, names = cut(encoder, block)
+    torch.testing.assert_close(last(below(noise(2, size))), encoder(noise(2, size)), rtol=1e-3, atol=1e-4)
+    assert names and set(names) < set(encoder.body.state_dict())
+    assert {id(weight) for weight in last.parameters()} <= {id(weight) for weight in encoder.body.parameters()}
+
+
+def test_a_transformers_model_is_trained_on_by_its_folder(
+    transformers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SAT_CACHE", str(tmp_path / "cache"))
+    processor = {"image_processor_type": "ConvNextImageProcessor", "size": {"shortest_edge": 48}, "crop_pct": 1.0}
+    resnet = save_model(transformers, tmp_path / "resnet", "ResNet", RESNET, 48)
+    (tmp_path / "resnet" / "preprocessor_config.json").write_text(json.dumps(processor))
+    data, model = shape_folder(tmp_path / "shapes"), tmp_path / "model"
+    own = settings(minimum_count=1)
+    sat("train", data, "--output", model, "--attention", "soft", "--epochs", 1, *own, "--encoder", resnet)
+    found = Checkpoint.load(model).encoder
+    assert found.grid == (6, 6) and found.preprocessing.size == 48
+    assert len(sat("caption", data / "images", "--model", model).stdout.splitlines()) == 17
+
+
 def test_preprocessing_is_the_model_s_own(transformers: Any, tmp_path: Path) -> None:
     processor = {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.1, 0.2, 0.3]}
     name = save_model(transformers, tmp_path, "ViT", VIT, 20, **processor)
@@ -299,9 +331,6 @@ def test_a_local_model_is_known_by_its_whole_path_or_its_hub_id(
     assert load_encoder("vit").name == name
     snapshot = tmp_path / "hub" / "models--facebook--tiny-vit" / "snapshots" / "0f3c9a"
     assert load_encoder(save_model(transformers, snapshot, "ViT", VIT, 20)).name == "facebook/tiny-vit"
-
-
-# The small one
 
 
 def test_the_small_encoder_is_the_same_each_time_and_draws_from_nobodys_random_numbers() -> None:

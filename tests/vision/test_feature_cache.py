@@ -226,9 +226,6 @@ def test_a_photo_that_changes_or_vanishes_while_it_is_encoded_is_not_stored(
     assert torch.equal(cache[["photo3.png"]][0], expected(Counted(), photo))
 
 
-# What a cache belongs to
-
-
 @pytest.mark.parametrize(
     "name", ["../../escaped", "/tmp/escaped", "..", ".", "a/../../escaped", "\\escaped", "\0", "é" * 300, "\ud800", " "]
 )

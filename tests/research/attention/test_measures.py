@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 import torch
 from attention.controls import CONTROLS, costs_at_words, maps_of, mode_for_search, shift_of
-from attention.forcing import Forced, SeededMode, force
+from attention.forcing import Forced, SeededMode, force, log_p_at_words, log_p_throughout
 from attention.mosaics import Mosaic, draw_picture
-from attention.occlusion import DRAWS, falls, hidden_in_annotations, hidden_in_photo, hidden_locations
+from attention.occlusion import DRAWS, hidden_in_annotations, hidden_in_photo, hidden_locations
 from decoders import L, small_annotations, small_decoder
 from PIL import Image
-from pointers import noise_data
 from torch import Tensor
 
 from show_attend_tell.data.datasets import Example
@@ -57,17 +56,6 @@ def test_hidden_cells_of_a_photo_have_the_mean_color() -> None:
     assert encoded[0, :, :2, 2:4].abs().max() == 0 and encoded.sum() == 3 * (4 * 6 - 2 * 2)
     (moved,) = hidden_in_photo(pixels, masks, (2, 3), lambda pixels: pixels, (0.5, 0.5))
     assert moved[0, :, :3, 3:5].abs().max() == 0 and moved.sum() == 3 * (4 * 6 - 3 * 2)  # up to the photo's border
-
-
-@pytest.mark.parametrize("mode", ATTENTION_MODES)
-def test_nothing_hidden_costs_nothing(mode: AttentionModeName, tmp_path_factory: pytest.TempPathFactory) -> None:
-    (example, *_) = noise_data(tmp_path_factory.mktemp("noise"), 1).examples
-    decoder, annotations, ids = small_decoder(), small_annotations(1), torch.tensor([[3, 5, 7]])
-    with torch.no_grad():
-        forced = force(decoder, example, annotations, ["a", "b", "c"], ids, SeededMode(mode, 13))
-        masks = hidden_locations(forced.alpha, forced.alpha, (5, 1), torch.Generator().manual_seed(1)) & False
-        found = falls(decoder, forced, hidden_in_annotations(annotations, masks))
-    np.testing.assert_allclose(found, 0, atol=1e-5)
 
 
 COLORS = ("red", "green", "blue", "white", "black")
@@ -122,6 +110,24 @@ class ByStep:
         self.time += 1
         mode = self.special if self.time - 1 == self.step else self.usual
         return Attended(mode(alpha, annotations).context, None)
+
+
+@pytest.mark.parametrize("name", ATTENTION_MODES)
+def test_every_way_of_forcing_has_the_same_log_p(name: AttentionModeName) -> None:
+    decoder, mode = small_decoder(), SeededMode(name, 13)
+    with torch.no_grad():
+        forced = force(decoder, EXAMPLE, ANNOTATIONS, list("abcd"), IDS, mode)
+        output = teacher_forcing(decoder, ANNOTATIONS, IDS, mode=mode.along(IDS))
+        throughout = log_p_throughout(decoder, ANNOTATIONS.expand(3, -1, -1), forced)
+        source = decoder.start(ANNOTATIONS, paths=4).source
+        at_words = log_p_at_words(decoder, source, forced, mode.at_once(IDS, 3), 3)
+    expected = word_log_probabilities(output.logits, IDS)[0, 0]
+    torch.testing.assert_close(forced.log_p, expected)
+    assert output.alpha is not None and output.beta is not None and forced.beta is not None
+    torch.testing.assert_close(forced.alpha, output.alpha[0, 0])
+    torch.testing.assert_close(forced.beta, output.beta[0, 0])
+    torch.testing.assert_close(throughout, expected.expand(3, -1))
+    torch.testing.assert_close(at_words, expected.expand(3, -1))
 
 
 def pair(mode: AttentionModeName) -> tuple[Forced, Forced]:

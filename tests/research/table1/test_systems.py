@@ -7,14 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from decoders import BASELINE_SIZES, B, P, small_annotations, small_baseline, small_captions
+from decoders import BASELINE_SIZES, P, small_annotations, small_baseline, small_captions
 from numpy.typing import NDArray
 from table1 import templates
 from table1.detectors import FIRST
 from table1.templates import Grammar, caption
+from torch import Tensor
 
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.model.interface import teacher_forcing
+from show_attend_tell.model.interface import Decoder, teacher_forcing
 from show_attend_tell.model.registry import config_class
 from show_attend_tell.training.objectives.soft import SoftObjective
 from show_attend_tell.training.presets import preset
@@ -111,19 +112,26 @@ def cmu_msr_steps(w: dict[str, Array], v: Array, x: Array) -> Iterator[tuple[Arr
 EQUATIONS = {"nic": nic, "lrcn": lrcn, "log_bilinear": log_bilinear, "m_rnn": m_rnn, "brnn": brnn, "cmu_msr": cmu_msr}
 
 
+def inputs(decoder: Decoder, annotations: Tensor, captions: Tensor) -> list[tuple[dict[str, Array], Array, Array]]:
+    """A decoder's weights with the v and the x of each photo."""
+    weights = {name: value.numpy() for name, value in decoder.state_dict().items()}
+    found = []
+    for photo, words in zip(annotations.numpy(), captions.tolist(), strict=True):
+        mean = photo.mean(0)
+        v = (mean - mean.mean()) / np.sqrt(mean.var() + 1e-5)
+        found.append((weights, v, weights["embedding.weight"][[BASELINE_SIZES["vocabulary_size"], *words[:-1]]]))
+    return found
+
+
 @averaging
 def test_logits_are_the_papers(kind: str, float64: None) -> None:
     decoder, annotations, captions = small_baseline(kind), small_annotations(), small_captions()
     output = teacher_forcing(decoder, annotations, captions, paths=P)
     assert output.alpha is None and output.beta is None and output.locations is None
-    weights = {name: value.numpy() for name, value in decoder.state_dict().items()}
-    for photo in range(B):
-        mean = annotations[photo].numpy().mean(0)
-        v = (mean - mean.mean()) / np.sqrt(mean.var() + 1e-5)
-        before = [BASELINE_SIZES["vocabulary_size"], *captions[photo, :-1].tolist()]
-        wanted = EQUATIONS[kind](weights, v, weights["embedding.weight"][before])
+    for logits, given in zip(output.logits.detach().numpy(), inputs(decoder, annotations, captions), strict=True):
+        wanted = EQUATIONS[kind](*given)
         for path in range(P):
-            np.testing.assert_allclose(output.logits[photo, path].detach().numpy(), wanted, atol=1e-10)
+            np.testing.assert_allclose(logits[path], wanted, atol=1e-10)
 
 
 def test_cmu_msr_learns_to_reconstruct_the_photo_from_the_words(float64: None) -> None:
@@ -133,24 +141,13 @@ def test_cmu_msr_learns_to_reconstruct_the_photo_from_the_words(float64: None) -
         small_captions(),
     )
     output = teacher_forcing(decoder, annotations, captions, paths=P)
-    weights = {name: value.numpy() for name, value in decoder.state_dict().items()}
-    for photo in range(B):
-        mean = annotations[photo].numpy().mean(0)
-        v = (mean - mean.mean()) / np.sqrt(mean.var() + 1e-5)
-        before = [BASELINE_SIZES["vocabulary_size"], *captions[photo, :-1].tolist()]
-        steps = cmu_msr_steps(weights, v, weights["embedding.weight"][before])
-        wanted = sum(float(((seen - v) ** 2).mean()) for _, seen in steps)
-        assert output.penalty is not None
-        np.testing.assert_allclose(output.penalty[photo].detach().numpy(), 0.25 * wanted, atol=1e-9)
+    assert output.penalty is not None
+    for penalty, (w, v, x) in zip(output.penalty, inputs(decoder, annotations, captions), strict=True):
+        wanted = sum(float(((seen - v) ** 2).mean()) for _, seen in cmu_msr_steps(w, v, x))
+        np.testing.assert_allclose(penalty.detach().numpy(), 0.25 * wanted, atol=1e-9)
     words = SoftObjective(doubly_stochastic=0.0)
     without = words(output._replace(penalty=None), captions).total
     torch.testing.assert_close(words(output, captions).total, without + output.penalty.mean())
-
-
-# As any decoder
-
-
-# Training
 
 
 @every_kind
