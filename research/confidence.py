@@ -65,7 +65,7 @@ def measured(captioner: Captioner, dataset: Dataset, split: str, *, cache: Path)
         judged = scale.judge(captioner.backend, features, found, found)
         for example, hypotheses, values in zip(examples, found, judged, strict=True):
             named = {singular(word) for words in example.captions for word in words}
-            worst = [least_trusted(*each) for each in zip(hypotheses, values, strict=True)]
+            worst = least_trusted(hypotheses, values)
             for least, rows in chosen.items():
                 reaching = (number for number, each in enumerate(worst) if each >= least)
                 number = next(reaching, int(np.argmax(worst))) if least else 0

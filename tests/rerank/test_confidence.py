@@ -71,6 +71,12 @@ def test_the_confidence_of_a_word_by_hand() -> None:
     assert judged
 
 
+def reads_well(words: list[int]) -> bool:
+    """Whether a caption ends in a noun and has no noun twice."""
+    nouns = [word for word in words if word in NOUNS]
+    return words[-1:] == nouns[-1:] and len(nouns) == len(set(nouns)) > 0
+
+
 def test_the_least_confidence_chooses_among_the_captions_of_the_beam() -> None:
     backend, features, found = found_for(20)
     scale = Confidence(ARRAYS)
@@ -80,7 +86,9 @@ def test_the_least_confidence_chooses_among_the_captions_of_the_beam() -> None:
             scale.add(backend, features, found, least), found, judged, strict=True
         ):
             worst = [
-                min((each for each in row if each == each), default=-1) if caption.ended else -2
+                min((each for each in row if each == each), default=-1)
+                if caption.ended and (caption is beam[0] or reads_well(caption.words))
+                else -2
                 for caption, row in zip(beam, values, strict=True)
             ]
             reaching = [number for number, each in enumerate(worst) if each >= least]

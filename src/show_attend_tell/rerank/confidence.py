@@ -74,12 +74,13 @@ class Confidence:
         """The captions of each photo, of features (B, L, D), the best one first with its words' confidence (T,).
 
         The best one is the first whose judged words all have the ``least`` confidence; where none has, it is the one
-        whose least trusted word is trusted most. With 0 it is the first.
+        whose least trusted word is trusted most. With 0 it is the first. Another than the first must end in a judged
+        word and have none twice, so it is no "a dog is jumping over a wooden".
         """
         judged = self.judge(backend, features, found if least else [each[:1] for each in found], found)
         result = []
         for hypotheses, confident in zip(found, judged, strict=True):
-            worst = [least_trusted(*each) for each in zip(hypotheses, confident, strict=False)]
+            worst = least_trusted(hypotheses, confident)
             chosen = next((number for number, each in enumerate(worst) if each >= least), int(np.argmax(worst)))
             best = dataclasses.replace(hypotheses[chosen], word_confidence=confident[chosen])
             result.append([best, *hypotheses[:chosen], *hypotheses[chosen + 1 :]])
@@ -98,11 +99,15 @@ class Confidence:
         return result
 
 
-def least_trusted(caption: Hypothesis, confidence: Sequence[float]) -> float:
-    """The least confidence of a caption's judged words; below 0 without one, and the least for a truncated caption."""
-    if not caption.ended:
-        return -2.0
-    return min((each for each in confidence if each == each), default=-1.0)
+def least_trusted(captions: Sequence[Hypothesis], confidence: Sequence[Sequence[float]]) -> list[float]:
+    """The least confidence of each caption's judged words, below 0 without one and for what `Confidence.add` passes."""
+    found = []
+    for number, (caption, values) in enumerate(zip(captions, confidence, strict=False)):
+        judged = {place: value for place, value in enumerate(values) if value == value}
+        words = [caption.words[place] for place in judged]
+        other = number and (len(values) - 1 not in judged or len(set(words)) < len(words))
+        found.append(-2.0 if other or not caption.ended else min(judged.values(), default=-1.0))
+    return found
 
 
 class Judged(NamedTuple):
