@@ -163,6 +163,7 @@ def judge_by_divisions(
     before = {name: value.clone() for name, value in start.state_dict().items()}
     most = -(-config.epochs // 2)  # epochs of each, so that both together take less than the training itself
     trainings: list[tuple[Trainer, dict[str, Tensor], TrainingData]] = []
+    told = np.zeros(3)  # nats by the start, nats by the best epoch after it, and words, of all photos
     for half in range(2):
         held = {name for names in photos for name in names[half::2]}
         kept = [row for row, (name, _) in enumerate(data.captions) if name not in held]
@@ -174,7 +175,8 @@ def judge_by_divisions(
             parts=(),
         )
         loop = trainer(config, part, device=next(start.parameters()).device, initial=before, init_from=plan.start.name)
-        least, trained = nats_of_photos(loop.average, part)[0].sum(), before
+        (least, words), fewest, trained = nats_of_photos(loop.average, part).sum(1), np.inf, before
+        told += least, 0, words
         what = f"training {half + 1} of 2 that judge"
         with Progress(total=most, desc=what, unit="epoch", disable=not show, leave=False) as bar:
             while loop.epoch < most and loop.epoch - loop.best_epoch < WORSE:
@@ -182,16 +184,19 @@ def judge_by_divisions(
                     loop.one_batch(indices)
                 loop.epoch += 1
                 nats = nats_of_photos(loop.average, part)[0].sum()
+                fewest = min(fewest, nats)
                 if nats < least:
                     least, loop.best_epoch = nats, loop.epoch
                     trained = {name: value.clone() for name, value in loop.average.state_dict().items()}
                 bar.update()
+        told[1] += fewest
         trainings.append((loop, trained, part))
-    photo = plural(len(references), "photo")
-    what = f"two trainings, each on half of the training photos, judged by the others of {photo}"
+    what = f"two trainings, each on one half of {plural(len(references), 'photo')} and judged by the other half"
     # one that was still improving at its end says that the training needs all its epochs
     epochs = [config.epochs if loop.best_epoch == most else loop.best_epoch for loop, _, _ in trainings]
-    verdict = Verdict(0.0, 0, f"{what}: neither had an epoch with fewer nats a word than {plan.start.name}")
+    now, then = told[:2] / told[2]
+    none = f"neither had an epoch with fewer nats a word than {plan.start.name}: {then:.2f} at best, and {now:.2f}"
+    verdict = Verdict(0.0, 0, f"{what}: {none}")
     if any(epochs):
         halves = [figures_by_share(loop.average, before, trained, part, plan) for loop, trained, part in trainings]
         found = [
