@@ -136,7 +136,9 @@ def caption(
     if save_maps is not None:
         names = dict(zip(files, picture_names(files, style.pop("format", "png")), strict=True))
         check_pictures([save_maps / name for name in names.values()], found.photos)
-    inputs: list[Photo] = [standard_input() if file is STDIN else file for file in files]
+    inputs: list[Photo] = [sys.stdin.buffer.read() if file is STDIN else file for file in files]
+    if b"" in inputs:
+        raise SatError("- : standard input is empty. Give it a photo, as in: cat dog.jpg | sat caption -")
     streams, cards = [], {}
     for each in (model, *compare):
         captioner = Captioner.from_pretrained(each, **loading)
@@ -157,11 +159,7 @@ def caption(
         click.echo(found.note, err=True)
 
     results = Results(
-        outputs=outputs,
-        photos=len(files),
-        cards=cards,
-        named=bool(compare),
-        listed="num_captions" in generation,
+        outputs=outputs, photos=len(files), cards=cards, named=bool(compare), listed="num_captions" in generation
     )
     interrupted, pictures = False, 0
     try:
@@ -189,14 +187,6 @@ def caption(
 
 
 STDIN = Path("-")  # what standard input is called
-
-
-def standard_input() -> bytes:
-    """The photo on standard input. Raises `SatError` when there is nothing."""
-    content = sys.stdin.buffer.read()
-    if not content:
-        raise SatError("- : standard input is empty. Give it a photo, as in: cat dog.jpg | sat caption -")
-    return content
 
 
 def check_pictures(pictures: Sequence[Path], photos: Sequence[Path]) -> None:

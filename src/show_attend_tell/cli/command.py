@@ -178,17 +178,12 @@ def gather(into: str, *names: str) -> Callable[[F], F]:
     return decorate
 
 
-def split_option(default: str) -> Callable[[F], F]:
-    """``--split``, with another default for each command."""
-    return click.option("--split", default=default, show_default=True, help="Part of the data: train, val or test.")
-
-
 SEED = click.IntRange(0, 2**32 - 1)  # as `settings.Seed`
 
 
-def seed_option(of: str = "") -> Callable[[F], F]:
-    """``--seed``; ``of`` says what is drawn, where a reader could wonder."""
-    return click.option("--seed", type=SEED, default=0, show_default=True, help=f"Random seed{of and ' of '}{of}.")
+def seed_option(of: str) -> Callable[[F], F]:
+    """``--seed``; ``of`` says what is drawn."""
+    return click.option("--seed", type=SEED, default=0, show_default=True, help=f"Random seed of {of}.")
 
 
 def json_option(content: str) -> Callable[[F], F]:
@@ -241,23 +236,11 @@ def model_option(*, default: str | None = DEFAULT_MODEL, several: str = "") -> C
     return options(option, plugin_option)
 
 
-data_option = click.option(
-    "--data", type=click.Path(path_type=Path), required=True, help="Folder of captioned photos, as for sat train."
-)
-
-
 def _use_threads(ctx: click.Context, parameter: click.Parameter, number: int | None) -> None:
     if number is not None:
         threads.use_threads(number)  # before the command imports PyTorch
 
 
-backend_option = click.option(
-    "--backend",
-    type=click.Choice(["auto", "torch", "onnx"]),
-    default="auto",
-    show_default=True,
-    help="Back end: torch, or onnx (ONNX Runtime), which starts sooner; auto is the faster one.",
-)
 device_option = options(
     click.option(
         "--device", default="auto", show_default=True, help="Device to compute on: auto, cpu, cuda, cuda:1 or mps."
@@ -278,7 +261,13 @@ weights_option = click.option(
 )
 loading_options = options(
     weights_option,
-    backend_option,
+    click.option(
+        "--backend",
+        type=click.Choice(["auto", "torch", "onnx"]),
+        default="auto",
+        show_default=True,
+        help="Back end: torch, or onnx (ONNX Runtime), which starts sooner; auto is the faster one.",
+    ),
     device_option,
     gather("loading", "encoder_weights", "backend", "device"),
 )

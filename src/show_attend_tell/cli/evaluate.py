@@ -12,11 +12,9 @@ from show_attend_tell.cli.command import (
     cache_option,
     check_targets,
     compute_options,
-    data_option,
     json_option,
     model_option,
     seed_option,
-    split_option,
     was_given,
     write_output,
 )
@@ -60,8 +58,10 @@ def tokens_option(default: str) -> Callable[[F], F]:
 
 @click.command(cls=BaseCommand, epilog=EVALUATE_EXAMPLES)
 @model_option(several="Give it several times for an ensemble, which averages their probabilities.")
-@data_option
-@split_option("test")
+@click.option(
+    "--data", type=click.Path(path_type=Path), required=True, help="Folder of captioned photos, as for sat train."
+)
+@click.option("--split", default="test", show_default=True, help="Part of the data: train, val or test.")
 @generation_options
 @tokens_option("those of the model's tokenizer")
 @seed_option("sampled locations")
@@ -138,12 +138,7 @@ def evaluate(
 )
 @json_option("the scores and the captions")
 def score(
-    hypotheses: Path,
-    references: tuple[Path, ...],
-    split: str,
-    tokens: Any,
-    most: int | None,
-    json_file: str | None,
+    hypotheses: Path, references: tuple[Path, ...], split: str, tokens: Any, most: int | None, json_file: str | None
 ) -> None:
     """Score captions of any system against references.
 

@@ -1,17 +1,24 @@
-"""`sat caption-batch`: a table of captions of any number of photos, by many workers."""
+"""`sat caption-batch` and `sat encode`: a table of captions, or of features, of any number of photos."""
 
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from show_attend_tell.cli.command import BaseCommand, compute_options, model_option, options
-from show_attend_tell.cli.options import GENERATION, options_from
+from show_attend_tell.cli.command import (
+    PAPERS_ENCODER,
+    BaseCommand,
+    compute_options,
+    device_option,
+    encoder_options,
+    model_option,
+)
+from show_attend_tell.cli.options import generation_options, options_from
 from show_attend_tell.messages import plural
 
 if TYPE_CHECKING:
     from show_attend_tell.batch.work import PhotoBatch
 
-EXAMPLES = """
+CAPTION_EXAMPLES = """
 \b
 Examples:
   sat caption-batch photos/ --recursive --output captions.csv
@@ -19,14 +26,19 @@ Examples:
   sat caption-batch s3://bucket/photos --output s3://bucket/captions.parquet --engine ray --workers 64
 """
 
+ENCODE_EXAMPLES = """
+\b
+Examples:
+  sat encode photos/ --recursive --output features.jsonl
+  sat encode shards/*.tar --resize squash --output features.parquet/ --workers 8
+"""
 
-batch_options = options(
-    click.option("--recursive", is_flag=True, help="Photos in subfolders too."),
-    options_from("show_attend_tell.batch.work:BatchConfig", "column", "engine", "workers", "rows", into="batch"),
+batch_options = options_from(
+    "show_attend_tell.batch.work:BatchConfig", "recursive", "column", "engine", "workers", "rows", into="batch"
 )
 
 
-@click.command("caption-batch", cls=BaseCommand, epilog=EXAMPLES)
+@click.command("caption-batch", cls=BaseCommand, epilog=CAPTION_EXAMPLES)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option(
     "--output",
@@ -36,17 +48,11 @@ batch_options = options(
 )
 @batch_options
 @model_option()
-@options_from(
-    *(GENERATION, "beam_size", "attention_mode", "length_penalty", "rerank_weight"),
-    into="generation",
-    rest="--generation",
-    default="the model's",
-)
+@generation_options
 @compute_options
 def caption_batch(
     sources: tuple[str, ...],
     output: str,
-    recursive: bool,
     batch: dict[str, Any],
     model: str,
     generation: dict[str, Any],
@@ -61,7 +67,30 @@ def caption_batch(
     """
     from show_attend_tell.batch.work import CaptionBatch
 
-    run_batch(CaptionBatch(model, **loading, **generation), sources, output, recursive=recursive, **batch)
+    run_batch(CaptionBatch(model, **loading, **generation), sources, output, **batch)
+
+
+@click.command(cls=BaseCommand, epilog=ENCODE_EXAMPLES)
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option(
+    "--output", required=True, metavar="FILE", help="File for the table: .parquet or .jsonl; FILE/ is a folder."
+)
+@encoder_options
+@batch_options
+@device_option
+def encode(sources: tuple[str, ...], output: str, encoder: dict[str, Any], batch: dict[str, Any], device: str) -> None:
+    """Encode any number of photos into a table.
+
+    Sources are as for sat caption-batch. Each photo is a row: its source and annotations, or its error. The encoder is
+    vgg19 with --resize crop, unless it is named. The same command goes on where it was interrupted.
+
+    A data folder needs none of this: sat train and sat evaluate encode its photos once, and keep them.
+    """
+    from show_attend_tell.batch.work import EncodeBatch
+
+    name, weights, resize = encoder.values()
+    work = EncodeBatch(name or PAPERS_ENCODER, device=device, encoder_weights=weights, resize=resize or "crop")
+    run_batch(work, sources, output, **batch)
 
 
 def run_batch(work: "PhotoBatch", sources: tuple[str, ...], output: str, **batch: Any) -> None:
