@@ -93,7 +93,7 @@ class Row:
 
 def read(backend: TorchBackend, photos: int) -> Tensor:
     """The pixels of the first example photos, read and resized."""
-    return torch.stack([backend.preprocessing(open_photo(file)) for file in EXAMPLES[:photos]])
+    return torch.stack([backend.encoder.preprocessing(open_photo(file)) for file in EXAMPLES[:photos]])
 
 
 def operations(action: Action) -> int:

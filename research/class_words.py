@@ -35,7 +35,7 @@ BATCH = 8  # photos that are encoded together
 
 def training_photos(captioner: Captioner, dataset: Dataset, classes: class_words.Classes) -> Iterator[tuple[Any, Any]]:
     """p of each class (V,) and the captions of each training photo."""
-    examples, square = dataset.split("train"), captioner.backend.preprocessing
+    examples, square = dataset.split("train"), captioner.backend.encoder.preprocessing
     for start in range(0, len(examples), BATCH):
         batch = examples[start : start + BATCH]
         pixels = np.stack([square.pixels(open_photo(each.photo)) for each in batch])

@@ -72,7 +72,7 @@ def read_mosaics(
     captioner: Captioner, drawn: Sequence[Mosaic], row_of: Mapping[str, int], *, seed: int, show: bool
 ) -> Iterator[Reading]:
     """The caption of each mosaic, with the nouns that tell its photo apart."""
-    square, known = captioner.backend.preprocessing, captioner.checkpoint.vocabulary
+    square, known = captioner.backend.encoder.preprocessing, captioner.checkpoint.vocabulary
     cover = Cover((0, 0, square.size, square.size), captioner.checkpoint.encoder.grid, captioner.offset)
     with Progress(total=len(drawn), desc="mosaics", unit="mosaic", disable=not show) as bar:
         for start in range(0, len(drawn), BATCH_SIZE):
@@ -118,7 +118,7 @@ def read_sentences(
     captioner: Captioner, examples: Sequence[Example], scenes: Mapping[str, Scene], *, seed: int, show: bool
 ) -> Iterator[Reading]:
     """The sentences of each scene, with the words that name an object."""
-    square, grid = captioner.backend.preprocessing, captioner.checkpoint.encoder.grid
+    square, grid = captioner.backend.encoder.preprocessing, captioner.checkpoint.encoder.grid
     for photo, example in enumerate(Progress(examples, desc="scenes", unit="photo", disable=not show)):
         scene, image = scenes.get(example.name), open_photo(example.photo)
         if scene is None or image.size != scene.size:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from stages import reporting
 from torch import Tensor
 
-from show_attend_tell.backends.encoding import fastest_encode
+from show_attend_tell.backends.torch import fastest_encode
 from show_attend_tell.cli.evaluate import write_scores
 from show_attend_tell.data.datasets import Dataset, Example, read_dataset
 from show_attend_tell.data.tokenizers import KARPATHY

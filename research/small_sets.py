@@ -37,9 +37,9 @@ from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.devices import pick_device
 from show_attend_tell.metrics.bootstrap import RESAMPLES, draw, interval
 from show_attend_tell.training.config import TrainingPlan
+from show_attend_tell.training.data import prepare
 from show_attend_tell.training.judge import SHARES, figures_of, mixed
 from show_attend_tell.training.loop import Trainer
-from show_attend_tell.training.prepare import prepare
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.run import train
 from show_attend_tell.training.start import choose_start, start_decoder

@@ -157,7 +157,10 @@ def exported(name: str, files: Files) -> dict[str, Any]:
         raise SatError(f"{name} has attention mode 'sample', which the web page lacks: give another model")
     if checkpoint.reranker is not None and checkpoint.reranker.kind != "ngrams":
         raise SatError(f"{name} has a reranker of the kind {checkpoint.reranker.kind!r}, which the web page lacks")
-    arrays = stored(backend.decoder.graphs(generation.attention_mode))
+    decoder = backend.decoder  # with the graphs of a wide beam search
+    graphs = {"start": decoder.start(wide=True), "attend": decoder.attend(generation.attention_mode, wide=True)}
+    graphs |= {make.__name__: make() for make in (decoder.words, decoder.advance, decoder.best, decoder.evidence)}
+    arrays = stored(graphs)
     if checkpoint.confidence is not None:
         arrays |= {f"confidence.{part}": array for part, array in checkpoint.confidence.items()}
     words, reranker = class_words.class_words_of(checkpoint), None

@@ -129,7 +129,7 @@ def mosaic_page(
     """
     captioner.check_attention()
     attention_mode = attention_mode or captioner.checkpoint.generation.attention_mode
-    square, known = captioner.backend.preprocessing, captioner.checkpoint.vocabulary
+    square, known = captioner.backend.encoder.preprocessing, captioner.checkpoint.vocabulary
     inside = _quarters(captioner)
     read = []
     for number, photos in enumerate(Progress(mosaics, desc="page", unit="mosaic"), start=1):
@@ -178,6 +178,6 @@ def shares(maps: NDArray[np.float32], parts: Sequence[NDArray[np.float64]]) -> l
 
 def _quarters(captioner: Captioner) -> list[NDArray[np.float64]]:
     """The part of each location that is inside each quarter of a mosaic: four arrays (L,)."""
-    size = captioner.backend.preprocessing.size
+    size = captioner.backend.encoder.preprocessing.size
     cover = Cover((0, 0, size, size), captioner.checkpoint.encoder.grid, captioner.offset)
     return [cover.share(quarter_box(number, size // 2)) for number in range(4)]

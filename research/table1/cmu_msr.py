@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from show_attend_tell.model.attention import AttentionMode
 from show_attend_tell.model.interface import MEAN_ATTENTION, DecoderOutput, State, Step
-from show_attend_tell.model.precision import promote
+from show_attend_tell.model.kernels import promote
 from show_attend_tell.settings import Amount, Count, settings
 from table1.baseline import Baseline, BaselineConfig, zeros
 

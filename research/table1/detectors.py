@@ -20,12 +20,12 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.backends.encoding import fastest_encode
+from show_attend_tell.backends.torch import fastest_encode
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.decoder import Dropout
-from show_attend_tell.model.precision import promote
+from show_attend_tell.model.kernels import promote
 from show_attend_tell.progress import Progress
 from show_attend_tell.vision.encoder import Encoder
 from show_attend_tell.vision.sources import cached

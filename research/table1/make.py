@@ -31,8 +31,7 @@ import tables
 from shipped import Training
 from stages import Stage
 
-from show_attend_tell.backends.encoding import fastest_encode
-from show_attend_tell.backends.torch import build_decoder
+from show_attend_tell.backends.torch import build_decoder, fastest_encode
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.data.datasets import Dataset, read_dataset

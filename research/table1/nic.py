@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from show_attend_tell.model.attention import AttentionMode
 from show_attend_tell.model.interface import MEAN_ATTENTION, State, Step
-from show_attend_tell.model.precision import promote
+from show_attend_tell.model.kernels import promote
 from show_attend_tell.settings import Count, settings
 from table1.baseline import Baseline, BaselineConfig, zeros
 

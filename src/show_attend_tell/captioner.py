@@ -58,8 +58,7 @@ class Captioner:
     def __init__(self, checkpoint: Checkpoint, backend: Backend, *, name: str = "model") -> None:
         """Put a checkpoint and its back end together; ``name`` is the model's, for captions and messages.
 
-        Raises `SatError` when the encoder is not the one that the model was trained on, and for a reranker or a
-        confidence that is damaged.
+        Raises `SatError` for another encoder than the model was trained on, and for damaged arrays.
         """
         checkpoint.encoder.check(backend.encoder, name)
         self.checkpoint, self.backend, self.name = checkpoint, backend, name
@@ -227,12 +226,20 @@ class Captioner:
         if is_photo(photos):
             raise InvalidValue(f"{shorten(photos)} is one photo: give several of them, in a list for example")
         config = self.resolve_config(config, **overrides)
-        size = whole_number("batch_size", batch_size, least=1)
+        if not isinstance(batch_size, (int, np.integer)) or isinstance(batch_size, bool) or batch_size < 1:
+            raise InvalidValue(f"batch_size is {shorten(batch_size)}: give a whole number of at least 1")
         waiting = iter(photos)
-        while batch := [self._prepared(photo) for photo in islice(waiting, size)]:
-            good = [photo for photo in batch if isinstance(photo, _Prepared)]
-            captions = iter(self._captions(good, config, evidence=evidence) if good else [])
-            yield from (next(captions) if isinstance(photo, _Prepared) else photo for photo in batch)
+        while batch := [self._prepared(photo) for photo in islice(waiting, batch_size)]:
+            if good := [photo for photo in batch if isinstance(photo, _Prepared)]:
+                features = self.backend.encode(np.stack([photo.pixels for photo in good]))
+                seeds = [photo_seed(config.seed, photo.pixels.tobytes()) for photo in good]
+                found = iter(self.generate(features, config, seeds=seeds, evidence=evidence))
+            for photo in batch:
+                if isinstance(photo, PhotoError):
+                    yield photo
+                else:
+                    made = self.assemble(next(found), config, size=photo.size, source=photo.source)
+                    yield dataclasses.replace(made, kept=photo.kept)
 
     def resolve_config(self, config: GenerationConfig | None = None, **overrides: Any) -> GenerationConfig:
         """How captions are made: the model's settings, or those given, with other values for some.
@@ -269,12 +276,7 @@ class Captioner:
             raise InvalidValue(f"{self.name} has no attention: give a model with soft or hard attention")
 
     def generate(
-        self,
-        features: Any,
-        config: GenerationConfig | None = None,
-        *,
-        seeds: Sequence[int],
-        evidence: bool = False,
+        self, features: Any, config: GenerationConfig | None = None, *, seeds: Sequence[int], evidence: bool = False
     ) -> list[list[Hypothesis]]:
         """The captions of features (B, L, D) of the back end, best first for each photo, see `generation.generate`."""
         config = self.resolve_config(config)
@@ -373,7 +375,7 @@ class Captioner:
             settings=self._settings(config) | ({} if best.evidence is None else {"evidence": EVIDENCE}),
             source=source,
             size=size,
-            visible_box=None if size is None else self.backend.preprocessing.seen(*size),
+            visible_box=None if size is None else self.backend.encoder.preprocessing.seen(*size),
             offset=self.offset,
         )
 
@@ -399,18 +401,6 @@ class Captioner:
         names += ["seed"] if config.do_sample or config.attention_mode == "sample" else []
         return made | {name: getattr(config, name) for name in names}
 
-    def _captions(self, photos: "Sequence[_Prepared]", config: GenerationConfig, *, evidence: bool) -> list[Caption]:
-        """The captions of photos that are encoded and searched together."""
-        features = self.backend.encode(np.stack([photo.pixels for photo in photos]))
-        seeds = [photo_seed(config.seed, photo.pixels.tobytes()) for photo in photos]
-        found = self.generate(features, config, seeds=seeds, evidence=evidence)
-        return [
-            dataclasses.replace(
-                self.assemble(hypotheses, config, size=photo.size, source=photo.source), kept=photo.kept
-            )
-            for photo, hypotheses in zip(photos, found, strict=True)
-        ]
-
     def _encoded(self, photo: Photo, config: GenerationConfig) -> "tuple[_Prepared, Any, int]":
         """One photo, its features (1, L, D) and its seed. Raises `PhotoError`."""
         prepared = self._prepared(photo)
@@ -427,7 +417,7 @@ class Captioner:
             image = open_photo(photo)
         except PhotoError as error:
             return error.with_traceback(None)  # which would hold the photo
-        pixels, size = self.backend.preprocessing.pixels(image), image.size
+        pixels, size = self.backend.encoder.preprocessing.pixels(image), image.size
         path = os.fsdecode(photo) if isinstance(photo, (str, os.PathLike)) else None
         if path is not None and not is_address(photo):
             return _Prepared(pixels, size, path, Path(path).absolute())
@@ -473,10 +463,3 @@ def progress_bar(total: int | None, *, show: bool) -> Progress:
     """A bar on standard error that says "12 of 30 photos"."""
     form = None if total is None else PROGRESS
     return Progress(total=total, desc="photos", disable=not show, unit="photo", bar_format=form)
-
-
-def whole_number(name: str, value: object, *, least: int) -> int:
-    """A whole number, of Python or NumPy. Raises `InvalidValue` for any other value, and for one below the least."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-        raise InvalidValue(f"{name} is {shorten(value)}: give a whole number of at least {least}")
-    return int(value)

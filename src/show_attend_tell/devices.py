@@ -15,21 +15,15 @@ def needs_torch(what: str) -> MissingPackage:
 
 
 def pick_device(name: "str | torch.device" = "auto") -> "torch.device":
-    """Return the device called `name`: `cpu`, `cuda`, `cuda:1`, `mps`, or `auto`, which is CUDA where there is one.
-
-    Raises `SatError` for a name that is not a device's, and for one that this machine or this PyTorch lacks.
-    """
+    """The device called `name`: cpu, cuda, cuda:1, mps, or auto, which is CUDA where there is one; else `SatError`."""
     import torch
 
-    if isinstance(name, torch.device):
-        name = str(name)
+    name = str(name)
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        if not isinstance(name, str):
-            raise TypeError
         device = torch.device(name)
-    except (RuntimeError, TypeError):
+    except RuntimeError:
         raise SatError(f"device {name!r}: choose auto, cpu, cuda, cuda:0 (1, 2 …) or mps") from None
     if device.type == "cuda":
         there = torch.cuda.device_count() if torch.cuda.is_available() else 0

@@ -21,6 +21,10 @@ from show_attend_tell.vision.sources import cached
 BATCH_SIZE = 64  # photos whose annotations are in memory at once
 # of a caption in an evaluation without attention
 CAPTION_FIELDS = ("caption", "words", "log_probability", "complete", "word_confidence")
+CONFIG_FIELDS = (  # what an evaluation says of how its captions were made
+    *("beam_size", "attention_mode", "length_penalty", "rerank_weight"),
+    *("rare_word_exponent", "repetition_cost", "class_weight", "seed"),
+)
 
 
 def evaluate(
@@ -62,14 +66,7 @@ def evaluate(
     settings = {
         "model": captioner.name,
         **({} if dataset.tokenizer == KARPATHY else {"tokenizer": dataset.tokenizer.name}),
-        "beam_size": config.beam_size,
-        "attention_mode": config.attention_mode,
-        "length_penalty": config.length_penalty,
-        "rerank_weight": config.rerank_weight,
-        "rare_word_exponent": config.rare_word_exponent,
-        "repetition_cost": config.repetition_cost,
-        "class_weight": config.class_weight,
-        "seed": config.seed,
+        **{name: getattr(config, name) for name in CONFIG_FIELDS},
     }
     return score_split(dataset, split, entries, tokens=tokens, settings=settings)
 
@@ -84,10 +81,7 @@ def searched(
     evidence: bool = False,
     show: bool = True,
 ) -> Iterator[tuple[Sequence[Example], Any, list[list[Hypothesis]]]]:
-    """The photos of a split in batches: examples, features (B, L, D) of the back end, and the captions of each photo.
-
-    Raises `SatError` as `evaluate` does.
-    """
+    """The photos of a split in batches: examples, features (B, L, D) of the back end, and captions of each photo."""
     examples, backend = dataset.split(split), captioner.backend
     annotations = cached(dataset, backend.encoder, cache, splits=(split,), encode=backend.encode, show=show)
     with Progress(total=len(examples), desc="captions", unit="photo", disable=not show) as bar:
@@ -111,11 +105,9 @@ def score_split(
     """Score captions of a whole split, however they were made.
 
     ``entries`` have a ``photo`` and its ``caption``, and may have more. ``tokens`` are by default those of the data
-    set's tokenizer. ``settings`` say how they were made. Raises `SatError` when they are not one for each photo of the
-    split.
+    set's tokenizer. Raises `SatError` when they are not one for each photo of the split.
     """
-    examples = dataset.split(split)
-    tokenizer = dataset.tokenizer
+    examples, tokenizer = dataset.split(split), dataset.tokenizer
     tokens = tokens or tokenizer.tokens
     if tokens == tokenizer.tokens:
         references = {example.name: [tokenizer.text(words) for words in example.captions] for example in examples}

@@ -39,10 +39,7 @@ class Report:
 
 
 def report(files: Sequence[Path], *, cards: Mapping[str, str] | None = None, show: bool = True) -> Report:
-    """Make the report of evaluations, as `sat evaluate --json` and `sat score --json` write them.
-
-    ``cards`` are by model name. Raises `SatError` for a damaged evaluation, and for two that differ (`check_alike`).
-    """
+    """Make the report of evaluations, as `sat evaluate --json` and `sat score --json` write them; cards by model."""
     content = [read_object(file, "results") for file in files]
     evaluations = [read_evaluation(file) for file in files]
     first = evaluations[0]
@@ -126,7 +123,9 @@ def _caption(
 ) -> dict[str, Any]:
     """What the report keeps of a caption; ``references`` are what people said of the photo."""
     tokenizer = settings.get("tokenizer", "")
-    words = _words(where, entry) if tokenizer == "unigram" else entry["caption"].split()
+    words = entry.get("words") if tokenizer == "unigram" else entry["caption"].split()
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise SatError(f"{where}: 'words' must be a list of texts, and is {quoted(words)}")
     maps = {name: packed(where, entry.get(name), len(words), name) for name in ("attention", "evidence")}
     others = entry.get("alternatives") or []
     if not isinstance(others, list) or not all(isinstance(other, dict) for other in others):
@@ -155,17 +154,8 @@ def _caption(
     }
 
 
-def _words(where: str, entry: Mapping[str, Any]) -> list[str]:
-    """The pieces of words of an entry; raises `SatError`, saying ``where``, for anything but a list of texts."""
-    words = entry.get("words")
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise SatError(f"{where}: 'words' must be a list of texts, and is {quoted(words)}")
-    return words
-
-
 def _unsupported(words: Sequence[str], references: Sequence[str], tokens: Tokens) -> list[int]:
-    """The numbers of the words that no reference has and that are not function words; where characters are compared,
-    of the pieces that are in no reference."""
+    """The numbers of the words that no reference has, without function words; with characters, of such pieces."""
     if tokens == "characters":
         return [number for number, piece in enumerate(words) if not any(piece.strip() in text for text in references)]
     known = {word for text in references for word in words_of(text, tokens)} | FUNCTION_WORDS

@@ -79,7 +79,7 @@ def test_the_everyday_models_share_their_encoder_and_their_visual_n_grams() -> N
         assert weights_digest(model.tuned_encoder or {}) in cards[1]
     assert not any((SHIPPED / name / file).exists() for name in EVERYDAY for file in (NGRAMS, TUNED))
     captioner = Captioner.from_pretrained("everyday-soft")
-    pixels = captioner.backend.preprocessing.pixels(open_photo(FOLDER / "failures" / "otter.jpg"))
+    pixels = captioner.backend.encoder.preprocessing.pixels(open_photo(FOLDER / "failures" / "otter.jpg"))
     ngrams = VisualNgrams(soft.reranker.arrays)
     expected = ngrams.expected(captioner.backend, captioner.backend.encode(pixels[None]))[0]
     share = {

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image, ImageDraw
-from torch import Tensor, nn
+from torch import nn
 
 from show_attend_tell.backends.torch import TorchBackend, build_decoder, decoder_weights
 from show_attend_tell.captioner import Captioner
@@ -22,7 +22,7 @@ from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.config import TrainingConfig
-from show_attend_tell.training.data import TrainingData
+from show_attend_tell.training.data import Held, TrainingData
 from show_attend_tell.vision.backbones import Backbone
 from show_attend_tell.vision.encoder import Encoder
 from show_attend_tell.vision.sources import Annotations
@@ -107,16 +107,6 @@ def small_config(**changes: Any) -> TrainingConfig:
     return TrainingConfig(decoder=decoder, **{**settings, **changes})
 
 
-class Held:
-    """Annotations held in memory, by photo name."""
-
-    def __init__(self, annotations: dict[str, Tensor]) -> None:
-        self.annotations = annotations
-
-    def __getitem__(self, names: Sequence[str]) -> Tensor:
-        return torch.stack([self.annotations[name] for name in names])
-
-
 class Tuned:
     """What an encoder that learns makes of other annotations; the names that are read are noted."""
 
@@ -153,7 +143,7 @@ def random_data(*, photos: int = 10, views: int = 1, seed: int = 5) -> TrainingD
 
 
 def fitted(config: TrainingConfig, data: TrainingData) -> TrainingConfig:
-    """The settings with the vocabulary's and the annotations' sizes, as `training.run.prepare` sets them."""
+    """The settings with the vocabulary's and the annotations' sizes, as `training.data.prepare` sets them."""
     decoder = replace(config.decoder, vocabulary_size=len(data.vocabulary), annotation_size=D)
     return replace(config, decoder=decoder)
 

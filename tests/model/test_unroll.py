@@ -121,7 +121,7 @@ def test_compiled_kernels_are_the_written_ones() -> None:
 def test_the_gradient_of_word_scores_is_the_one_that_pytorch_derives() -> None:
     generator = torch.Generator().manual_seed(1)
     logits, words = 3 * torch.randn(6, 9, generator=generator), torch.tensor([0, 3, 8, 8, 1, 2])
-    by_hand = functools.partial(kernels.in_two_loops, sums=kernels.word_sums, slopes=kernels.word_slopes)
+    by_hand = functools.partial(kernels._WordScores.apply, kernels.word_sums, kernels.word_slopes)
     found = []
     for scores in (kernels.word_scores, by_hand):
         leaf = logits.clone().requires_grad_()

@@ -139,7 +139,7 @@ def test_the_score_of_classes_stays_apart_from_log_p() -> None:
     assert classes is not None and classes.names[504] == "coffee mug"
     checkpoint.class_words = fit(classes, checkpoint.vocabulary, [])
     captioner = Captioner(checkpoint, plain.backend)
-    photo = captioner.backend.preprocessing.pixels(open_photo(ROOT / "examples" / "coffee.jpg"))
+    photo = captioner.backend.encoder.preprocessing.pixels(open_photo(ROOT / "examples" / "coffee.jpg"))
     features = captioner.backend.encode(photo[None])
     config = captioner.resolve_config(beam_size=3, class_weight=1.0)
     ((best, *_),) = captioner.generate(features, config, seeds=[0])

@@ -57,7 +57,9 @@ def jobs(captioner: Captioner, *sources: str, beam_size: int = 1, captions: Any 
     found = []
     for number, source in enumerate(sources):
         image = shape_photo(*SCENES[number % len(SCENES)])
-        photo = Photo(source=source, size=image.size, pixels={"e": captioner.backend.preprocessing.pixels(image)})
+        photo = Photo(
+            source=source, size=image.size, pixels={"e": captioner.backend.encoder.preprocessing.pixels(image)}
+        )
         config = captioner.checkpoint.generation.merge(beam_size=beam_size)
         found.append(Job(Task(captioner, "e", config, captions), photo))
     return found

@@ -42,11 +42,10 @@ from show_attend_tell.rerank import Reranker, confidence
 from show_attend_tell.rerank.ngrams import VisualNgrams
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
-from show_attend_tell.training.data import TrainingData
+from show_attend_tell.training.data import TrainingData, prepare
 from show_attend_tell.training.finish import DECODING, LARGE_BEAM_SIZE
 from show_attend_tell.training.loop import Epoch, Trainer
 from show_attend_tell.training.objectives.soft import SoftObjective
-from show_attend_tell.training.prepare import prepare
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.reports import write_log
 from show_attend_tell.training.run import train

@@ -8,8 +8,8 @@ from backbones import lite_encoder, noise
 from builders import Held
 from torch import nn
 
-from show_attend_tell.backends.encoding import fastest_encode
 from show_attend_tell.backends.onnx import encoder as onnx
+from show_attend_tell.backends.torch import fastest_encode
 from show_attend_tell.checkpoint.packing import as_array, as_tensors, pack, unpack
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.errors import SatError

@@ -16,8 +16,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn import functional
 
-from show_attend_tell.backends.encoding import fastest_encode
 from show_attend_tell.backends.onnx import encoder as onnx
+from show_attend_tell.backends.torch import fastest_encode
 from show_attend_tell.checkpoint.packing import as_array, as_tensors, pack, unpack, weights_digest
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.errors import SatError

@@ -47,10 +47,7 @@ def load(
 
 
 def pick_backend(name: str, checkpoint: Checkpoint, device: object = "auto") -> BackendName:
-    """The back end called ``name``, or for "auto" the faster one: ONNX Runtime on a processor, if it has the model.
-
-    Raises `SatError` for another name, for PyTorch where it is not installed, and for a model that it lacks.
-    """
+    """The back end called ``name``, or for "auto" the faster one: ONNX Runtime on a processor, if it has the model."""
     if name not in ("auto", *get_args(BackendName)):
         raise InvalidValue(f"backend {name!r}: choose auto, {' or '.join(get_args(BackendName))}")
     there = find_spec("torch") is not None

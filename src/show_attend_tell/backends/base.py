@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.session import DecoderSession
@@ -24,12 +23,7 @@ class Backend(Protocol):
 
     @property
     def encoder(self) -> Any:
-        """What a feature cache asks of the encoder: its name, digest, precision, grid and preprocessing."""
-        ...
-
-    @property
-    def preprocessing(self) -> Preprocessing:
-        """What pixels are made by."""
+        """The encoder: its name, digest, precision, grid, and the preprocessing that makes pixels."""
         ...
 
     def share_encoder(self, other: "Backend") -> None:

@@ -7,7 +7,7 @@ searched by the session of ONNX Runtime, which takes about half the time.
 """
 
 from collections.abc import Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from show_attend_tell.backends.base import Backend
-from show_attend_tell.backends.encoding import fastest_encode
 from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession, batch_size, evidence_closed_form
+from show_attend_tell.backends.onnx.encoder import OnnxEncoder
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.packing import as_array, as_tensors
 from show_attend_tell.errors import SatError
@@ -43,13 +43,15 @@ from show_attend_tell.model.interface import (
     previous_words,
     word_log_probabilities,
 )
-from show_attend_tell.model.precision import promote
+from show_attend_tell.model.kernels import promote
 from show_attend_tell.model.registry import build
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.session import Continuations, DecoderSession, Numbers, Scores, SessionStep
 from show_attend_tell.settings import AttentionModeName
+from show_attend_tell.vision.backbones import ConvolutionalNetwork
 from show_attend_tell.vision.encoder import Encode, Encoder, load_encoder
+from show_attend_tell.vision.network import convolutions
 
 CPU_PATHS = 400  # how many paths are fastest together; a processor's share its cache
 GPU_PATHS = 1000
@@ -74,7 +76,7 @@ class TorchBackend:
         where = device or next(decoder.parameters()).device
         self.torch_device, self.device, self.reference = where, str(where), reference
         self.decoder = decoder.to(where).eval()
-        self.network = None if encoder is None else encoder.to(where)
+        self.encoder: Any = None if encoder is None else encoder.to(where)
         self._optimized: dict[int, OnnxDecoder] = {}
 
     @classmethod
@@ -95,32 +97,17 @@ class TorchBackend:
         encoder = first.encoder.load(load_encoder, " + ".join(names), weights=encoder_weights, tuned=tuned)
         return cls(decoders[0] if len(decoders) == 1 else Ensemble(decoders), encoder, device=device)
 
-    @property
-    def encoder(self) -> Encoder:
-        """The encoder; raises `SatError` for a back end without one."""
-        if self.network is None:
-            raise SatError("this decoder has no encoder: give annotations")
-        return self.network
-
     def share_encoder(self, other: Backend) -> None:
-        self.network = other.encoder
-        self.__dict__.pop("fastest_encode", None)
-
-    @property
-    def preprocessing(self) -> Any:
-        return self.encoder.preprocessing
+        self.encoder = other.encoder
+        self.__dict__.pop("encode", None)
 
     @property
     def attends(self) -> bool:
         return self.decoder.attends
 
     @cached_property
-    def fastest_encode(self) -> Encode:
-        """The encoder as it is fastest on this device, see `encoding`."""
+    def encode(self) -> Encode:
         return fastest_encode(self.encoder)
-
-    def encode(self, pixels: Any) -> Tensor:
-        return self.fastest_encode(pixels)
 
     def features(self, annotations: Any) -> Tensor:
         tensor = annotations if isinstance(annotations, Tensor) else torch.from_numpy(annotations)
@@ -130,12 +117,7 @@ class TorchBackend:
         return torch.cat(list(features))
 
     def session(
-        self,
-        features: Tensor,
-        config: GenerationConfig,
-        *,
-        seeds: Sequence[int],
-        mode: AttentionMode | None = None,
+        self, features: Tensor, config: GenerationConfig, *, seeds: Sequence[int], mode: AttentionMode | None = None
     ) -> DecoderSession:
         """As `Backend.session`; ``mode`` is another attention mode than the configuration's, made for these paths."""
         optimized = None if mode is not None else self.optimized(features.shape[1])
@@ -191,7 +173,27 @@ class TorchBackend:
 
     def second_moments(self, features: Tensor, channels: NDArray[Any]) -> NDArray[Any]:
         with torch.inference_mode():
-            return array(second_moments(features, torch.from_numpy(channels).to(features.device)))
+            return second_moments(features, torch.from_numpy(channels).to(features.device)).numpy(force=True)
+
+
+def fastest_encode(encoder: Encoder) -> Encode:
+    """The fastest way on this machine to make annotations (B, L, D), float32, of pixels (B, 3, S, S).
+
+    PyTorch's depthwise convolutions are slow on a CPU, so ONNX Runtime runs a frozen encoder that has them there, with
+    the weights that it has now; its annotations agree to about 1e-5. Else it is `Encoder.annotate`.
+    """
+    body, on_cpu = encoder.body, next(encoder.parameters()).device.type == "cpu"
+    depthwise = isinstance(body, ConvolutionalNetwork) and any(each.groups > 1 for each in convolutions(body.blocks))
+    if not (depthwise and encoder.frozen and on_cpu and encoder.precision == "float32"):
+        return encoder.annotate
+    weights = {name: as_array(tensor) for name, tensor in body.state_dict().items()}
+    network = OnnxEncoder(encoder.name, body.blocks, weights, encoder.preprocessing)
+
+    def encode(pixels: Tensor | NDArray[Any]) -> Tensor:
+        encoder.check(pixels)
+        return torch.from_numpy(network.annotate(pixels.numpy() if isinstance(pixels, Tensor) else pixels))
+
+    return encode
 
 
 class TorchSession:
@@ -226,12 +228,12 @@ class TorchSession:
         scores = scores + torch.from_numpy(before).to(scores)[..., None]
         scores.scatter_add_(-1, torch.from_numpy(ids).to(self.device), torch.from_numpy(weights).to(scores))
         found, chosen = scores.flatten(1).topk(min(count, scores[0].numel()), dim=-1)
-        children = array(chosen)
-        return Continuations(array(found), children // self.vocabulary_size, children % self.vocabulary_size)
+        children = chosen.numpy(force=True)
+        return Continuations(found.numpy(force=True), children // self.vocabulary_size, children % self.vocabulary_size)
 
     @torch.inference_mode()
     def log_probabilities(self) -> Scores:
-        return array(self._log_probabilities())
+        return self._log_probabilities().numpy(force=True)
 
     def _log_probabilities(self) -> Tensor:
         return torch.log_softmax(promote(self.decoder.read_out(self.taken.output)), dim=-1)
@@ -286,17 +288,11 @@ def evidence_by_autograd(
             (gradient,) = torch.autograd.grad(said, shift, allow_unused=True)
         if gradient is None:
             return None
-        found.append(array(gradient[:, 0]))
+        found.append(gradient[:, 0].numpy(force=True))
         with torch.no_grad():
             after = step.state if mode is None else decoder.step(now, state, mode).state
         state = State(state.source, map_parts(Tensor.detach, after.memory))
     return [part[:length] for part, length in zip(np.stack(found, axis=1), lengths, strict=True)]
-
-
-def array(tensor: Tensor) -> NDArray[Any]:
-    """A tensor's values on the processor."""
-    values: NDArray[Any] = tensor.numpy(force=True)
-    return values
 
 
 class Unset(TorchFunctionMode):
@@ -332,27 +328,19 @@ def check_alike(names: Sequence[str], checkpoints: Sequence[Checkpoint]) -> None
     """Raise `SatError` naming the first model that cannot be in an ensemble with the first one."""
     first = checkpoints[0]
     for name, other in zip(names[1:], checkpoints[1:], strict=True):
-        for what, same in (
-            ("encoder", other.encoder == first.encoder and other.tuned_encoder is None and first.tuned_encoder is None),
-            ("vocabulary", other.vocabulary == first.vocabulary),
-        ):
-            if not same:
-                raise SatError(
-                    f"{names[0]} and {name} cannot be an ensemble, because they do not have the same {what}: train "
-                    "both on the same captions and with the same frozen encoder"
-                )
+        frozen = first.tuned_encoder is None and other.tuned_encoder is None
+        encoder, vocabulary = frozen and other.encoder == first.encoder, other.vocabulary == first.vocabulary
+        if not (encoder and vocabulary):
+            raise SatError(
+                f"{names[0]} and {name} cannot be an ensemble, because they do not have the same "
+                f"{'vocabulary' if encoder else 'encoder'}: train both on the same captions and with the same frozen "
+                "encoder"
+            )
 
 
 def second_moments(annotations: Tensor, channels: Tensor) -> Tensor:
     """Signed roots of Σ_i a_i a_iᵀ's upper triangle, scaled to length one (B, M), of normalized a (B, L, D)."""
     normal = nn.functional.layer_norm(annotations.float(), annotations.shape[-1:]).index_select(-1, channels)
-    moments = (normal.mT @ normal).flatten(1).index_select(1, upper_triangle(len(channels), annotations.device))
+    rows, columns = torch.triu_indices(len(channels), len(channels), device=annotations.device)
+    moments = (normal.mT @ normal)[:, rows, columns]
     return nn.functional.normalize(torch.copysign(moments.abs().sqrt(), moments), dim=-1)
-
-
-@cache
-def upper_triangle(size: int, device: torch.device) -> Tensor:
-    """Where the upper triangle of a square matrix is among its values in row-major order: (size · (size + 1) / 2,)."""
-    rows, columns = torch.triu_indices(size, size, device=device)
-    positions: Tensor = rows * size + columns
-    return positions

@@ -179,7 +179,7 @@ class EncodeBatch(PhotoBatch):
     @cached_property
     def encode(self) -> "Encode":
         """Pixels to annotations."""
-        from show_attend_tell.backends.encoding import fastest_encode
+        from show_attend_tell.backends.torch import fastest_encode
 
         return fastest_encode(self.model)
 

@@ -1,6 +1,5 @@
 """A model's arrays on disk: safetensors files, read and checked. Nothing is ever unpickled."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from show_attend_tell.checkpoint import hub
 from show_attend_tell.checkpoint.packing import Arrays, arrays_digest, unpack, weights_digest
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import shorten
-from show_attend_tell.model.config import misfit
 
 NGRAMS = "ngrams.safetensors"
 TUNED = "encoder.safetensors"
@@ -46,12 +44,6 @@ def not_finite(weights: Arrays) -> str | None:
     return next((name for name, value in weights.items() if not np.isfinite(value).all()), None)
 
 
-def check_fit(file: Path, weights: Arrays, shapes: Mapping[str, tuple[int, ...]] | None) -> None:
-    """Raise `SatError` unless the weights of a file have the shapes of the configuration, where these are known."""
-    if shapes is not None and (difference := misfit(weights, shapes)):
-        raise SatError(f"{file} does not fit its config.json: {difference}")
-
-
 def reranker_file(kind: str) -> str:
     """The name of the file of a reranker's arrays; raises `SatError` for a kind that is not one word."""
     if not kind.isidentifier():
@@ -60,10 +52,9 @@ def reranker_file(kind: str) -> str:
 
 
 def shared_arrays(folder: Path, name: str, digest: str, *, unpacked: bool = False) -> dict[str, NDArray[Any]]:
-    """Arrays that a model names by their SHA-256, which several models may share.
+    """Arrays that a model names by their SHA-256, those of the file, or ``unpacked`` of the weights that it packs.
 
-    They are in the model's folder, in a folder ending in -ngrams or -encoder beside it, or among those shipped. With
-    ``unpacked``, the SHA-256 is that of the weights that the file packs.
+    They are in the model's folder, in a folder ending in -ngrams or -encoder beside it, or among those shipped.
     """
     shared, digest_of = f"*-{Path(name).stem}/{name}", weights_digest if unpacked else arrays_digest
     for file in (folder / name, *sorted(folder.parent.glob(shared)), *sorted(hub.SHIPPED.glob(shared))):

@@ -18,12 +18,13 @@ Nothing here is ever unpickled. `save` writes all files under temporary names be
 config.json last. So a reader never finds half a file, and a save that is killed while it writes leaves the old model.
 """
 
+import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,20 +36,23 @@ from show_attend_tell.checkpoint.arrays import (
     CONFIDENCE,
     NGRAMS,
     TUNED,
-    check_fit,
     not_finite,
     read_arrays,
     reranker_file,
     shared_arrays,
 )
-from show_attend_tell.checkpoint.config import read_configuration
 from show_attend_tell.checkpoint.hub import absolute, model_name
 from show_attend_tell.checkpoint.packing import SCALE, Arrays, arrays_digest, pack, unpack, weights_digest
-from show_attend_tell.checkpoint.records import Description
+from show_attend_tell.checkpoint.records import Description, EncoderRecord
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write_all, make_folder
+from show_attend_tell.messages import shorten
+from show_attend_tell.model.config import misfit
+from show_attend_tell.model.registry import read_config
+from show_attend_tell.search.config import GenerationConfig
 
+FORMAT = 4
 Bits = Literal[32, 16, 8, 4]
 FORM = {"format": "pt"}  # which other readers of safetensors look for
 
@@ -72,11 +76,10 @@ class Checkpoint(Description):
     class_words: dict[str, NDArray[Any]] | None = None  # of the encoder's classes, see `rerank.class_words.fit`
 
     def save(self, folder: str | os.PathLike[str], *, bits: Bits = 32) -> None:
-        """Write the folder; make it if it is not there.
+        """Write the folder; make it if it is not there. 8 and 4 ``bits`` a weight have scales, see `packing`.
 
-        ``bits`` is the size of a weight; 8 and 4 bits have a scale for each row (see `packing`). Raises `SatError` for
-        other bits, for weights that are not finite or too large for so many bits, for a folder with files that are not
-        a model's (`check_vacant`), and for one that cannot be made.
+        Raises `SatError` for weights that are not finite or too large for so many bits, and for a folder that cannot be
+        made or has other files (`check_vacant`).
         """
         folder = absolute(folder)
         if bits not in get_args(Bits):
@@ -124,11 +127,18 @@ class Checkpoint(Description):
         kind, arrays = self.reranker or ("ngrams", None)
         digest = None if arrays is None else arrays_digest(arrays)
         digests = {"ngrams": digest} if kind == "ngrams" else {"ngrams": None, "reranker": {kind: digest}}
-        configuration = self.to_json(
+        configuration = {
+            "format": FORMAT,
+            "decoder": self.config.to_dict(),
+            "encoder": asdict(self.encoder),
+            "generation": self.generation.to_dict(),
             **digests,
-            tuned=None if self.tuned_encoder is None else weights_digest(self.tuned_encoder),
-        )
-        texts = {"README.md": self.card(model_name(folder)), "config.json": configuration}
+            "tuned": None if self.tuned_encoder is None else weights_digest(self.tuned_encoder),
+            "training": self.training,
+            "scores": self.scores,
+        }
+        text = json.dumps(configuration, indent=2, ensure_ascii=False) + "\n"
+        texts = {"README.md": self.card(model_name(folder)), "config.json": text}
         return {folder / name: partial(Path.write_text, data=text, encoding="utf-8") for name, text in texts.items()}
 
     def card(self, name: str) -> str:
@@ -144,7 +154,8 @@ class Checkpoint(Description):
         described, rerankers, tuned_digest = read_configuration(folder / "config.json")
         file, shapes = folder / "model.safetensors", described.config.weight_shapes()
         weights = read_arrays(file, unpacked=True)
-        check_fit(file, weights, shapes)
+        if shapes is not None and (difference := misfit(weights, shapes)):
+            raise SatError(f"{file} does not fit its config.json: {difference}")
         if described.generation.rerank_weight and not rerankers:
             raise SatError(
                 f"{folder / 'config.json'} gives the reranker a weight, and the model has no reranker: copy it again"
@@ -157,21 +168,53 @@ class Checkpoint(Description):
         vocabulary = Vocabulary.load(file)
         if len(vocabulary) != size:
             raise SatError(f"{file} has {len(vocabulary)} words and the decoder {size}: they are of different models")
+        reranker = None
+        for kind, digest in rerankers.items():  # one at most
+            reranker = StoredReranker(kind, shared_arrays(folder, reranker_file(kind), digest))
         return cls(
             **vars(described),
             weights=weights,
             vocabulary=vocabulary,
             tuned_encoder=shared_arrays(folder, TUNED, tuned_digest, unpacked=True) if tuned_digest else None,
-            reranker=next(
-                (
-                    StoredReranker(kind, shared_arrays(folder, reranker_file(kind), digest))
-                    for kind, digest in rerankers.items()
-                ),
-                None,
-            ),
+            reranker=reranker,
             confidence=read_arrays(folder / CONFIDENCE) if (folder / CONFIDENCE).exists() else None,
             class_words=read_arrays(folder / CLASS_WORDS) if (folder / CLASS_WORDS).exists() else None,
         )
+
+
+def read_configuration(file: Path) -> tuple[Description, dict[str, str], str | None]:
+    """The configuration in a file, and the SHA-256 of the model's reranker, by its kind, and of its tuned encoder."""
+    try:
+        entries = json.loads(file.read_text(encoding="utf-8"), parse_constant=refused)
+        number = entries["format"]
+        if number != FORMAT:
+            remedy = "update show-attend-tell" if isinstance(number, int) and number > FORMAT else "train it again"
+            raise SatError(f"the model has format {number!r}, and this version reads format {FORMAT}: {remedy}")
+        described = Description(
+            config=read_config(entries["decoder"]),
+            encoder=EncoderRecord.from_dict(entries["encoder"]),
+            generation=GenerationConfig(**entries["generation"]),
+            training=dict(entries["training"]),
+            scores=dict(entries["scores"]),
+        )
+        card.training_lines(described.training, described.config.attention)  # what no card can be made of is damaged
+        card.score_lines(described.scores)
+        ngrams, other = entries["ngrams"], entries.get("reranker") or {}
+        return described, dict(other) if ngrams is None else {"ngrams": ngrams}, entries["tuned"]
+    except FileNotFoundError as error:
+        raise SatError(f"{file.parent} is not a model: it has no {file.name}") from error
+    except (ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:
+        why = shorten(error, 300)
+        raise SatError(f"{file} is damaged or from another program ({why}): copy the model again") from error
+    except SatError as error:
+        raise SatError(f"{file}: {error}") from error
+    except OSError as error:
+        raise SatError(f"{file} cannot be read ({error.strerror}): give yourself the right to read it") from None
+
+
+def refused(constant: str) -> NoReturn:
+    """Raise `ValueError` for NaN or an infinity, which are not JSON."""
+    raise ValueError(f"{constant} is no number")
 
 
 def smallest(weights: Arrays) -> dict[str, NDArray[Any]]:

@@ -31,8 +31,7 @@ def model_name(folder: Path) -> str:
 def find_model(name: str) -> Path:
     """The folder of a model: a shipped model's name, a path, or a hub id "owner/name" (with ``huggingface_hub``).
 
-    A folder that has the name of a shipped model is found as "./NAME". Raises `MissingFile` naming the shipped models
-    when there is no such model.
+    A folder that has the name of a shipped model is found as "./NAME". Raises `MissingFile` for one that is not there.
     """
     if name in shipped_models():
         return SHIPPED / name

@@ -1,8 +1,7 @@
 """What a model's configuration says: its decoder, how captions are made, and which encoder it was trained on."""
 
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar
 
@@ -13,8 +12,6 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.model.config import Config
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.settings import Count, settings
-
-FORMAT = 4
 
 
 class Encodes(Protocol):
@@ -54,10 +51,7 @@ class EncoderRecord:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "EncoderRecord":
-        """The record in a model's config.json.
-
-        Raises `KeyError`, `TypeError` or `SatError` for one that is damaged.
-        """
+        """The record in a model's config.json; raises `KeyError`, `TypeError` or `SatError` for a damaged one."""
         plain = {name: values[name] for name in ("name", "digest", "grid")}
         return cls(preprocessing=Preprocessing.from_dict(values["preprocessing"]), **plain)
 
@@ -111,16 +105,3 @@ class Description:
     generation: GenerationConfig = field(default_factory=GenerationConfig)
     training: dict[str, Any] = field(default_factory=dict)  # data, settings, seed, epochs: for the card
     scores: dict[str, Any] = field(default_factory=dict)  # by split, or "test, without reranker": for the card
-
-    def to_json(self, **digests: Any) -> str:
-        """The text of the file."""
-        entries = {
-            "format": FORMAT,
-            "decoder": self.config.to_dict(),
-            "encoder": asdict(self.encoder),
-            "generation": self.generation.to_dict(),
-            **digests,
-            "training": self.training,
-            "scores": self.scores,
-        }
-        return json.dumps(entries, indent=2, ensure_ascii=False) + "\n"

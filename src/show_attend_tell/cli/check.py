@@ -35,13 +35,7 @@ SHOWN = 5  # captions and photos of one kind that are listed; the JSON file has 
 @click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")
 @json_option("the whole report")
 @device_option
-def check(
-    data: Path,
-    encoder: dict[str, Any],
-    restval: bool,
-    json_file: str | None,
-    device: str,
-) -> None:
+def check(data: Path, encoder: dict[str, Any], restval: bool, json_file: str | None, device: str) -> None:
     """Look at a data set before training.
 
     Counts photos, captions and words, opens every photo to find damaged ones, lists captions to look at, and estimates
@@ -51,12 +45,12 @@ def check(
     from show_attend_tell.data.inspection import inspect, without_captions
     from show_attend_tell.devices import pick_device
     from show_attend_tell.progress import Progress
-    from show_attend_tell.training.data import without_unreadable
-    from show_attend_tell.training.outlook.estimate import estimate
+    from show_attend_tell.training.data import learnt_vocabulary, without_unreadable
+    from show_attend_tell.training.estimate import estimate
     from show_attend_tell.training.presets import preset
     from show_attend_tell.training.presets.custom import english_words, fitted, retokenize
     from show_attend_tell.training.reports import duration
-    from show_attend_tell.training.start import choose_start, learnt_vocabulary
+    from show_attend_tell.training.start import choose_start
     from show_attend_tell.vision.feature_cache import UnreadablePhotos
     from show_attend_tell.vision.reading import unreadable
 

@@ -21,7 +21,7 @@ def models(name: str | None) -> None:
 
     NAME is a shipped model, a folder or a hub id. CIDEr is that of the test photos, ×100.
     """
-    from show_attend_tell.checkpoint.config import read_configuration
+    from show_attend_tell.checkpoint.checkpoint import read_configuration
     from show_attend_tell.checkpoint.hub import SHIPPED, find_model, shipped_models, shipped_size
 
     if name is not None:

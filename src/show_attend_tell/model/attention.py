@@ -14,7 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.precision import promote
+from show_attend_tell.model.kernels import promote
+
+CPU = torch.device("cpu")
 
 
 class Attention(nn.Module):
@@ -141,12 +143,7 @@ def attend_at(locations: Tensor, annotations: Tensor) -> Attended:
 
 
 def attention_mode_by_name(
-    name: str,
-    *,
-    seeds: Sequence[int] = (),
-    paths: int = 1,
-    steps: int = 0,
-    device: torch.device | None = None,
+    name: str, *, seeds: Sequence[int] = (), paths: int = 1, steps: int = 0, device: torch.device = CPU
 ) -> AttentionMode:
     """The mode of that name, for generation; "sample" needs the photos' seeds, and the numbers of paths and steps."""
     if name == "mean":
@@ -154,5 +151,5 @@ def attention_mode_by_name(
     if name == "argmax":
         return ArgmaxAttention()
     if name == "sample":
-        return SampleAttention.for_photos(seeds, paths=paths, steps=steps, device=device or torch.device("cpu"))
+        return SampleAttention.for_photos(seeds, paths=paths, steps=steps, device=device)
     raise SatError(f"attention_mode is {name!r}: choose mean, argmax or sample")

@@ -152,12 +152,6 @@ class DecoderConfig(Config):
         return f"LSTM of {self.hidden_size}, embeddings of {self.embedding_size}, {attention}"
 
 
-def check_window(window: int, rows: int, columns: int) -> None:
-    """Raise `SatError` for a window on a grid that is not square: a decoder knows only the number of locations."""
-    if window > 1 and rows != columns:
-        raise SatError(f"annotation_window is {window}, and {rows} × {columns} locations are not a square grid: give 1")
-
-
 def window_side(window: int, locations: int) -> int:
     """The locations on a side of a square grid. Raises `SatError` for a window on locations that are not one."""
     side = math.isqrt(locations)

@@ -22,8 +22,7 @@ from show_attend_tell.model.interface import (
     check_annotations,
     previous_words,
 )
-from show_attend_tell.model.kernels import Normalize, normalize
-from show_attend_tell.model.precision import promote
+from show_attend_tell.model.kernels import Normalize, normalize, promote
 from show_attend_tell.model.unroll import Unroll
 
 WORDS = 2  # the id of the first word, after the end and the unknown word

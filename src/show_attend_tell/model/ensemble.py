@@ -14,7 +14,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import AttentionMode
 from show_attend_tell.model.config import Config
 from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder, Parts, State, Step, initial_state
-from show_attend_tell.model.precision import promote
+from show_attend_tell.model.kernels import promote
 
 
 class Ensemble(Decoder):

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import AttentionMode, MeanAttention
 from show_attend_tell.model.config import Config
-from show_attend_tell.model.kernels import Kernels
-from show_attend_tell.model.precision import promote
+from show_attend_tell.model.kernels import Kernels, promote
 
 MEAN_ATTENTION = MeanAttention()
 

@@ -17,10 +17,14 @@ import torch
 from torch import Tensor
 
 from show_attend_tell.model.config import LARGEST
-from show_attend_tell.model.precision import promote
 
 WordScores: TypeAlias = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 Normalize: TypeAlias = Callable[[Tensor, Tensor, torch.dtype], tuple[Tensor, Tensor]]
+
+
+def promote(values: Tensor) -> Tensor:
+    """The values in float32 at least, as softmax, sums of log-probabilities and the LSTM's memory need it."""
+    return values if values.dtype == torch.float64 else values.float()
 
 
 def normalize(annotations: Tensor, kept: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -132,20 +136,14 @@ def compiled() -> Kernels:
     """The functions made into loops by `torch.compile`, when first called; that takes seconds and a compiler."""
     made: list[Any] = [torch.compile(function) for function in REFERENCE]
     sums, slopes = torch.compile(word_sums), torch.compile(word_slopes)
-    return Kernels(*made)._replace(word_scores=functools.partial(in_two_loops, sums=sums, slopes=slopes))
-
-
-def in_two_loops(
-    logits: Tensor, words: Tensor, sums: Callable[..., tuple[Tensor, ...]], slopes: Callable[..., Tensor]
-) -> tuple[Tensor, Tensor]:
-    """`word_scores` by `word_sums`, and its backward pass by `word_slopes`; the one that PyTorch derives is slower."""
-    scores: tuple[Tensor, Tensor] = _WordScores.apply(logits, words, sums, slopes)  # type: ignore[no-untyped-call]
-    return scores
+    return Kernels(*made)._replace(word_scores=functools.partial(_WordScores.apply, sums, slopes))
 
 
 class _WordScores(torch.autograd.Function):
+    """`word_scores` by `word_sums`, and its backward pass by `word_slopes`; the one that PyTorch derives is slower."""
+
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, words: Tensor, sums: Any, slopes: Any) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, sums: Any, slopes: Any, logits: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
         picked, mean, total = sums(logits.detach(), words)
         ctx.save_for_backward(logits, words, total)
         ctx.slopes = slopes
@@ -153,10 +151,10 @@ class _WordScores(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, d_picked: Tensor, d_mean: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, d_picked: Tensor, d_mean: Tensor) -> tuple[None, None, Tensor, None]:
         logits, words, total = ctx.saved_tensors
         even, share = d_mean / logits.shape[-1], d_picked + d_mean
         d_logits = ctx.slopes(logits, total, even, share)
         true = word_slopes(promote(logits.gather(-1, words[:, None])), total, even, share).squeeze(-1) + d_picked
         d_logits[torch.arange(len(words), device=words.device), words] = true.to(d_logits.dtype)
-        return d_logits, None, None, None
+        return None, None, d_logits, None

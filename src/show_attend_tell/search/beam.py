@@ -22,7 +22,7 @@ def beam_search(session: DecoderSession, config: GenerationConfig, filters: Sequ
     words allowed, and of what the filters add (`filters.word_filters`). A finished path is frozen: it keeps its score,
     and its rank until better paths push it out. The search ends when every path of every photo is finished, or after
     ``max_length`` words, the end token counted. Finished paths and photos are not computed any more, unless the session
-    `keeps_all`. Raises `SatError` for a decoder whose probabilities are not finite numbers.
+    `keeps_all`.
     """
     beam = config.beam_size
     scores = np.full((session.photos, beam), NEVER)

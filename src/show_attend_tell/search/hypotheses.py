@@ -35,15 +35,12 @@ class Backpointers(NamedTuple):
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One caption that a search found.
-
-    What the decoder attended to is gathered when it is asked for, since most captions of a beam are never asked.
-    """
+    """One caption that a search found."""
 
     words: list[int]  # T word ids, end token excluded
     log_probability: float  # Σ_t log p(y_t), the end token's included when it ended
     ended: bool  # False when the caption was truncated: max_length came before the end token
-    trace: "Trace" = field(repr=False, compare=False)
+    trace: "Trace" = field(repr=False, compare=False)  # for what was attended to, which few captions are ever asked
     filter_score: float = 0.0  # what `filters` added to log p of its words, where the search followed the sum
     rerank_score: float | None = None  # None until a reranker gives it
     evidence: Any = None  # ∂ log p(y_t) / ∂ e_ti (T, L), an array, in nats; None unless asked for
@@ -51,10 +48,7 @@ class Hypothesis:
     names: Mapping[int, str] | None = None  # names of classes by the places of their stand-ins; None without classes
 
     def said(self, vocabulary: Vocabulary, *, compared: bool = False) -> list[str]:
-        """The words as a caption shows them: with names of classes, and with the article that fits the next word.
-
-        They have their capitals, unless they are ``compared`` with other captions.
-        """
+        """The words with names of classes and articles that fit, and, unless captions are ``compared``, capitals."""
         words = vocabulary.decode(self.words) if compared else vocabulary.written(self.words)
         if self.names is None:
             return words
@@ -80,8 +74,11 @@ class Hypothesis:
 
     @property
     def word_log_probabilities(self) -> list[float]:
-        """log p(y_t | the words before) of each word (T,), in nats."""
-        return self.trace.word_log_probabilities()
+        """log p(y_t | the words before) of each word (T,), in nats: the differences of the path's scores."""
+        scores = [0.0]
+        for step, path in zip(self.trace.steps, self.trace.paths, strict=False):
+            scores.append(float(step.scores[np.searchsorted(step.photos, self.trace.photo), path]))
+        return [after - before for before, after in pairwise(scores)]
 
 
 def article(word: str, after: str) -> str:
@@ -114,21 +111,13 @@ class Trace(NamedTuple):
 
         return torch.stack(found)
 
-    def word_log_probabilities(self) -> list[float]:
-        """log p of each word (T,): the differences of the path's scores."""
-        scores = [0.0]
-        for step, path in zip(self.steps, self.paths, strict=False):
-            scores.append(float(step.scores[np.searchsorted(step.photos, self.photo), path]))
-        return [after - before for before, after in pairwise(scores)]
-
 
 def read_back(
     backpointers: list[Backpointers], scores: Scores, added: Scores, finished: NDArray[np.bool_], *, least: int = 1
 ) -> list[list[Hypothesis]]:
     """The hypotheses of every photo, from each path's log p, what filters added, and whether it ended, (B, P) each.
 
-    A path of log p −∞ does not exist. Raises `SatError` for a photo with fewer than the ``least`` number of paths: then
-    the decoder's probabilities are not finite numbers.
+    A path of log p −∞ does not exist. A photo with fewer paths than ``least`` has probabilities that are not finite.
     """
     if bool(((scores > NEVER).sum(1) < least).any()):
         raise SatError("the decoder's probabilities are not finite numbers: its weights or the annotations are damaged")
@@ -171,10 +160,7 @@ def force(session: DecoderSession, words: Sequence[int]) -> Hypothesis:
 
 
 def rank(hypotheses: list[Hypothesis], length_penalty: float, rerank_weight: float = 0.0) -> list[Hypothesis]:
-    """The captions of one photo by `score`, the best first.
-
-    Captions that ended come before truncated ones, and an empty caption comes last.
-    """
+    """The captions of one photo by `score`: those that ended, then truncated ones, then an empty one."""
 
     def key(hypothesis: Hypothesis) -> tuple[bool, bool, float]:
         return bool(hypothesis.words), hypothesis.ended, score(hypothesis, length_penalty, rerank_weight)

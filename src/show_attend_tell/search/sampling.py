@@ -23,7 +23,7 @@ def sample(
 
     What the filters give is added to log p (`filters.word_filters`), ``temperature`` divides the sum, ``top_k`` keeps
     the k most probable words (0: all), ``top_p`` the smallest set with that probability. `Hypothesis.log_probability`
-    is the model's own, before these. Raises `SatError` for a decoder whose probabilities are not finite numbers.
+    is the model's own, before these.
     """
     batch, captions = session.photos, session.paths
     photos, paths = np.arange(batch), np.tile(np.arange(captions), (batch, 1))

@@ -134,7 +134,7 @@ class Service:
         image = decoded(data, label, self.limits)
         size = image.size
         names = {task.encoder for task in tasks}
-        pixels = {name: self.captioners[name].backend.preprocessing.pixels(image) for name in names}
+        pixels = {name: self.captioners[name].backend.encoder.preprocessing.pixels(image) for name in names}
         if show:
             image.thumbnail((KEPT, KEPT))
         return Photo(source=source, size=size, pixels=pixels, copy=image if show else None)

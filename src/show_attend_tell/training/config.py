@@ -81,10 +81,7 @@ class TrainingConfig:
         return ["flipped"] * self.flipped + numbered
 
     def objective(self) -> SoftObjective | HardObjective:
-        """The hard objective for hard attention, and the soft one for every other decoder.
-
-        Without attention, only the soft objective's log p remains.
-        """
+        """The hard objective for hard attention, and the soft one for every other decoder: a new one."""
         return dataclasses.replace(self.hard if self.decoder.attention == "hard" else self.soft)
 
     def to_dict(self) -> dict[str, Any]:
@@ -117,7 +114,7 @@ def changed(config: TrainingConfig, changes: Sequence[str]) -> TrainingConfig:
         name, equals, text = change.partition("=")
         if elsewhere := SET_ELSEWHERE.get(name):
             raise SatError(f"--set {change}: {name} is set by {elsewhere}")
-        known = setting_names(config)
+        known = [each for each in config.to_dict() if each != "decoder.kind"]
         if not equals or name not in known:
             raise SatError(f"--set {change}: give NAME=VALUE with one of these names: {', '.join(known)}")
         group, _, entry = name.rpartition(".")
@@ -128,16 +125,6 @@ def changed(config: TrainingConfig, changes: Sequence[str]) -> TrainingConfig:
     plain = groups.pop("", {})
     parts = {group: dataclasses.replace(getattr(config, group), **values) for group, values in groups.items()}
     return dataclasses.replace(config, **plain, **parts)
-
-
-def setting_names(config: TrainingConfig) -> list[str]:
-    """The names of all settings, "epochs" or "decoder.hidden_size"."""
-    found: list[str] = []
-    for each in dataclasses.fields(config):
-        value = getattr(config, each.name)
-        parts = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
-        found += [f"{each.name}.{part.name}" for part in parts] or [each.name]
-    return found
 
 
 @dataclass(frozen=True)

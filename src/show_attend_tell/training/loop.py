@@ -1,39 +1,38 @@
 """One training: its weights, its step of the optimizer, its figures on val, and its state on disk."""
 
+import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
+from show_attend_tell.files import atomic_write
 from show_attend_tell.messages import plural
 from show_attend_tell.metrics.scores import variety
 from show_attend_tell.model import kernels
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import drawn_words
-from show_attend_tell.model.precision import promote
+from show_attend_tell.model.kernels import promote
 from show_attend_tell.model.registry import build
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import TrainingConfig
-from show_attend_tell.training.data import (
-    TrainingData,
-    annotation_scale,
-    batches,
-    batches_of_photos,
-    of_one_length,
-)
+from show_attend_tell.training.data import TrainingData, annotation_scale, batches, batches_of_photos, of_one_length
 from show_attend_tell.training.objectives.hard import HardObjective
 from show_attend_tell.training.objectives.losses import Loss, word_losses
 from show_attend_tell.training.ranks import log
 from show_attend_tell.training.selection import NAT, captions_of, nats_a_word, scores_of, usual_generation
-from show_attend_tell.training.state import UNREADABLE, check_identity, identity, read_state, write_state
+from show_attend_tell.training.state import identity
 
 LONG_TRAINING = 1000  # mini-batches
 RESTART = 0.5  # of the first learning rate, where an ended training got more epochs
@@ -54,32 +53,26 @@ class Watch:
     """The means of what is watched over an epoch's batches."""
 
     def __init__(self) -> None:
-        self.totals: dict[str, float] = defaultdict(float)
-        self.counts: dict[str, float] = defaultdict(float)
+        self.sums: dict[str, NDArray[np.float64]] = {}  # of the values, each times its batch's weight, and of these
 
     def add(self, values: Mapping[str, float], captions: int) -> dict[str, str]:
         """Add those of a batch of that many captions; returns the means so far of this rank's own, to be shown."""
         weight = ranks.part_of(captions).share
         for name, value in values.items():
-            self.totals[name] += weight * value
-            self.counts[name] += weight
-        return {name: f"{self.totals[name] / count:.3f}" for name, count in self.counts.items() if count}
+            self.sums[name] = self.sums.get(name, 0.0) + np.array([weight * value, weight])
+        return {name: f"{total / weights:.3f}" for name, (total, weights) in self.sums.items() if weights}
 
     def means(self) -> dict[str, float]:
         """The means over the batches of all ranks."""
-        parts = ranks.gathered((dict(self.totals), dict(self.counts)))
-        names = dict.fromkeys(name for part, _ in parts for name in part)
-        sums = {
-            name: [sum(part.get(name, 0.0) for part in each) for each in zip(*parts, strict=True)] for name in names
-        }
-        return {name: value / number for name, (value, number) in sums.items() if number}
+        sums: dict[str, NDArray[np.float64]] = {}
+        for part in ranks.gathered(self.sums):
+            for name, pair in part.items():
+                sums[name] = sums.get(name, 0.0) + pair
+        return {name: float(total / weights) for name, (total, weights) in sums.items() if weights}
 
 
 class Trainer:
-    """The weights and the optimizer of a training, and how far it has come; `run.train` has the loop over its epochs.
-
-    `resume` lets it go on from where another was interrupted.
-    """
+    """The weights and the optimizer of a training, and how far it has come; `run.train` has the loop over epochs."""
 
     saved_every = 30.0  # seconds between two saved states, after an epoch; after the last one it is always saved
 
@@ -94,11 +87,7 @@ class Trainer:
         bfloat16: bool | None = None,
         show: bool = False,
     ) -> None:
-        """``initial`` are decoder weights to start from instead of random ones, those of the model ``init_from``.
-
-        ``bfloat16`` says whether to compute in it; None: where the hardware does. ``show`` shows progress bars.
-        Raises `SatError` when another rank has other settings or data.
-        """
+        """``initial`` are the weights of the model ``init_from``; ``bfloat16`` None stands for where it is native."""
         torch.manual_seed(config.seed)
         self.config, self.data, self.device, self.init_from = config, data, device, init_from
         self.identity = identity(config, data)
@@ -112,7 +101,7 @@ class Trainer:
         self.average.load_state_dict(self.decoder.state_dict())
         self.objective = config.objective()
         self.generator = torch.Generator().manual_seed(config.seed)
-        groups: list[dict[str, Any]] = [{"params": list(self.decoder.parameters()), "lr": config.learning_rate}]
+        groups = [{"params": list(self.decoder.parameters()), "lr": config.learning_rate}]
         if data.encoder is not None:
             groups.append({"params": list(data.encoder.parameters()), "lr": data.encoder_learning_rate})
         self.optimizer: torch.optim.Optimizer
@@ -205,10 +194,7 @@ class Trainer:
         return Loss(torch.stack([share * loss.total for share, loss in losses]).sum(), watch)
 
     def likelihood(self, indices: Sequence[int], encoded: Mapping[str, Tensor] | None = None) -> Loss:
-        """The loss of training captions by their numbers, all of one length; each rank computes its part.
-
-        ``encoded`` are annotations (L, D) by photo; None to get them from a view drawn at random.
-        """
+        """The loss of this rank's part of training captions of one length; ``encoded``: annotations (L, D) by photo."""
         objective = self.objective
         part = ranks.part_of(len(indices))
         names = [self.data.captions[i][0] for i in indices]
@@ -221,7 +207,7 @@ class Trainer:
         with self.autocast:
             history = self.history(annotations, captions, part.rows)
             captions = captions[part.rows]
-        with self.autocast, self.own_dropout(1):
+        with self.autocast, ranks.own_dropout(self.device, self.config.seed, self.taken, 1):
             output = self.decoder.teacher_forcing(
                 annotations, captions, paths=objective.paths, mode=draws.mode, history=history
             )
@@ -242,15 +228,11 @@ class Trainer:
         words = [self.data.text_corpus[group[number]] for number in chosen[part.rows]]
         captions = torch.tensor(words, dtype=torch.int64, device=self.device).view(len(words), -1)
         nothing = torch.zeros(len(words), 1, self.config.decoder.annotation_size, device=self.device)
-        with self.autocast, self.own_dropout(4):
+        with self.autocast, ranks.own_dropout(self.device, self.config.seed, self.taken, 4):
             output = self.decoder.teacher_forcing(nothing, captions)
             smoothing = self.objective.label_smoothing
             log_p, losses = word_losses(output.logits, captions, smoothing, self.kernels.word_scores)
         return Loss(part.share * losses.sum(-1).mean(), {"text_nats": -log_p.detach().mean()})
-
-    def own_dropout(self, purpose: int) -> AbstractContextManager[None]:
-        """Dropout of this rank's own, see `ranks.own_dropout`."""
-        return ranks.own_dropout(self.device, self.config.seed, self.taken, purpose)
 
     def annotations(self, names: Sequence[str], mine: slice | Sequence[int] = slice(None)) -> Tensor:
         """The annotations (B, L, D) of a batch's rows ``mine``; the view of each photo is drawn at random."""
@@ -259,7 +241,7 @@ class Trainer:
         if len(self.data.views) > 1:
             views = torch.randint(len(self.data.views), (len(names),), generator=self.generator)
         parts: dict[int, Tensor] = {}
-        with self.own_dropout(2):  # of an encoder with dropout that is fine-tuned
+        with ranks.own_dropout(self.device, self.config.seed, self.taken, 2):  # of an encoder that is fine-tuned
             for number, view in enumerate(self.data.views):
                 if chosen := [row for row in rows if views[row] == number]:
                     if len(chosen) == len(rows):
@@ -278,7 +260,7 @@ class Trainer:
         if self.sampling == 0:
             return captions[mine]
         chosen = torch.rand(captions.shape, device=captions.device) < self.sampling
-        with self.own_dropout(3):
+        with ranks.own_dropout(self.device, self.config.seed, self.taken, 3):
             output = self.decoder.teacher_forcing(annotations, captions[mine])
             logits = promote(output.logits[:, 0][chosen[mine]])  # (N, K)
         logits[:, Vocabulary.END] = float("-inf")
@@ -316,10 +298,7 @@ class Trainer:
             torch._foreach_lerp_(ours, theirs, 1 - decay)
 
     def validate(self, *, show: bool = False) -> dict[str, float]:
-        """BLEU and CIDEr ×100 of the validation captions, by the weights that would be saved, and `metrics.variety`.
-
-        Nats a word of the true captions are added if they select the epoch, and if the training starts from a model.
-        """
+        """The scores ×100 of captions of val, by the weights that would be saved, and nats a word where these count."""
         (found,) = captions_of(self.average, self.data, usual_generation(self.config), show=show)
         tokenizer = self.data.vocabulary.tokenizer
         generated = {name: tokenizer.text(words) for (name, _), words in zip(self.data.validation, found, strict=True)}
@@ -330,14 +309,16 @@ class Trainer:
             return scores
         return scores | {"nats": nats_a_word(self.average, self.data)}
 
+    def parts(self) -> list[tuple[str, Any]]:
+        """What has a state of its own, besides the optimizer."""
+        parts = [("decoder", self.decoder), ("average", self.average), ("objective", self.objective)]
+        return parts if self.data.encoder is None else [*parts, ("encoder", self.data.encoder)]
+
     def save(self, file: Path) -> None:
-        """Write the whole state of the training, whole or not at all; the first rank alone does."""
+        """Write the state of the training, whole or not at all; the first rank alone does."""
         if not ranks.first():
             return
-        parts: dict[str, Any] = {"decoder": self.decoder, "average": self.average, "objective": self.objective}
-        if self.data.encoder is not None:
-            parts["encoder"] = self.data.encoder
-        tensors = {f"{part}.{name}": value for part, of in parts.items() for name, value in of.state_dict().items()}
+        tensors = {f"{part}.{name}": value for part, of in self.parts() for name, value in of.state_dict().items()}
         for index, entry in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{index}.{name}": value for name, value in entry.items()}
         tensors |= {"random.global": torch.get_rng_state(), "random.training": self.generator.get_state()}
@@ -345,24 +326,42 @@ class Trainer:
             tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
         progress = (self.epoch, self.batch, self.taken, self.best, self.best_epoch, *self.restart)
         header = {"identity": self.identity, "progress": progress, "init_from": self.init_from}
-        write_state(file, tensors, header)
+        texts = {name: json.dumps(value) for name, value in header.items()}
+        copied = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+        file.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(file, lambda scratch: save_file(copied, scratch, metadata=texts), sync=True)
 
     def resume(self, file: Path) -> None:
         """Go on from the state in a file, and log what more epochs than before mean for the training.
 
-        If the one before had ended, `restart` is set; otherwise the schedules are stretched. Raises `SatError` when the
-        state is damaged or belongs to a training with other settings or data.
+        If the one before had ended, `restart` is set; otherwise the schedules are stretched.
         """
         config = self.config
         try:
-            tensors, header = read_state(file)
-            check_identity(self.identity, header["identity"], file)
+            with safe_open(file, framework="pt") as state:
+                tensors = {name: state.get_tensor(name) for name in state.keys()}  # noqa: SIM118
+                header = {name: json.loads(text) for name, text in (state.metadata() or {}).items()}
+            theirs = header["identity"]
+            before = theirs.get("epochs", 0)
+            different = {
+                name: f"{name} was {theirs.get(name)!r}, is {value!r}"
+                for name, value in self.identity.items()
+                if theirs.get(name) != value
+            }
+            if "captions" in different:
+                different["captions"] = "the captions, their weights, the texts or the vocabulary have changed since"
+            if before < config.epochs:
+                different.pop("epochs", None)
+            if different:
+                raise SatError(
+                    f"the training in {file} had other settings or data ({'; '.join(different.values())}): give the "
+                    "same, or another --output to start afresh"
+                )
             self._restore(tensors, header["progress"])
-            before = header["identity"].get("epochs", 0)
             ended = before < config.epochs and self.ended(before)
-        except UNREADABLE as error:
-            if isinstance(error, SatError):
-                raise
+        except SatError:
+            raise
+        except (OSError, SafetensorError, KeyError, ValueError, RuntimeError, TypeError, AttributeError) as error:
             raise SatError(
                 f"the training state {file} cannot be read ({error}): give another --output to start afresh"
             ) from error
@@ -388,10 +387,8 @@ class Trainer:
         counters = [self.epoch, self.batch, self.taken, self.best_epoch, *self.restart]
         if len(counters) != 6 or not all(isinstance(value, int) for value in counters):
             raise ValueError(f"its counters are {progress!r}")
-        self.decoder.load_state_dict(part("decoder."))
-        self.average.load_state_dict(part("average."))
-        if self.data.encoder is not None:
-            self.data.encoder.load_state_dict(part("encoder."))
+        for name, of in self.parts():
+            of.load_state_dict(part(f"{name}."))
         entries: dict[int, dict[str, Tensor]] = defaultdict(dict)
         for name, value in part("optimizer.").items():
             index, _, entry = name.partition(".")
@@ -402,7 +399,6 @@ class Trainer:
             for name, value in values.items():  # which an encoder may have in channels_last
                 if value.shape == parameter.shape:
                     values[name] = torch.empty_like(parameter).copy_(value)
-        self.objective.load_state_dict(part("objective."))
         torch.set_rng_state(tensors["random.global"])
         self.generator.set_state(tensors["random.training"])
         if self.device.type == "cuda" and "random.cuda" in tensors:  # else, keep those of the seed

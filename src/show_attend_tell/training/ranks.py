@@ -58,12 +58,10 @@ def together(device: torch.device) -> Iterator[torch.device]:
     """Join the other ranks, if there are any, and leave them at the end. Gives the rank's own device.
 
     On GPUs, each rank of a machine takes one. ``torchrun`` sends SIGTERM to the other ranks when one has failed: such a
-    rank prints why and ends at once. Raises `SatError` for fewer GPUs than ranks; and, in place of PyTorch's own error,
-    when another rank has ended or does not answer.
+    rank prints why and ends at once. An error of PyTorch that says that another rank is gone becomes a `SatError`.
     """
-    if (
-        "RANK" not in os.environ or os.environ.get("WORLD_SIZE", "1") == "1" or count() > 1
-    ):  # alone, or together already
+    alone = "RANK" not in os.environ or os.environ.get("WORLD_SIZE", "1") == "1"
+    if alone or count() > 1:  # together already
         yield device
         return
     here = int(os.environ.get("LOCAL_RANK", "0"))
@@ -83,7 +81,8 @@ def together(device: torch.device) -> Iterator[torch.device]:
         distributed.init_process_group(backend, timeout=timedelta(seconds=seconds))
         yield device
     except RuntimeError as error:
-        if not _lost(error):
+        words = ("gloo", "nccl", "connection", "timed out", "timeout", "socket", "broken pipe")
+        if not isinstance(error, distributed.DistError) and not any(word in str(error).lower() for word in words):
             raise
         reason = str(error).strip().splitlines()[0]
         raise SatError(
@@ -97,20 +96,14 @@ def together(device: torch.device) -> Iterator[torch.device]:
 
 
 def _seconds() -> float:
-    given = os.environ.get("SAT_TIMEOUT")
+    given = os.environ.get("SAT_TIMEOUT", str(SECONDS))
     try:
-        seconds = SECONDS if given is None else float(given)
+        seconds = float(given)
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < 1e6:
         raise SatError(f"SAT_TIMEOUT is {given!r}: give the seconds to wait for another process, 600 for example")
     return seconds
-
-
-def _lost(error: RuntimeError) -> bool:
-    """Whether an error of PyTorch says that another rank is gone or silent."""
-    words = ("gloo", "nccl", "connection", "timed out", "timeout", "socket", "broken pipe")
-    return isinstance(error, distributed.DistError) or any(word in str(error).lower() for word in words)
 
 
 def _on_sigterm(*_: Any) -> None:
@@ -135,10 +128,7 @@ class Part(NamedTuple):
 
 
 def part_of(rows: int) -> Part:
-    """This rank's part of a mini-batch of that many rows. The parts differ by at most one row.
-
-    A rank for which no row is left takes the first one, with a share of 0, so that it takes part in all collectives.
-    """
+    """This rank's part of a mini-batch of that many rows; where none is left, the first row with a share of 0."""
     start, stop = (-(-rows * edge // count()) for edge in (number(), number() + 1))
     if start == stop:
         return Part(slice(0, 1), 0.0)
@@ -153,10 +143,7 @@ def mine(things: Sequence[T]) -> Sequence[T]:
 
 @contextmanager
 def own_dropout(device: torch.device, *step: int) -> Iterator[None]:
-    """Give PyTorch's global generator a seed of this rank's own, and restore its state afterwards.
-
-    The seed follows from the numbers in ``step`` and the rank. With one process, nothing changes.
-    """
+    """Give PyTorch's global generator a seed of this rank and ``step`` meanwhile; with one process nothing changes."""
     if count() == 1:
         yield
         return
@@ -207,27 +194,13 @@ def check_alike(what: Callable[[], object]) -> None:
 # The gradient
 
 
-class _Step(nn.Module):
-    """The loss of a mini-batch as a module that holds all trained weights, as `DistributedDataParallel` needs it."""
-
-    def __init__(self, loss: Callable[[list[int]], Any], trained: Sequence[nn.Module]) -> None:
-        super().__init__()
-        self.trained = nn.ModuleList(trained)
-        self.loss = loss
-
-    def forward(self, indices: list[int]) -> Any:
-        return self.loss(indices)
-
-
 def in_parallel(
     loss: Callable[[list[int]], T], decoder: nn.Module, encoder: nn.Module | None
 ) -> Callable[[list[int]], T]:
-    """The function ``loss`` of a mini-batch, after which ``backward`` gives the mean gradient of all ranks.
-
-    The decoder is trained, and the encoder if there is one. Not all weights of an encoder need to be used.
-    """
+    """The function ``loss`` of a mini-batch, after which ``backward`` gives the mean gradient of all ranks."""
     if count() == 1:
         return loss
-    step = _Step(loss, [decoder] if encoder is None else [decoder, encoder])
+    step = nn.ModuleList([decoder] if encoder is None else [decoder, encoder])  # all weights that are trained
+    step.forward = loss
     parallel: Callable[[list[int]], T] = DistributedDataParallel(step, find_unused_parameters=encoder is not None)
     return parallel

@@ -2,33 +2,27 @@
 
 import dataclasses
 import json
-import math
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from show_attend_tell.backends.torch import TorchBackend, decoder_weights
+from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.packing import as_array, pack, unpack, weights_digest
 from show_attend_tell.checkpoint.records import EncoderRecord
-from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.tokenizers import KARPATHY
 from show_attend_tell.errors import MissingPackage
-from show_attend_tell.files import atomic_write
-from show_attend_tell.generation import search_candidates
+from show_attend_tell.files import write_text
 from show_attend_tell.messages import install_command
-from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.show.pictures import strip
-from show_attend_tell.show.pictures.figure import FigureData
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import TrainingPlan
 from show_attend_tell.training.judge import Verdict
 from show_attend_tell.training.loop import Epoch, Trainer
 from show_attend_tell.training.ranks import log
-from show_attend_tell.training.selection import default_attention_mode, divergence, training_nats, usual_generation
-from show_attend_tell.vision import registry
+from show_attend_tell.training.selection import divergence, nats_a_word, usual_generation
 
 # What an epoch's message says of its captions of val, see `Trainer.validate`.
 REPORTED = {
@@ -42,14 +36,13 @@ REPORTED = {
     "words_used": "{:.0f} different words",
 }
 
+CAPTIONS = 32  # of training, to twice as many, which say whether a training has diverged
+
 
 def report(
     plan: TrainingPlan, loop: Trainer, epoch: Epoch, verdict: Verdict | None, board: "TensorBoard | None"
 ) -> None:
-    """Log an epoch, and save its checkpoint if it is the best so far; the first rank alone does.
-
-    By a verdict, the last epoch is taken, and none is the best.
-    """
+    """Log an epoch, and save its checkpoint if it is the best so far, or by a verdict the last; the first rank does."""
     if not ranks.first():
         return
     write_log(plan.output / "training" / "log.jsonl", epoch)
@@ -77,25 +70,20 @@ def checkpoint_of(plan: TrainingPlan, loop: Trainer, epoch: Epoch) -> Checkpoint
     """The model as it is now, with a provisional generation config until the training ends."""
     encoder, before = plan.start.encoder, plan.start.checkpoint
     weights = {name: as_array(value.detach()) for name, value in encoder.body.state_dict().items()}
-    # those that are not what the encoder's name stands for, so they are stored too
-    own = {*loop.data.tuned_names, *((before and before.tuned_encoder) or ())}
+    own = {*loop.data.tuned_names, *((before and before.tuned_encoder) or ())}  # not what the encoder's name stands for
     tuned = {name: weights[name] for name in sorted(own)}
     if len(tuned) < len(weights):  # blocks of it are stored in 8 bits
         tuned = unpack(pack(tuned))
     tokenizer = plan.dataset.tokenizer
-    notes = {
-        "data": plan.dataset.name,
-        **({} if tokenizer == KARPATHY else {"tokenizer": tokenizer.name}),
-        **plan.notes,
-    }
-    seed = loop.config.seed
+    named = {} if tokenizer == KARPATHY else {"tokenizer": tokenizer.name}
+    made = {"seed": loop.config.seed, "epochs": epoch.number, "settings": loop.config.to_dict()}
     return Checkpoint(
         config=loop.average.config,
         weights=decoder_weights(loop.average),
         vocabulary=loop.data.vocabulary,
         encoder=dataclasses.replace(EncoderRecord.of(encoder), digest=weights_digest({**weights, **tuned})),
         generation=usual_generation(loop.config),
-        training={**notes, "seed": seed, "epochs": epoch.number, "settings": loop.config.to_dict()},
+        training={"data": plan.dataset.name, **named, **plan.notes, **made},
         tuned_encoder=tuned or None,
     )
 
@@ -112,8 +100,11 @@ def log_size(loop: Trainer) -> None:
 
 def log_end(loop: Trainer, *, chosen: bool) -> None:
     """Log that a training has diverged, or may still improve; ``chosen`` says that val chose its best epoch."""
-    config = loop.config
-    if diverged := divergence(training_nats(loop.average, loop.data), loop.data):
+    config, data = loop.config, loop.data
+    few = dict(data.captions[:: max(1, len(data.captions) // CAPTIONS)])  # one caption of a photo
+    captions = [(name, [data.vocabulary.decode(words)]) for name, words in few.items()]
+    nats = nats_a_word(loop.average, dataclasses.replace(data, validation=captions))
+    if diverged := divergence(nats, data):
         log(f"the training has {diverged} ({config.learning_rate:g}; --set learning_rate=RATE)")
     elif chosen and 0 < loop.best_epoch == loop.epoch and config.selected_by != "last":
         further = config.epochs + max(1, config.epochs // 2)
@@ -131,24 +122,15 @@ def duration(seconds: float) -> str:
 
 
 def write_log(file: Path, epoch: Epoch) -> None:
-    """Add an epoch to the log, one JSON object a line.
-
-    An epoch that is trained again replaces its earlier line. Damaged lines are left out.
-    """
+    """Add an epoch to the log, one JSON object a line, in the place of later ones and of damaged lines."""
     file.parent.mkdir(parents=True, exist_ok=True)
     lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else []
-    kept = [line for line in lines if logged_epoch(line) < epoch.number]
-    line = {"epoch": epoch.number, **epoch.scores, **epoch.watch, "seconds": round(epoch.seconds, 1)}
-    text = "".join(f"{line}\n" for line in [*kept, json.dumps(line)])
-    atomic_write(file, lambda scratch: scratch.write_text(text, encoding="utf-8"))
-
-
-def logged_epoch(line: str) -> float:
-    """The number of the epoch in a line of the log; infinity for a damaged line, which is not kept."""
-    try:
-        return int(json.loads(line)["epoch"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return math.inf
+    kept = []
+    for line in lines:
+        with suppress(ValueError, KeyError, TypeError, RecursionError):
+            kept += [line] * (int(json.loads(line)["epoch"]) < epoch.number)
+    new = {"epoch": epoch.number, **epoch.scores, **epoch.watch, "seconds": round(epoch.seconds, 1)}
+    write_text(file, "".join(f"{line}\n" for line in [*kept, json.dumps(new)]))
 
 
 def summary_writer() -> Any:
@@ -166,31 +148,18 @@ class TensorBoard:
     def __init__(self, plan: TrainingPlan, loop: Trainer) -> None:
         # a training that is resumed at an epoch makes those after it again
         self.writer = summary_writer()(str(plan.output / "training" / "tensorboard"), purge_step=loop.epoch + 1)
-        self.examples, self.encoder, self.loop = plan.dataset.split("val")[:4], plan.start.encoder, loop
+        self.plan, self.loop = plan, loop
 
     def epoch(self, epoch: Epoch) -> None:
         """Write one epoch."""
         for name, value in {**epoch.scores, **epoch.watch}.items():
             self.writer.add_scalar(name, value, epoch.number)
-        data, decoder = self.loop.data, self.loop.average
-        with torch.no_grad():
-            annotations = data.views[0][[example.name for example in self.examples]].to(self.loop.device)
-        config = GenerationConfig(beam_size=1, attention_mode=default_attention_mode(decoder.config))
-        found_by_photo = search_candidates(TorchBackend(decoder), annotations, config, seeds=[0] * len(annotations))
-        for example, found in zip(self.examples, found_by_photo, strict=True):
-            image = open_photo(example.photo)
-            best = found[0]
-            if best.alpha is None or not best.words:
-                continue
-            figure = FigureData(
-                photo=image,
-                words=data.vocabulary.decode(best.words),
-                between=data.vocabulary.tokenizer.between,
-                attention=as_array(best.alpha).reshape(-1, *self.encoder.grid),
-                gate=as_array(best.beta),
-                visible_box=self.encoder.preprocessing.seen(*image.size),
-                offset=registry.offset(self.encoder.name),
-            )
-            picture = np.array(strip([figure]))
-            self.writer.add_image(example.name, picture, epoch.number, dataformats="HWC")
+        encoder, examples = self.plan.start.encoder, self.plan.dataset.split("val")[:4]
+        model = checkpoint_of(self.plan, self.loop, epoch)
+        model.encoder = EncoderRecord.of(encoder)  # one that learns is not yet as it will be stored
+        captioner = Captioner(model, TorchBackend(self.loop.average, encoder))
+        for example, caption in zip(examples, captioner([each.photo for each in examples], beam_size=1), strict=True):
+            if caption.attention is not None and caption.words:
+                picture = np.array(caption.picture(shown="attention"))
+                self.writer.add_image(example.name, picture, epoch.number, dataformats="HWC")
         self.writer.flush()

@@ -6,9 +6,11 @@ states are pickled. PyTorch's `AveragedModel` and schedulers keep counters of th
 """
 
 import dataclasses
+import signal
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
 
 from show_attend_tell.backends.torch import build_decoder
 from show_attend_tell.checkpoint.checkpoint import Checkpoint, check_vacant
@@ -16,13 +18,12 @@ from show_attend_tell.checkpoint.packing import as_tensors
 from show_attend_tell.devices import pick_device
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_writable, file_lock
-from show_attend_tell.model.config import DecoderConfig, check_window
 from show_attend_tell.progress import Progress
 from show_attend_tell.rerank.class_words import class_words_of
 from show_attend_tell.rerank.registry import load_reranker
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import TrainingPlan
-from show_attend_tell.training.data import TrainingData
+from show_attend_tell.training.data import TrainingData, prepare
 from show_attend_tell.training.finish import (
     apply_verdict,
     choose_decoding,
@@ -32,12 +33,11 @@ from show_attend_tell.training.finish import (
 )
 from show_attend_tell.training.judge import judge_by_divisions, judge_by_val
 from show_attend_tell.training.loop import Epoch, Trainer, Watch
-from show_attend_tell.training.prepare import prepare
 from show_attend_tell.training.ranks import log
 from show_attend_tell.training.reports import TensorBoard, duration, log_end, log_size, report, summary_writer
 from show_attend_tell.training.selection import Chosen, choose_generation, fit_confidence
 from show_attend_tell.training.start import competes, mismatch, start_decoder
-from show_attend_tell.training.state import ctrl_c_held_back, stored
+from show_attend_tell.training.state import stored
 
 
 def train(
@@ -165,8 +165,7 @@ def train(
 def check(plan: TrainingPlan) -> TrainingPlan:
     """The plan, which resumes with the epochs of before and their choice where the user gives no others.
 
-    Raises `SatError` for one that cannot be carried out, before any photo is encoded: for an output where a model or a
-    training would be lost, or that cannot be resumed, and for settings that do not fit together or the start.
+    Raises `SatError`, before any photo is encoded, for one that cannot be carried out.
     """
     output, state, start, config = plan.output, plan.state, plan.start, plan.config
     identity = stored(state, "identity")
@@ -194,10 +193,33 @@ def check(plan: TrainingPlan) -> TrainingPlan:
             )
     if plan.tensorboard:
         summary_writer()
-    if isinstance(config.decoder, DecoderConfig):
-        check_window(config.decoder.annotation_window, *start.encoder.grid)
+    (rows, columns), window = start.encoder.grid, getattr(config.decoder, "annotation_window", 1)
+    if window > 1 and rows != columns:
+        raise SatError(f"annotation_window is {window}, and {rows} × {columns} locations are not a square grid: give 1")
     if start.checkpoint is not None and (found := mismatch(start, config.decoder)):
-        raise SatError(f"the model to start from {found.reason}: {found.remedy}")
+        raise SatError(f"the model to start from {found.reason}", remedy=found.remedy)
     if ranks.first():
         check_writable(state, make=True)
     return plan
+
+
+@contextmanager
+def ctrl_c_held_back() -> Iterator[Callable[[], bool]]:
+    """Hold a first Ctrl-C back, and give a function that says whether it was pressed: no step is left half done."""
+    times = 0
+
+    def press(*_: Any) -> None:
+        nonlocal times
+        times += 1
+        if times > 1:
+            raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGINT, press)
+    except ValueError:  # not the main thread, which alone Ctrl-C reaches
+        yield lambda: False
+        return
+    try:
+        yield lambda: times > 0
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,8 +1,8 @@
 """What val selects by a score of the model's captions: the best epoch, and the generation config."""
 
 import math
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
@@ -18,7 +18,7 @@ from show_attend_tell.generation import search_candidates
 from show_attend_tell.metrics.bleu import bleu
 from show_attend_tell.metrics.cider import CiderD, cider
 from show_attend_tell.model.config import Config
-from show_attend_tell.model.interface import Decoder, teacher_forcing, word_log_probabilities
+from show_attend_tell.model.interface import Decoder, word_log_probabilities
 from show_attend_tell.progress import Progress
 from show_attend_tell.rerank import Reranker, confidence
 from show_attend_tell.rerank.class_words import ClassWords
@@ -55,10 +55,7 @@ TITLES: dict[Metric, str] = {"bleu_4": "BLEU-4", "bleu_4_no_brevity": "BLEU-4 wi
 
 
 def default_attention_mode(decoder: Config) -> AttentionModeName:
-    """The attention mode of a model on val and, by default, later: argmax for a hard model, mean for the others.
-
-    By the mean, a hard model with diffuse α would score as well as one with a decided α.
-    """
+    """Argmax for a hard model, since by the mean one with diffuse α would score as well; the mean for the others."""
     return "argmax" if decoder.attention == "hard" else "mean"
 
 
@@ -79,10 +76,7 @@ def searches(
     class_words: ClassWords | None = None,
     show: bool = False,
 ) -> Iterator[tuple[Tensor, list[list[Hypothesis]]]]:
-    """The annotations (B, L, D) of photos and the hypotheses of each, as many photos at a time as is fastest.
-
-    The hypotheses are not yet ranked by the length penalty and the rerank weight.
-    """
+    """The annotations (B, L, D) of photos and the hypotheses of each, not yet ranked, some photos at a time."""
     backend = TorchBackend(decoder)
     second_use = SecondUse(data.vocabulary) if generation.repetition_cost else None
     more: dict[str, Any] = {"reranker": reranker, "class_words": class_words, "second_use": second_use}
@@ -133,41 +127,35 @@ def ciders_of(captions: Sequence[Sequence[str]], data: TrainingData) -> NDArray[
 def scores_of(captions: Sequence[Sequence[str]], data: TrainingData, *, only: Metric | None = None) -> dict[str, float]:
     """``bleu_1`` to ``bleu_4``, ``bleu_4_no_brevity`` and ``cider``, ×100, of captions of the validation photos.
 
-    ``only`` is the metric that is needed, where that is one: the other's scores are not computed. They count what the
-    tokenizer's `units` are: words, or characters in scripts without spaces. Where data sets were joined, each score is
-    the mean of their scores.
+    ``only`` is the metric that is needed, where that is one. Scores count words, or characters in scripts without
+    spaces. Where data sets were joined, each score is the mean of theirs.
     """
-    units = data.vocabulary.tokenizer.units
+    units, parts = data.vocabulary.tokenizer.units, data.parts or [slice(None)]
     captions = [units(words) for words in captions]
-    references = [[units(words) for words in captions] for _, captions in data.validation]
-    parts = data.parts or [slice(None)]
-    totals: dict[str, float] = {}
-    for part in parts:
-        scores: dict[str, float] = {}
+    references = [[units(words) for words in texts] for _, texts in data.validation]
+    totals: dict[str, float] = defaultdict(float)
+    for of_part in ((captions[part], references[part]) for part in parts):
         if only != "cider":
-            scores |= {f"bleu_{n}": value for n, value in enumerate(bleu(captions[part], references[part]), 1)}
-            scores["bleu_4_no_brevity"] = bleu(captions[part], references[part], brevity=False)[3]
+            for n, score in enumerate(bleu(*of_part), 1):
+                totals[f"bleu_{n}"] += score / len(parts)
+            totals["bleu_4_no_brevity"] += bleu(*of_part, brevity=False)[3] / len(parts)
         if only in (None, "cider"):
-            scores["cider"] = cider(captions[part], references[part])
-        for name, score in scores.items():
-            totals[name] = totals.get(name, 0.0) + score / len(parts)
-    return totals
+            totals["cider"] += cider(*of_part) / len(parts)
+    return dict(totals)
 
 
-@torch.no_grad()
 def nats_a_word(decoder: Decoder, data: TrainingData) -> float:
-    """The mean −log p of the words of the validation captions, the end token included, each given the true words
-    before it.
-
-    Words that are not in the vocabulary are not counted. The attention mode is mean, for a hard decoder too.
-    """
+    """The mean −log p of the words of the validation captions, by `nats_of_photos`."""
     nats, words = nats_of_photos(decoder, data)
     return float(nats.sum() / words.sum())
 
 
 @torch.no_grad()
 def nats_of_photos(decoder: Decoder, data: TrainingData) -> NDArray[np.float64]:
-    """−log p of each validation photo's captions, and the number of their words: (2, N). As in `nats_a_word`."""
+    """−log p of each validation photo's captions by teacher forcing, and the number of their words: (2, N).
+
+    Words that are not in the vocabulary are not counted. The attention mode is mean, for a hard decoder too.
+    """
     device = next(decoder.parameters()).device
     rows = {name: row for row, (name, _) in enumerate(data.validation)}
     captions = [(name, data.vocabulary.encode(words)) for name, texts in data.validation for words in texts]
@@ -175,19 +163,12 @@ def nats_of_photos(decoder: Decoder, data: TrainingData) -> NDArray[np.float64]:
     for indices in ranks.mine(batches(captions, FORCED_BATCH_SIZE, seed=0)):
         annotations = data.views[0][[captions[index][0] for index in indices]].to(device)
         forced = torch.tensor([captions[index][1] for index in indices], device=device)
-        log_p = word_log_probabilities(teacher_forcing(decoder, annotations, forced).logits, forced)[:, 0]
+        log_p = word_log_probabilities(decoder.teacher_forcing(annotations, forced).logits, forced)[:, 0]
         known = forced != Vocabulary.UNKNOWN
         sums = torch.stack([-log_p.masked_fill(~known, 0).double().sum(1), known.double().sum(1)])
         np.add.at(found.T, [rows[captions[index][0]] for index in indices], sums.numpy(force=True).T)
     total: NDArray[np.float64] = np.stack(ranks.gathered(found)).sum(0)
     return total
-
-
-def training_nats(decoder: Decoder, data: TrainingData) -> float:
-    """The nats a word of up to twice `FORCED_BATCH_SIZE` training captions."""
-    chosen = dict(data.captions[:: max(1, len(data.captions) // FORCED_BATCH_SIZE)])  # one caption of a photo
-    captions = [(name, [data.vocabulary.decode(words)]) for name, words in chosen.items()]
-    return nats_a_word(decoder, replace(data, validation=captions))
 
 
 def divergence(nats: float, data: TrainingData) -> str:
@@ -254,27 +235,22 @@ def choose_generation(
 def best_of(found: Mapping[GenerationConfig, float], *, usual: int, plain_beam_sizes: Collection[int]) -> Chosen:
     """The configs with the best of the scores ``found``, the first of equals: of all, and without a reranker.
 
-    ``plain_beam_sizes`` are those that count without a reranker. If all scores are the same, for example 0, val cannot
-    choose: then the beam size is ``usual``, without length penalty and reranker.
+    ``plain_beam_sizes`` are those that count without a reranker. If all scores are the same, for example 0, the beam
+    size is ``usual``, without length penalty and reranker.
     """
-    plain = {
-        config: score
-        for config, score in found.items()
-        if not config.rerank_weight and config.beam_size in plain_beam_sizes
-    }
-    best, best_plain = (max(scores, key=lambda config: scores[config]) for scores in (found, plain))
-    by_beam: dict[int, GenerationConfig] = {}
-    for config, score in found.items():
-        if config.beam_size not in by_beam or score > found[by_beam[config.beam_size]]:
-            by_beam[config.beam_size] = config
+    plain = [config for config in found if not config.rerank_weight and config.beam_size in plain_beam_sizes]
+    best, best_plain = max(found, key=found.__getitem__), max(plain, key=found.__getitem__)
+    score_without_reranker = found[best_plain]
+    beams = dict.fromkeys(config.beam_size for config in found)
+    by_beam = [max((each for each in found if each.beam_size == beam), key=found.__getitem__) for beam in beams]
     if len({round(score, 2) for score in found.values()}) == 1:  # as they are shown
         log(f"val cannot tell these settings apart, so the usual ones stay: beam {usual}")
-        best = best_plain = next(iter(plain)).merge(beam_size=usual, length_penalty=0.0)
+        best = best_plain = plain[0].merge(beam_size=usual, length_penalty=0.0)
     return Chosen(
         generation=best,
-        scores={label(config): round(found[config], 2) for config in by_beam.values()},
+        scores={label(config): round(found[config], 2) for config in by_beam},
         without_reranker=best_plain,
-        score_without_reranker=round(max(plain.values()), 2),
+        score_without_reranker=round(score_without_reranker, 2),
     )
 
 

@@ -1,7 +1,7 @@
 """What a training starts from: the encoder, and the model whose weights and words it takes over, if there is one."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -13,9 +13,9 @@ from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.photos import Resize
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.config import Config, DecoderConfig
+from show_attend_tell.model.config import Config
 from show_attend_tell.model.decoder import grown, ungated
-from show_attend_tell.model.interface import Decoder, teacher_forcing
+from show_attend_tell.model.interface import Decoder
 from show_attend_tell.model.registry import build
 from show_attend_tell.progress import Progress
 from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
@@ -29,35 +29,25 @@ PAPERS_ENCODER = "vgg19"
 FREE = {"attention", "annotation_window", "dropout", "annotation_dropout", "embedding_dropout"}
 
 
-class Mismatch(NamedTuple):
-    """Why a training cannot start from a model."""
-
-    reason: str
-    remedy: str
-
-
 def choose_start(
     dataset: Dataset, config: TrainingConfig, *, init_from: str | None, fit_to_data: bool, **encoder: Any
 ) -> Start:
-    """What a training on a data set starts from, with an ``encoder`` as in `load_start`.
+    """What a training starts from: ``init_from``, a model's name or "none", with an ``encoder`` as in `load_start`.
 
-    ``init_from`` is the name of a model, or "none", or None. With ``fit_to_data``, soft attention on little English
-    custom data starts from the default model if None is given.
+    If None is given, with ``fit_to_data`` soft attention on little English custom data starts from the default model.
     """
     if init_from is not None or not fit_to_data or config.decoder.attention != "soft":
         return load_start(None if init_from == "none" else init_from, **encoder)
-    model = custom.START
-    reason = custom.why_afresh(dataset)
+    model, reason = custom.START, custom.why_afresh(dataset)
     if not reason:
         start = load_start(model, **encoder)
-        found = mismatch(start, config.decoder)
-        if found is None:
+        if (found := mismatch(start, config.decoder)) is None:
             why = (
                 f"fewer than {custom.SMALL:,} training photos, with English captions: the training starts from {model} "
                 f"and sees photos as it does (--resize {start.encoder.preprocessing.resize}). --init-from none starts "
                 "afresh"
             )
-            return Start(start.encoder, start.checkpoint, model, (why,))
+            return replace(start, lines=(why,))
         reason = f"{model} {found.reason}"
     start = load_start(None, **encoder)
     return Start(start.encoder, lines=(f"the training starts afresh, not from {model}: {reason}",))
@@ -88,48 +78,33 @@ def load_start(
     return Start(network, model, init_from)
 
 
-def mismatch(start: Start, decoder: Config) -> Mismatch | None:
-    """Why a training of this decoder cannot start from the model; None if it can."""
+def mismatch(start: Start, decoder: Config) -> SatError | None:
+    """Why a training of this decoder cannot start from the model, and what to do; None if it can."""
     assert start.checkpoint is not None
     record, encoder, model = start.checkpoint.encoder, start.encoder, start.checkpoint.config
     if record.digest is None:
-        return Mismatch("was imported without its encoder", "import it again with --encoder-weights FILE")
+        return SatError("was imported without its encoder", remedy="import it again with --encoder-weights FILE")
     if record.digest != encoder.digest:
-        return Mismatch(
+        return SatError(
             f"was trained on an encoder {record.name} whose weights have SHA-256 {record.digest[:12]}…, and these "
             f"weights have {encoder.digest[:12]}…",
-            "give its --encoder and the right --encoder-weights",
+            remedy="give its --encoder and the right --encoder-weights",
         )
     before, now = record.preprocessing, encoder.preprocessing
     if before != now:
-        return Mismatch(
+        return SatError(
             f"saw photos by {before.resize} to {before.size} pixels, and this training by {now.resize} to {now.size}",
-            f"give --resize {before.resize}",
+            remedy=f"give --resize {before.resize}",
         )
     theirs, ours = model.to_dict(), decoder.to_dict()
     if theirs["kind"] != ours["kind"]:
-        return Mismatch(
-            f"is of the kind {theirs['kind']}, and this training of {ours['kind']}", "they share no weights"
-        )
+        why = f"is of the kind {theirs['kind']}, and this training of {ours['kind']}"
+        return SatError(why, remedy="they share no weights")
     free = FREE | {"vocabulary_size", "annotation_size"} | ({"gate"} if loses_gate(model, decoder) else set())
-    different = [name for name in theirs if name not in free and theirs[name] != ours[name]]
-    if different:
+    if different := [name for name in theirs if name not in free and theirs[name] != ours[name]]:
         settings = " ".join(f"--set decoder.{name}={theirs[name]}" for name in different)
-        return Mismatch("has another decoder", f"give {settings}")
+        return SatError("has another decoder", remedy=f"give {settings}")
     return None
-
-
-def learnt_vocabulary(
-    start: Checkpoint | None, data: Dataset, config: TrainingConfig, corpus: Sequence[Sequence[str]] = ()
-) -> Vocabulary:
-    """The vocabulary of a training, with the data's tokenizer; of a model to start from, with the words it lacks."""
-    captions = [words for example in data.split("train") for words in example.captions]
-    limits: dict[str, Any] = {"minimum_count": config.minimum_count, "size": config.vocabulary_size}
-    limits |= {"tokenizer": data.tokenizer, "text_corpus": corpus, "texts": data.texts("train")}
-    if start is None:
-        return Vocabulary.build(captions, **limits)
-    learns = config.new_words and isinstance(start.config, DecoderConfig)
-    return start.vocabulary.extended(captions if learns else (), **limits)
 
 
 def start_decoder(plan: TrainingPlan, data: TrainingData, device: torch.device, *, show: bool = False) -> Decoder:
@@ -154,10 +129,8 @@ def competes(start: Start, decoder: Config) -> bool:
     """Whether the model to start from, as it is, is a model of the kind that the training makes."""
     if start.checkpoint is None:
         return False
-    before, now = start.checkpoint.config, decoder
-    return all(
-        getattr(before, name, None) == getattr(now, name, None) for name in ("attention", "annotation_window", "gate")
-    )
+    alike = ("attention", "annotation_window", "gate")
+    return all(getattr(start.checkpoint.config, name, None) == getattr(decoder, name, None) for name in alike)
 
 
 def loses_gate(start: Config, decoder: Config) -> bool:
@@ -173,8 +146,7 @@ def mean_beta(decoder: Decoder, data: TrainingData, *, show: bool = False) -> fl
     betas = []
     for name, words in Progress(chosen, desc="mean of the gate", unit="caption", disable=not show, leave=False):
         known = [word if word < decoder.vocabulary_size else Vocabulary.UNKNOWN for word in words]
-        annotations = data.views[0][[name]].to(device)
-        output = teacher_forcing(decoder, annotations, torch.tensor([known], device=device))
-        if output.beta is not None:
-            betas.append(output.beta.flatten())
+        output = decoder.teacher_forcing(data.views[0][[name]].to(device), torch.tensor([known], device=device))
+        assert output.beta is not None  # which `loses_gate` saw to
+        betas.append(output.beta.flatten())
     return float(torch.cat(betas).mean())

@@ -42,10 +42,6 @@ class OnnxBackend:
         self.encoder = other.encoder
 
     @property
-    def preprocessing(self) -> Any:
-        return self.encoder.preprocessing
-
-    @property
     def attends(self) -> bool:
         return self.decoder.config.attention != "uniform"
 
@@ -74,17 +70,11 @@ class OnnxBackend:
         return second_moments(features, channels)
 
 
-def normalized(annotations: Array) -> Array:
-    """Annotations with mean 0 and variance 1 over their channels, as PyTorch's layer_norm has them."""
-    annotations = annotations.astype(np.float32, copy=False)
-    centered = annotations - annotations.mean(-1, keepdims=True)
-    found: Array = centered / np.sqrt(np.square(centered).mean(-1, keepdims=True) + np.float32(1e-5))
-    return found
-
-
 def second_moments(annotations: Array, channels: Array) -> Array:
     """As `backends.torch.second_moments`: (B, M)."""
-    normal = normalized(annotations)[..., channels]
+    annotations = annotations.astype(np.float32, copy=False)
+    centered = annotations - annotations.mean(-1, keepdims=True)
+    normal = (centered / np.sqrt(np.square(centered).mean(-1, keepdims=True) + np.float32(1e-5)))[..., channels]
     rows, columns = np.triu_indices(len(channels))
     moments = (normal.swapaxes(1, 2) @ normal)[:, rows, columns]
     moments = np.copysign(np.sqrt(np.abs(moments)), moments)

@@ -73,17 +73,6 @@ class OnnxDecoder:
             self._sessions[key] = Session(make(*options))
         return self._sessions[key](**inputs)
 
-    def graphs(self, attention_mode: AttentionModeName) -> dict[str, Graph]:
-        """All graphs that a wide beam search with that attention mode runs, by name."""
-        return {
-            "start": self.start(wide=True),
-            "words": self.words(),
-            "attend": self.attend(attention_mode, wide=True),
-            "advance": self.advance(),
-            "best": self.best(),
-            "evidence": self.evidence(),
-        }
-
     def start(self, wide: bool) -> Graph:
         """Annotations (B, L, D) in; h_0 and c_0 (B, 1, n), what α weighs (B, L, ·), and exp(−2 W_a a) (B, L, A) out.
 
@@ -262,19 +251,25 @@ class OnnxDecoder:
             graph.output(locations, "locations", 2, "int64")
         return graph
 
-    def advance(self) -> Graph:
+    def advance(self, blind: bool = False) -> Graph:
         """The step of P paths, which continue Q histories by a word each.
 
         In: the shares that `attend` gave (B, Q, S), c (B, Q, n), the history of each path (B, P), and what its word
-        adds (B, P, S). Out: h and c (B, P, n), and the deep output (B, P, m).
+        adds (B, P, S). Out: h and c (B, P, n), and the deep output (B, P, m). At annotations of zeros, where ẑ is zero,
+        the paths are ``blind``: h (B, P, n) stands for the shares, and each path is a history.
         """
-        graph = Graph()
-        shares = graph.input("shares", ["B", "Q", self.shared])
-        memory = graph.input("memory", ["B", "Q", self.config.hidden_size])
-        rows = graph("Unsqueeze", graph.input("rows", ["B", "P"], "int64"), graph.constant([-1]))
+        graph, n = Graph(), self.config.hidden_size
+        memory = graph.input("memory", ["B", "Q", n])
         words = graph.input("words", ["B", "P", self.shared])
-        shares, memory = (graph("GatherND", part, rows, batch_dims=1) for part in (shares, memory))
-        _, memory, _, hidden, layers = self._advanced(graph, graph.add(shares, words), memory)
+        if blind:
+            hidden = graph.linear(graph.input("hidden", ["B", "P", n]), self.weights["gates_from_hidden.weight"])
+            entered = self._entering(graph, hidden, words)
+        else:
+            shares = graph.input("shares", ["B", "Q", self.shared])
+            rows = graph("Unsqueeze", graph.input("rows", ["B", "P"], "int64"), graph.constant([-1]))
+            shares, memory = (graph("GatherND", part, rows, batch_dims=1) for part in (shares, memory))
+            entered = graph.add(shares, words)
+        _, memory, _, hidden, layers = self._advanced(graph, entered, memory)
         graph.output(hidden, "new_hidden", 3)
         graph.output(memory, "new_memory", 3)
         graph.output(layers[-1], "deep", 3)
@@ -320,24 +315,6 @@ class OnnxDecoder:
         logits = graph.linear(deep, words, self.weights["output_bias"])
         return graph("LogSoftmax", logits, axis=-1)
 
-    def blind_step(self) -> Graph:
-        """A step at annotations of zeros, where the context is zero.
-
-        In: h and c (1, N, n), and what the words before add (1, N, S). Out: h and c, and the deep output (1, N, m).
-        """
-        graph, n = Graph(), self.config.hidden_size
-        hidden, memory = (graph.input(name, [1, "N", n]) for name in ("hidden", "memory"))
-        from_hidden = graph.linear(hidden, self.weights["gates_from_hidden.weight"])
-        words = graph.input("words", [1, "N", self.shared])
-        sizes = graph.constant([self.gates, self.shared - self.gates])
-        gates, deep = graph.several(2, "Split", words, sizes, axis=-1)
-        entered = graph("Concat", graph.add(from_hidden, gates), deep, axis=-1)
-        _, memory, _, hidden, layers = self._advanced(graph, entered, memory)
-        graph.output(hidden, "new_hidden", 3)
-        graph.output(memory, "new_memory", 3)
-        graph.output(layers[-1], "deep", 3)
-        return graph
-
     def blind_log_probabilities(self, captions: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
         """As `Backend.blind_log_probabilities`."""
         if self._blind_start is None:
@@ -349,7 +326,7 @@ class OnnxDecoder:
         deep = np.zeros((*words.shape, self.config.embedding_size), np.float32)
         for time in range(words.shape[1]):
             given = {"hidden": hidden, "memory": memory, "words": self.of_words(before[None, :, time])}
-            hidden, memory, step = self.run(self.blind_step, **given)
+            hidden, memory, step = self.run(self.advance, True, **given)
             deep[:, time] = step[0]
         found = []
         for caption, row in zip(captions, deep, strict=True):  # one at a time: log p of all words takes much memory

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from show_attend_tell.backends.onnx.graph import Graph, Session, Value
+from show_attend_tell.backends.onnx.graph import Graph, Session
 from show_attend_tell.checkpoint.packing import weights_digest
 from show_attend_tell.data.photos import Preprocessing, Resize
 from show_attend_tell.devices import needs_torch
@@ -60,17 +60,8 @@ class OnnxEncoder:
 
     def graph(self) -> Graph:
         """The network: preprocessed pixels (B, 3, size, size) in, annotations (B, L, D) out."""
-        size = self.preprocessing.size
-        graph = Graph()
-        value = self.network(graph, graph.input("pixels", ["B", 3, size, size]))
-        rows, columns = self.grid
-        flat = graph("Reshape", value, graph.constant([0, self.annotation_size, rows * columns]))
-        graph.output(graph("Transpose", flat, perm=[0, 2, 1]), "annotations", 3)
-        return graph
-
-    def network(self, graph: Graph, pixels: Value) -> Value:
-        """Write the layers: pixels in, the map (B, D, rows, columns) out."""
-        value = pixels
+        graph, size = Graph(), self.preprocessing.size
+        value = graph.input("pixels", ["B", 3, size, size])
         for block in self.blocks:
             read = value
             for each in block.convolutions:
@@ -92,7 +83,10 @@ class OnnxEncoder:
                 value = graph.add(value, read)
             if block.pools:
                 value = graph("MaxPool", value, kernel_shape=[2, 2], strides=[2, 2])
-        return value
+        rows, columns = self.grid
+        flat = graph("Reshape", value, graph.constant([0, self.annotation_size, rows * columns]))
+        graph.output(graph("Transpose", flat, perm=[0, 2, 1]), "annotations", 3)
+        return graph
 
 
 def load_encoder(name: str, *, weights: Weights = None, resize: Resize = "crop") -> OnnxEncoder:

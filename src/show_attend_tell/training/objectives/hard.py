@@ -45,10 +45,7 @@ class Baseline(Protocol):
     """b of the rule after eq. 7. It must not depend on the locations of the path that it is subtracted for."""
 
     def __call__(self, rewards: Tensor, sampled: Tensor) -> Tensor:
-        """b, of a shape that broadcasts to (B, P, S), for rewards (B, P, S) and sampled (B, P), true or false.
-
-        Only its values for sampled paths count.
-        """
+        """b, of a shape that broadcasts to (B, P, S), for rewards (B, P, S); only sampled paths (B, P) count."""
         ...
 
 
@@ -156,17 +153,9 @@ class HardObjective:
         return Draws(MixedAttention(expected, torch.rand(batch, self.paths, steps, generator=generator)), expected)
 
     def __call__(
-        self,
-        output: DecoderOutput,
-        captions: Tensor,
-        draws: Draws,
-        *,
-        word_scores: WordScores = word_scores,
+        self, output: DecoderOutput, captions: Tensor, draws: Draws, *, word_scores: WordScores = word_scores
     ) -> Loss:
-        """The loss of captions (B, C), computed with ``draws.mode``; its gradient is minus the rule above.
-
-        Raises `SatError` for a decoder without attention.
-        """
+        """The loss of captions (B, C), computed with ``draws.mode``; its gradient is minus the rule above."""
         if output.alpha is None or output.locations is None:
             raise SatError("hard attention is learnt from sampled locations: this decoder has no attention to sample")
         expected = draws.expected.to(output.logits.device)

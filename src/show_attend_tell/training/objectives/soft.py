@@ -14,10 +14,7 @@ from show_attend_tell.training.objectives.losses import Draws, Loss, doubly_stoc
 
 @settings(frozen=False)
 class SoftObjective:
-    """−log p(y|a) + λ Σ_i (1 − Σ_t α_ti)², summed over the caption; its mean over the batch is the loss (eq. 9).
-
-    Raises `SatError` for a number out of its range.
-    """
+    """−log p(y|a) + λ Σ_i (1 − Σ_t α_ti)², summed over the caption; its mean over the batch is the loss (eq. 9)."""
 
     doubly_stochastic: Amount = 0.33  # λ; the authors' program's value at batches of 64
     label_smoothing: ShareBelowOne = 0.0

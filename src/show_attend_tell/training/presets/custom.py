@@ -60,8 +60,7 @@ def english_words() -> frozenset[str]:
 def retokenize(dataset: Dataset, config: TrainingConfig, start: Checkpoint | None) -> tuple[Dataset, str]:
     """A data set in the words that a training on it learns, and a line that says which these are.
 
-    They are those of the model to start from, if there is one, or else those that fit the captions. Raises `SatError`
-    for captions without spaces and a model to start from whose words are separated by spaces.
+    They are those of the model to start from, if there is one, or else those that fit the captions.
     """
     if start is not None:
         tokenizer: Tokenizer = start_tokenizer(start.vocabulary.tokenizer, dataset)
@@ -103,9 +102,9 @@ def why_afresh(dataset: Dataset) -> str:
 def fitted(
     dataset: Dataset, config: TrainingConfig, *, given: Collection[str] = (), started: bool = False
 ) -> tuple[TrainingConfig, list[str]]:
-    """The settings for custom data, and a line for each that was changed.
+    """The settings for custom data but those ``given``, and a line for each that was changed.
 
-    ``given`` are the names of settings that the user has set. ``started`` says that the training starts from a model.
+    ``started`` says that the training starts from a model.
     """
     lines: list[str] = []
     train, val = dataset.split("train"), dataset.split("val")

@@ -25,10 +25,7 @@ from show_attend_tell.training.objectives.soft import SoftObjective
 
 DECODER = DecoderConfig(attention="soft", gate=True, output_tanh=False)
 SOFT = TrainingConfig(
-    decoder=DECODER,
-    soft=SoftObjective(doubly_stochastic=0.33),
-    optimizer="rmsprop",
-    learning_rate=1e-4,
+    decoder=DECODER, soft=SoftObjective(doubly_stochastic=0.33), optimizer="rmsprop", learning_rate=1e-4
 )
 HARD = replace(
     SOFT,
