@@ -254,15 +254,14 @@ class Captioner:
             raise InvalidValue(
                 f"attention_mode is {config.attention_mode!r}, and {self.name} has no attention: leave it out"
             )
-        if config.rerank_weight and self.reranker is None:
-            raise InvalidValue(f"rerank_weight is {config.rerank_weight:g}, and {self.name} has no reranker: give 0")
-        if config.class_weight and self.class_words is None:
-            raise InvalidValue(f"class_weight is {config.class_weight:g}, and {self.name} has no class words: give 0")
-        if config.min_confidence and self.confidence is None:
-            raise InvalidValue(
-                f"min_confidence is {config.min_confidence:g}, and {self.name} cannot tell how far its words can be "
-                "trusted: give 0"
-            )
+        needed = {
+            "rerank_weight": (self.reranker, "has no reranker"),
+            "class_weight": (self.class_words, "has no class words"),
+            "min_confidence": (self.confidence, "cannot tell how far its words can be trusted"),
+        }
+        for name, (part, lack) in needed.items():
+            if part is None and (value := getattr(config, name)):
+                raise InvalidValue(f"{name} is {value:g}, and {self.name} {lack}: give 0")
         return config
 
     @property

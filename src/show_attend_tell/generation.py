@@ -28,21 +28,17 @@ def generate(
     config: GenerationConfig,
     *,
     seeds: Sequence[int],
-    reranker: Reranker | None = None,
     confidence: Confidence | None = None,
-    class_words: ClassWords | None = None,
-    second_use: SecondUse | None = None,
     evidence: bool = False,
+    **helpers: Any,
 ) -> list[list[Hypothesis]]:
-    """The captions of photos, best first for each, of features (B, L, D); ``seeds`` has one for each photo.
+    """The captions of photos, best first for each, of features (B, L, D); ``helpers`` are `search_candidates`'.
 
     With ``num_captions``, the others differ from the first in content; captions drawn at random are in the order of
     their drawing. With ``confidence``, the first has that of its words, and ``min_confidence`` may choose it. With
     ``evidence``, the first has it.
     """
-    found = search_candidates(
-        backend, features, config, seeds=seeds, reranker=reranker, class_words=class_words, second_use=second_use
-    )
+    found = search_candidates(backend, features, config, seeds=seeds, **helpers)
     if not config.do_sample:
         found = [rank(each, config.length_penalty, config.rerank_weight) for each in found]
         if confidence is not None:
@@ -79,7 +75,7 @@ def search_candidates(
     class_words: ClassWords | None = None,
     second_use: SecondUse | None = None,
 ) -> list[list[Hypothesis]]:
-    """What the search finds for each photo, with rerank scores where there is a reranker; `rank` orders it."""
+    """What the search finds for each photo by its seed, with rerank scores from a reranker; `rank` orders it."""
     size, found = backend.batch_size(config), []
     for start in range(0, len(features), size):
         part = slice(start, start + size)

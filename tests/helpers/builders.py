@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image, ImageDraw
-from torch import nn
+from torch import Tensor, nn
 
 from show_attend_tell.backends.torch import TorchBackend, build_decoder, decoder_weights
 from show_attend_tell.captioner import Captioner

@@ -11,7 +11,7 @@ from commands import refused, sat, settings
 from safetensors import SafetensorError
 
 import show_attend_tell.checkpoint.checkpoint as checkpoint_module
-import show_attend_tell.training.state as state_module
+import show_attend_tell.training.loop as loop_module
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 
 FULL = "Error while serializing: I/O error: No space left on device (os error 28)"
@@ -46,7 +46,7 @@ def test_a_full_disk_costs_nothing_but_time(
 ) -> None:
     sat(*command, tmp_path / "whole")
     for module, file, number in (
-        (state_module, "state", 1),
+        (loop_module, "state", 1),
         (checkpoint_module, "model", 1),
         (checkpoint_module, "model", 2),
     ):

@@ -72,20 +72,22 @@ def searches(
     names: Sequence[str],
     generation: GenerationConfig,
     *,
-    reranker: Reranker | None = None,
-    class_words: ClassWords | None = None,
     show: bool = False,
+    **helpers: Any,
 ) -> Iterator[tuple[Tensor, list[list[Hypothesis]]]]:
-    """The annotations (B, L, D) of photos and the hypotheses of each, not yet ranked, some photos at a time."""
+    """The annotations (B, L, D) of photos and the hypotheses of each, not yet ranked, some photos at a time.
+
+    ``helpers`` are the reranker and the class words of `search_candidates`.
+    """
     backend = TorchBackend(decoder)
-    second_use = SecondUse(data.vocabulary) if generation.repetition_cost else None
-    more: dict[str, Any] = {"reranker": reranker, "class_words": class_words, "second_use": second_use}
+    if generation.repetition_cost:
+        helpers["second_use"] = SecondUse(data.vocabulary)
     what = f"val, beam size {generation.beam_size}"
     with Progress(total=len(names), desc=what, unit="photo", disable=not show, leave=False) as bar:
         for start in range(0, len(names), BATCH_SIZE):
             annotations = backend.features(data.views[0][names[start : start + BATCH_SIZE]])
             seeds = [0] * len(annotations)
-            yield annotations, search_candidates(backend, annotations, generation, seeds=seeds, **more)
+            yield annotations, search_candidates(backend, annotations, generation, seeds=seeds, **helpers)
             bar.update(len(annotations))
 
 
@@ -95,11 +97,10 @@ def captions_of(
     generation: GenerationConfig,
     *,
     rankings: Sequence[tuple[float, float]] = (),
-    reranker: Reranker | None = None,
-    class_words: ClassWords | None = None,
     show: bool = False,
+    **helpers: Any,
 ) -> list[list[list[str]]]:
-    """A decoder's captions of the validation photos, as words, for each of the ``rankings``.
+    """A decoder's captions of the validation photos, as words, for each of the ``rankings``; helpers as in `searches`.
 
     A ranking is a length penalty γ and a rerank weight ω of `hypotheses.rank`, by default those of ``generation``; one
     search serves all of them. Ranks share the photos, and each gets all captions.
@@ -107,8 +108,7 @@ def captions_of(
     rankings = rankings or [(generation.length_penalty, generation.rerank_weight)]
     found: list[list[list[str]]] = [[] for _ in rankings]
     names = ranks.mine([name for name, _ in data.validation])
-    more: dict[str, Any] = {"reranker": reranker, "class_words": class_words, "show": show}
-    for _, searched in searches(decoder, data, names, generation, **more):
+    for _, searched in searches(decoder, data, names, generation, show=show, **helpers):
         for hypotheses in searched:
             for captions, ranking in zip(found, rankings, strict=True):
                 captions.append(" ".join(rank(hypotheses, *ranking)[0].said(data.vocabulary, compared=True)).split())
