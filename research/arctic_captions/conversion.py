@@ -26,7 +26,7 @@ from pydantic import Field
 from arctic_captions.archive import read_parameters
 from arctic_captions.pickles import read_dict
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.checkpoint.records import EncoderRecord, Encodes
+from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
@@ -161,7 +161,7 @@ class Options:
 AUTHORS = EncoderRecord(name="vgg19", digest=None, preprocessing=Preprocessing(resize="crop"), grid=(14, 14))
 
 
-def import_arctic(model: Path, options: Path, dictionary: Path, *, encoder: Encodes | None = None) -> Checkpoint:
+def import_arctic(model: Path, options: Path, dictionary: Path, *, encoder: Any | None = None) -> Checkpoint:
     """A model of the authors' program as a checkpoint of ours.
 
     ``model`` is the .npz archive, ``options`` and ``dictionary`` are pickles. ``encoder`` is the one that gave the

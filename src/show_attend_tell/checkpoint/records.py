@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -14,30 +14,12 @@ from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.settings import Count, settings
 
 
-class Encodes(Protocol):
-    """What a record says of an encoder, of either back end."""
-
-    name: str
-    annotation_size: int  # D
-    grid: tuple[int, int]
-    preprocessing: Preprocessing
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 of its weights."""
-        ...
-
-    def adopt(self, tuned: Any) -> None:
-        """Take the weights of blocks that were tuned; raises `SatError` for those of another encoder."""
-        ...
-
-
-Encoding = TypeVar("Encoding", bound=Encodes)
-
-
 @settings
 class EncoderRecord:
-    """Which encoder a model was trained on. The annotations of another encoder mean nothing to the model."""
+    """Which encoder a model was trained on. The annotations of another encoder mean nothing to the model.
+
+    An encoder of either back end has a name, a digest, a grid and a preprocessing, and adopts tuned weights.
+    """
 
     name: str
     digest: str | None  # SHA-256, see `Encoder.digest`; None for an imported model whose encoder was not named
@@ -45,7 +27,7 @@ class EncoderRecord:
     grid: Annotated[tuple[Count, Count], Field(strict=False)]  # rows and columns of locations
 
     @classmethod
-    def of(cls, encoder: Encodes) -> "EncoderRecord":
+    def of(cls, encoder: Any) -> "EncoderRecord":
         """The record of an encoder."""
         return cls(name=encoder.name, digest=encoder.digest, preprocessing=encoder.preprocessing, grid=encoder.grid)
 
@@ -55,7 +37,7 @@ class EncoderRecord:
         plain = {name: values[name] for name in ("name", "digest", "grid")}
         return cls(preprocessing=Preprocessing.from_dict(values["preprocessing"]), **plain)
 
-    def check(self, encoder: Encodes, model: str) -> None:
+    def check(self, encoder: Any, model: str) -> None:
         """Raise `SatError` unless the encoder of the ``model`` is the recorded one, where the record has a SHA-256."""
         if self.digest is None:
             return
@@ -68,12 +50,12 @@ class EncoderRecord:
 
     def load(
         self,
-        load_encoder: Callable[..., Encoding],
+        load_encoder: Callable[..., Any],
         model: str,
         *,
         weights: str | Path | None = None,
         tuned: Mapping[str, Any] | None = None,
-    ) -> Encoding:
+    ) -> Any:
         """The encoder recorded, by ``load_encoder``, with ``tuned`` weights; raises `SatError` for another encoder."""
         if self.digest is None and weights is None:
             raise SatError(

@@ -199,7 +199,7 @@ class Trainer:
         part = ranks.part_of(len(indices))
         names = [self.data.captions[i][0] for i in indices]
         captions = torch.tensor([self.data.captions[i][1] for i in indices], device=self.device)
-        draws = objective.draw(len(indices), captions.shape[1], self.generator).of(part)
+        draws = objective.draw(len(indices), captions.shape[1], self.generator, part)
         if encoded is None:
             annotations = self.annotations(names, part.rows)
         else:

@@ -127,6 +127,9 @@ class Part(NamedTuple):
     share: float  # of the batch, times the number of ranks; 0 for a rank without a row of its own
 
 
+ALL = Part(slice(None), 1.0)
+
+
 def part_of(rows: int) -> Part:
     """This rank's part of a mini-batch of that many rows; where none is left, the first row with a share of 0."""
     start, stop = (-(-rows * edge // count()) for edge in (number(), number() + 1))

@@ -5,7 +5,7 @@ N sampled sequences of locations · S rewards of one path: 1 for the whole sente
 
 import math
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from show_attend_tell.model.interface import DecoderOutput
 from show_attend_tell.model.kernels import WordScores, word_scores
 from show_attend_tell.settings import Amount, Count, ShareBelowOne, settings
 from show_attend_tell.training.objectives.losses import Draws, Loss, doubly_stochastic, entropy, word_losses
+from show_attend_tell.training.ranks import ALL, Part
 from show_attend_tell.training.ranks import total as over_ranks
 
 # ---------------------------------------------------------------- coins: which paths read the expectation (B, P)
@@ -41,12 +42,9 @@ def both_sides(batch: int, samples: int, generator: torch.Generator) -> Tensor:
 # ---------------------------------------------------------------- baselines: what rewards are compared with
 
 
-class Baseline(Protocol):
-    """b of the rule after eq. 7. It must not depend on the locations of the path that it is subtracted for."""
-
-    def __call__(self, rewards: Tensor, sampled: Tensor) -> Tensor:
-        """b, of a shape that broadcasts to (B, P, S), for rewards (B, P, S); only sampled paths (B, P) count."""
-        ...
+# b of the rule after eq. 7, of a shape that broadcasts to (B, P, S), for rewards (B, P, S) and sampled (B, P), true or
+# false; only its values for sampled paths count. It must not depend on the locations of the path it is subtracted for.
+Baseline = Callable[[Tensor, Tensor], Tensor]
 
 
 class MovingBaseline:
@@ -147,10 +145,13 @@ class HardObjective:
         """P: along how many paths `teacher_forcing` must run."""
         return self.samples + (self.coin == "both")
 
-    def draw(self, batch: int, steps: int, generator: torch.Generator) -> Draws:
-        """A toss of the coin and the sampled locations of a batch of that many captions and steps."""
-        expected = self.toss(batch, self.samples, generator)
-        return Draws(MixedAttention(expected, torch.rand(batch, self.paths, steps, generator=generator)), expected)
+    def draw(self, batch: int, steps: int, generator: torch.Generator, part: Part = ALL) -> Draws:
+        """A toss of the coin and the sampled locations of a batch of so many captions and steps, for a rank's part."""
+        expected = self.toss(batch, self.samples, generator)[part.rows]
+        uniforms = torch.rand(batch, self.paths, steps, generator=generator)[part.rows]
+        if not part.share:  # a rank without rows of its own samples nothing
+            expected = torch.ones_like(expected)
+        return Draws(MixedAttention(expected, uniforms), expected)
 
     def __call__(
         self, output: DecoderOutput, captions: Tensor, draws: Draws, *, word_scores: WordScores = word_scores

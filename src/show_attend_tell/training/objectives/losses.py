@@ -9,12 +9,10 @@ An objective is used in three steps: ``draws = objective.draw(…)``, then `teac
 
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
-from show_attend_tell.model.attention import AttentionMode, MixedAttention
+from show_attend_tell.model.attention import AttentionMode
 from show_attend_tell.model.kernels import WordScores, word_scores
-from show_attend_tell.training.ranks import Part
 
 
 class Loss(NamedTuple):
@@ -29,13 +27,6 @@ class Draws(NamedTuple):
 
     mode: AttentionMode
     expected: Tensor  # whether a path reads the expectation (true) or sampled locations (false), (B, P)
-
-    def of(self, part: Part) -> "Draws":
-        """Those of the rows of one rank. A rank without rows of its own samples nothing."""
-        if not isinstance(self.mode, MixedAttention):
-            return Draws(self.mode, self.expected[part.rows])
-        expected = self.expected[part.rows] if part.share else torch.ones_like(self.expected[part.rows])
-        return Draws(MixedAttention(expected, self.mode.sampled.uniforms[part.rows]), expected)
 
 
 def word_losses(

@@ -10,6 +10,7 @@ from show_attend_tell.model.interface import DecoderOutput
 from show_attend_tell.model.kernels import WordScores, word_scores
 from show_attend_tell.settings import Amount, ShareBelowOne, settings
 from show_attend_tell.training.objectives.losses import Draws, Loss, doubly_stochastic, entropy, word_losses
+from show_attend_tell.training.ranks import ALL, Part
 
 
 @settings(frozen=False)
@@ -21,7 +22,7 @@ class SoftObjective:
 
     paths = 1
 
-    def draw(self, batch: int, steps: int, generator: torch.Generator) -> Draws:
+    def draw(self, batch: int, steps: int, generator: torch.Generator, part: Part = ALL) -> Draws:
         """Nothing is drawn: every path reads the expectation."""
         return Draws(MeanAttention(), torch.ones(batch, 1, dtype=torch.bool))
 
