@@ -148,7 +148,7 @@ class TrainingPlan(RunOptions):
     start: Start  # the encoder, and the model whose weights and words are taken over, if there is one
     config: TrainingConfig  # every setting of the training, such as a preset's
     output: Path  # folder of the checkpoint; the training's own state is in its subfolder "training"
-    given: Collection[str] | None = None  # names of settings that ``fit_to_data`` leaves as they are; None: it may change all
+    given: Collection[str] | None = None  # names of settings that ``fit_to_data`` leaves; None: it may change all
     fit_to_data: bool = False  # the other settings are fitted to custom data, see `presets.custom`
     cache: Path | None = None  # folder of the encoded photos; None: the user's own cache
     device: str = "auto"  # auto, cpu, cuda, cuda:1 or mps
