@@ -14,11 +14,10 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, islice
-from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from show_attend_tell.batch.sources import Piece, opened, pyarrow_parquet
-from show_attend_tell.data.photos import SUFFIXES, counts_as_photo
+from show_attend_tell.data.photos import SUFFIXES, counts_as_photo, leaves_folder
 from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.messages import shorten, unreadable
 from show_attend_tell.vision.reading import read_ahead
@@ -171,7 +170,7 @@ def _of_tar(file: str, most: int) -> Iterator[Item]:
 
 
 def _of_member(tar: tarfile.TarFile, member: tarfile.TarInfo, most: int) -> bytes | SatError:
-    if _leaves(member.name):
+    if leaves_folder(member.name):
         return PhotoError("its name leaves the file's own folder")
     if not member.isfile() or member.issparse():
         return PhotoError("a link, a device or a file with holes, not a photo")
@@ -180,12 +179,6 @@ def _of_member(tar: tarfile.TarFile, member: tarfile.TarInfo, most: int) -> byte
     content = tar.extractfile(member)
     assert content is not None
     return _bounded(content.read(), most)
-
-
-def _leaves(name: str) -> bool:
-    """Whether a relative path would leave the folder that it is relative to."""
-    path = PurePosixPath(name.replace("\\", "/"))
-    return path.is_absolute() or ".." in path.parts or "://" in name or (len(name) > 1 and name[1] == ":")
 
 
 # Parquet files
@@ -210,7 +203,7 @@ def _of_value(value: object, folder: str, most: int) -> bytes | SatError:
         return PhotoError(f"{'nothing' if value is None else shorten(value)} where a photo should be")
     if (content := from_base64(value)) is not None:
         return _bounded(content, most)
-    if _leaves(value):
+    if leaves_folder(value):
         return PhotoError(f"its path {shorten(value)} leaves the folder of the Parquet file")
     return _file(f"{folder}/{value}", most)
 

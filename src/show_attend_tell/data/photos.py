@@ -213,6 +213,12 @@ def counts_as_photo(name: str) -> bool:
     return not hidden and name.lower().endswith(SUFFIXES)
 
 
+def leaves_folder(name: str) -> bool:
+    """Whether a relative path would leave the folder that it is relative to; none has a character of value 0."""
+    parts = name.replace("\\", "/")
+    return parts.startswith("/") or ".." in parts.split("/") or "://" in name or name[1:2] == ":" or "\0" in name
+
+
 @dataclass
 class Found:
     """The photos that arguments of a command stand for, and how much was left out."""

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 from typing import Any
 
 from show_attend_tell.data.datasets import splits
 from show_attend_tell.data.datasets.dataset import REFERENCES, SPLITS, DataReport, Dataset, Example, counted
+from show_attend_tell.data.photos import leaves_folder
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_json
 from show_attend_tell.messages import first_three, plural, shorten
@@ -81,7 +82,12 @@ def assemble(listing: CaptionFile, folder: Path, roots: list[Path], *, restval: 
     )
     for listed in listing.photos:
         where = listed.where or str(source)
-        check_inside(where, listed)
+        for part in (listed.subfolder, listed.name):
+            if leaves_folder(part):
+                raise SatError(
+                    f"{where}: the photo {shorten(part)} is not below the data folder; give its path from there (a "
+                    "link in the folder may lead elsewhere)"
+                )
         split = "train" if restval and listed.split == "restval" else SPLIT_NAMES.get(listed.split or "")
         if split is None and listed.split is not None:
             report.other_splits[listed.split] = report.other_splits.get(listed.split, 0) + 1
@@ -159,17 +165,6 @@ def _in_final_splits(examples: Mapping[str, Example], report: DataReport) -> dic
         among = [[name for name in group if final.get(name) == "train"] for group in groups]
         final |= splits.split_at_random([group for group in among if group], splits=("train", "val"))
     return {name: replace(example, split=final[name]) for name, example in examples.items() if name in final}
-
-
-def check_inside(where: str, listed: PhotoEntry) -> None:
-    """Raise `SatError` for a photo whose path is not one below the data folder."""
-    for part in (listed.subfolder, listed.name):
-        path = PurePosixPath(part)
-        if path.is_absolute() or PureWindowsPath(part).drive or ".." in path.parts or "\0" in part:
-            raise SatError(
-                f"{where}: the photo {shorten(part)} is not below the data folder; give its path from there (a link "
-                "in the folder may lead elsewhere)"
-            )
 
 
 def _finder(roots: Iterable[Path]) -> Callable[[PhotoEntry], Path | None]:
