@@ -1,14 +1,6 @@
 """Photos, their captions and their splits, read from a folder in the form in which people have them.
 
-`read_dataset(folder)` takes the first of these that the folder holds; a file of such a name with other content is
-passed over.
-
-1. Karpathy's split file: ``dataset*.json`` (`karpathy`).
-2. The authors' own Flickr files: ``Flickr8k.token.txt`` or ``results_20130124.token`` with their lists (`flickr`).
-3. COCO's captions: any ``captions_*.json``, in the folder or in ``annotations/`` (`coco`).
-4. A table: ``captions.csv``, ``.tsv``, ``.jsonl`` or ``.txt``, or Kaggle's ``results.csv`` of Flickr30k (`tables`).
-5. A Hugging Face imagefolder: ``metadata.csv``, ``.tsv`` or ``.jsonl``, there or in the splits' folders (`tables`).
-
+`read_dataset(folder)` asks `READERS` one after the other, and a file of such a name with other content is passed over.
 Photos are looked for in `PHOTO_FOLDERS` below the folder, then in the folder itself, and never outside of it.
 
 The paper's data sets (Flickr8k, Flickr30k and COCO) are read as the paper reads them: with their own splits, and five
@@ -39,7 +31,7 @@ __all__ = ["DataReport", "Dataset", "Example", "NoCaptions", "join", "read_datas
 
 
 def read_dataset(folder: str | os.PathLike[str], *, restval: bool = False) -> Dataset:
-    """Read the photos, captions and splits of a folder in any of the forms that the module describes.
+    """Read the photos, captions and splits of a folder in any of the forms of docs/reference/data.md.
 
     `restval` adds COCO's split of that name to train. Photos are found by name and not opened; only files of the same
     size are compared, to find copies. `Dataset.report` counts what is left out.
