@@ -175,8 +175,6 @@ def test_what_cannot_be_done_is_refused_with_the_reason(
     refused(web.post("/v1/captions", **{"files": form(RED), **request_}), status, *words)
 
 
-def test_models_that_cannot_be_served(captioners: list[Captioner]) -> None:
-    with pytest.raises(SatError, match="no model"):
-        make_app([])
+def test_two_models_of_one_name_cannot_be_served(captioners: list[Captioner]) -> None:
     with pytest.raises(SatError, match="two models are called small-soft"):
         make_app([captioners[0], captioners[0]])

@@ -42,28 +42,22 @@ class Arriving:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.held = 0  # bytes in memory
-        self.clocks: set[asyncio.Timeout] = set()  # of the requests whose bodies are not here yet
+        self.tasks: set[asyncio.Task[Any] | None] = set()  # of the requests whose bodies are not here yet
         self.closed = False
 
     def close(self) -> None:
-        """Give up the requests whose bodies are still on their way: the server stops."""
+        """Give up the requests whose bodies are still on their way, which the guard answers: the server stops."""
         self.closed = True
-        for clock in self.clocks:
-            expire(clock)
-
-
-def expire(clock: asyncio.Timeout) -> None:
-    """End a request's time now."""
-    if not clock.expired():
-        clock.reschedule(asyncio.get_running_loop().time())
+        for task in filter(None, self.tasks):
+            task.cancel()
 
 
 class FormRequest(Request):
     """A request whose form is in memory, counted against the limits until `release`; it ends with its client."""
 
-    def __init__(self, request: Request, arriving: Arriving, clock: asyncio.Timeout) -> None:
+    def __init__(self, request: Request, arriving: Arriving) -> None:
         super().__init__(request.scope, request.receive)
-        self.arriving, self.clock = arriving, clock
+        self.arriving, self.task = arriving, asyncio.current_task()
         self.size = 0  # bytes that are counted
         self.watcher: asyncio.Task[None] | None = None
 
@@ -78,7 +72,7 @@ class FormRequest(Request):
         if encoding := self.headers.get("content-encoding", "").strip().replace("identity", ""):
             raise Problem(415, f"The body is compressed ({encoding}): send it without Content-Encoding.")
         parser = InMemory(self.headers, self.chunks())
-        self.arriving.clocks.add(self.clock)
+        self.arriving.tasks.add(self.task)
         try:
             if self.arriving.closed:
                 raise Problem.stopping()
@@ -88,7 +82,7 @@ class FormRequest(Request):
         except (MultiPartException, ValueError) as error:  # ValueError: an unknown charset
             raise Problem(400, f"The form cannot be read: {getattr(error, 'message', 'unknown charset')}") from None
         finally:
-            self.arriving.clocks.discard(self.clock)
+            self.arriving.tasks.discard(self.task)
         if not parser.complete:
             for file in parser._files_to_close_on_error:  # also the one that is not complete
                 file.close()
@@ -121,7 +115,8 @@ class FormRequest(Request):
     async def _watch(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":
             pass
-        expire(self.clock)
+        if self.task is not None:
+            self.task.cancel()
 
     def release(self) -> None:
         """Count the body no longer: its photos are decoded."""

@@ -79,22 +79,18 @@ class Service:
         return FormRoute
 
     async def bounded(self, handle: Handler, request: Request) -> Response:
-        """Answer a request, unless its time is over, its client has gone, or the server stops."""
-        seconds = self.limits.request_seconds
+        """Answer a request, unless its time is over."""
+        seconds, visit = self.limits.request_seconds, FormRequest(request, self.arriving)
         try:
             async with asyncio.timeout(seconds) as clock:
-                visit = FormRequest(request, self.arriving, clock)
-                try:
-                    return await handle(visit)
-                finally:
-                    visit.leave()
+                return await handle(visit)
         except TimeoutError:
             if not clock.expired():
                 raise
-            if self.arriving.closed:
-                raise Problem.stopping() from None
             detail = f"This took longer than {seconds:g} s: try again, or send fewer photos at once."
             raise self.limits.over("request_seconds", 504, detail) from None
+        finally:
+            visit.leave()
 
     async def answers(
         self, request: FormRequest, uploads: Sequence[UploadFile], tasks: Sequence[Task], *, show: bool = False
