@@ -1,7 +1,7 @@
 """The queue before the models: who is next, who is let in, and whom a fault reaches."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack
+import asyncio
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import httpx
@@ -34,24 +34,6 @@ def captioner() -> Captioner:
     return small_captioners()[0]
 
 
-@pytest.fixture
-def queue() -> Iterator[Queue]:
-    found = Queue(Limits(waiting_photos=60))
-    yield found
-    found.stop()
-
-
-@pytest.fixture
-def gate(captioner: Captioner, queue: Queue) -> Iterator[Gate]:
-    """The queue's thread, held by a first job; opened at the end."""
-    found = Gate(captioner)
-    found.hold()
-    with queue.submitted(jobs(captioner, "first")):
-        assert found.reached.wait(60)
-        yield found
-        found.open.set()
-
-
 def jobs(captioner: Captioner, *sources: str, beam_size: int = 1, captions: Any = None) -> list[Job]:
     """A job for each photo."""
     found = []
@@ -65,36 +47,46 @@ def jobs(captioner: Captioner, *sources: str, beam_size: int = 1, captions: Any 
     return found
 
 
-def done(queue: Queue, gate: Gate, *requests: list[Job]) -> list[Job]:
-    """Submit requests one after the other, open the gate, and wait for their jobs; gives these as they were done."""
-    order: list[Job] = []
-    every = [job for request in requests for job in request]
-    for job in every:
-        job.future.add_done_callback(lambda _, job=job: order.append(job))  # type: ignore[misc]
-    with ExitStack() as stack:
-        for request in requests:
-            stack.enter_context(queue.submitted(request))
+def done(captioner: Captioner, requests: Callable[[], Sequence[list[Job]]]) -> tuple[Gate, list[Job]]:
+    """Ask for requests one after the other while a first job is held, and go on; gives their jobs as they were done."""
+
+    async def answered() -> tuple[Gate, list[Job]]:
+        queue, gate = Queue(Limits(waiting_photos=60)), Gate(captioner)
+        gate.hold()
+        answers = [asyncio.create_task(queue.answer(jobs(captioner, "first")))]
+        assert await asyncio.to_thread(gate.reached.wait, 60)
+        order: list[Job] = []
+        for request in requests():
+            answers.append(asyncio.create_task(queue.answer(request)))
+            for job in request:
+                job.future.add_done_callback(lambda _, job=job: order.append(job))  # type: ignore[misc]
+            await asyncio.sleep(0)
         gate.open.set()
-        for job in every:
-            job.future.exception(timeout=60)
-    until(lambda: len(order) == len(every))
-    return order
+        await asyncio.wait(answers, timeout=60)
+        queue.stop()
+        return gate, order
+
+    return asyncio.run(answered())
 
 
 # Turns
 
 
-def test_requests_take_turns(captioner: Captioner, queue: Queue, gate: Gate) -> None:
+def test_requests_take_turns(captioner: Captioner) -> None:
     scored = {"captions": ("word3",)}  # one at a time
-    requests = [jobs(captioner, *names, **scored) for names in (["a1", "a2", "a3", "a4"], ["b1"], ["c1", "c2"])]
-    order = [job.photo.source for job in done(queue, gate, *requests)]
-    assert order == ["a1", "b1", "c1", "a2", "c2", "a3", "a4"]
+    names = (["a1", "a2", "a3", "a4"], ["b1"], ["c1", "c2"])
+    _, order = done(captioner, lambda: [jobs(captioner, *each, **scored) for each in names])
+    assert [job.photo.source for job in order] == ["a1", "b1", "c1", "a2", "c2", "a3", "a4"]
 
 
-def test_what_waits_is_searched_together_where_that_is_faster(captioner: Captioner, queue: Queue, gate: Gate) -> None:
-    narrow, wide = jobs(captioner, *"abcdef", beam_size=2), jobs(captioner, *"abc", beam_size=1000)
-    done(queue, gate, narrow[:2], wide, narrow[2:], jobs(captioner, *"ab", captions=("word3 word4",)))
-    of_wide = [2, 1] if captioner.backend.batch_size(wide[0].task.config) == 2 else [1, 1, 1]
+def test_what_waits_is_searched_together_where_that_is_faster(captioner: Captioner) -> None:
+    def requests() -> list[list[Job]]:
+        narrow, wide = jobs(captioner, *"abcdef", beam_size=2), jobs(captioner, *"abc", beam_size=1000)
+        return [narrow[:2], wide, narrow[2:], jobs(captioner, *"ab", captions=("word3 word4",))]
+
+    gate, _ = done(captioner, requests)
+    wide = captioner.checkpoint.generation.merge(beam_size=1000)
+    of_wide = [2, 1] if captioner.backend.batch_size(wide) == 2 else [1, 1, 1]
     assert gate.batches == [1, 6, *of_wide, 1, 1]  # the first, the narrow ones, the wide ones, and each scored one
 
 
@@ -168,14 +160,18 @@ def test_a_full_queue_says_when_to_come_back() -> None:
         assert WEB.post(f"{running.url}/v1/captions", files=form(*PHOTOS[:4])).status_code == 200  # room again
 
 
-def test_an_error_of_one_job_fails_that_job_only(captioner: Captioner, queue: Queue, gate: Gate) -> None:
-    good, (bad,), scored = jobs(captioner, *"abc"), jobs(captioner, "bad"), jobs(captioner, "d", captions=("word3",))
-    bad.photo.pixels["e"].fill(float("nan"))
-    done(queue, gate, good[:1], [bad], good[1:], scored)
+def test_an_error_of_one_job_fails_that_job_only(captioner: Captioner) -> None:
+    def requests() -> list[list[Job]]:
+        good, (bad,) = jobs(captioner, *"abc"), jobs(captioner, "bad")
+        bad.photo.pixels["e"].fill(float("nan"))
+        return [good[:1], [bad], good[1:], jobs(captioner, "d", captions=("word3",))]
+
+    gate, order = done(captioner, requests)
+    of = {job.photo.source: job for job in order}
     with pytest.raises(SatError):
-        bad.future.result()
-    assert len(scored[0].future.result()) == 1
+        of["bad"].future.result()
+    assert len(of["d"].future.result()) == 1
     assert gate.batches == [1, 4, 1, 1, 1, 1, 1]  # together, and after the fault one by one
     assert gate.encoded == 6  # and no photo twice
-    for job, scene in zip(good, SCENES[:3], strict=True):
-        assert job.future.result().words == captioner(shape_photo(*scene), beam_size=1).words
+    for name, number in (("a", 0), ("b", 1), ("c", 2)):
+        assert of[name].future.result().words == captioner(shape_photo(*SCENES[number]), beam_size=1).words

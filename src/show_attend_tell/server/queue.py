@@ -5,10 +5,10 @@ Jobs of one task (one model, one configuration) are searched together where the 
 encoded one by one: on a processor this costs nothing, and a photo's features do not depend on the photos beside it.
 """
 
-import threading
+import asyncio
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -58,101 +58,81 @@ class Job:
 
     task: Task
     photo: Photo
-    future: "Future[Any]" = field(default_factory=Future)
+    future: "asyncio.Future[Any]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
 class Queue:
-    """A bounded queue of jobs and the thread that does them, until `stop`."""
+    """A bounded queue of jobs, and the thread that does them."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._taken = 0  # jobs that are taken on and not answered yet
         self._requests: deque[deque[Job]] = deque()  # the jobs of each request that wait; the next in turn first
-        self._changed = threading.Condition()
-        self._stopped = False
-        self._thread = threading.Thread(target=self._work, name="models", daemon=True)
-        self._thread.start()
+        self._models = ThreadPoolExecutor(1, "models")
+        self._worker: asyncio.Task[None] | None = None
 
     @property
     def waiting(self) -> int:
         """How many jobs wait."""
-        with self._changed:
-            return sum(map(len, self._requests))
+        return sum(map(len, self._requests))
 
     @contextmanager
     def room(self, jobs: int) -> Iterator[None]:
         """Room for a request's jobs until it is answered; raises `Problem` when there is none."""
-        with self._changed:
-            if self._stopped or self._taken + jobs > self.limits.waiting_photos:
-                detail = "Too many photos are waiting already: try again when Retry-After says."
-                raise self.limits.over("waiting_photos", 503, detail)
-            self._taken += jobs
+        if self._taken + jobs > self.limits.waiting_photos:
+            detail = "Too many photos are waiting already: try again when Retry-After says."
+            raise self.limits.over("waiting_photos", 503, detail)
+        self._taken += jobs
         try:
             yield
         finally:
-            with self._changed:
-                self._taken -= jobs
+            self._taken -= jobs
 
-    @contextmanager
-    def submitted(self, jobs: Sequence[Job]) -> Iterator[None]:
-        """Queue all of a request's jobs; those that still wait at the end of the context are withdrawn."""
+    async def answer(self, jobs: Sequence[Job]) -> None:
+        """Do all of a request's jobs; those that still wait when it is cancelled are withdrawn."""
         waiting = deque(jobs)
-        with self._changed:
-            self._requests.append(waiting)
-            self._changed.notify()
+        self._requests.append(waiting)
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.create_task(self._work())
         try:
-            yield
+            await asyncio.gather(*(job.future for job in jobs))
         finally:
-            with self._changed:
-                left = [*waiting]
-                waiting.clear()
-            for job in left:
-                job.future.cancel()
+            waiting.clear()
 
     def stop(self) -> None:
-        """Take no more, and return when all that waits is done."""
-        with self._changed:
-            self._stopped = True
-            self._changed.notify()
-        self._thread.join()
+        """Return when what is in work is done."""
+        self._models.shutdown()
 
-    def _work(self) -> None:
+    async def _work(self) -> None:
         while jobs := self._next():
-            self._do([job for job in jobs if job.future.set_running_or_notify_cancel()])
+            results = await asyncio.get_running_loop().run_in_executor(self._models, self._do, jobs)
+            for future, result in zip((job.future for job in jobs), results, strict=True):
+                if future.done():  # its request was cancelled
+                    continue
+                if isinstance(result, Exception):
+                    future.set_exception(result)
+                else:
+                    future.set_result(result)
 
     def _next(self) -> list[Job]:
-        """The job whose turn it is, and others of its task in their turns; none once stopped and done."""
-        with self._changed:
-            jobs: list[Job] = []
-            while not jobs or len(jobs) < jobs[0].task.most_together:
-                self._requests = deque(request for request in self._requests if request)
-                alike = (each for each in self._requests if not jobs or each[0].task == jobs[0].task)
-                request = next(alike, None)
-                if request is not None:
-                    self._requests.remove(request)
-                    jobs.append(request.popleft())
-                    self._requests.append(request)
-                elif jobs or self._stopped:
-                    break
-                else:
-                    self._changed.wait()
-            return jobs
+        """The job whose turn it is, and others of its task in their turns; none where none waits."""
+        jobs: list[Job] = []
+        while not jobs or len(jobs) < jobs[0].task.most_together:
+            self._requests = deque(request for request in self._requests if request)
+            alike = (each for each in self._requests if not jobs or each[0].task == jobs[0].task)
+            if (request := next(alike, None)) is None:
+                break
+            self._requests.remove(request)
+            jobs.append(request.popleft())
+            self._requests.append(request)
+        return jobs
 
-    def _do(self, jobs: Sequence[Job]) -> None:
-        """Do jobs of one task together; when that fails, one by one, so that an error reaches only its own job."""
-        if not jobs:
-            return
+    def _do(self, jobs: Sequence[Job]) -> list[Any]:
+        """The results of jobs of one task; where they fail together, of each alone: an error is its own job's."""
         try:
-            results = self._results(jobs)
-        except Exception as error:  # of a model or of the hardware: the thread lives on
-            if len(jobs) == 1:
-                jobs[0].future.set_exception(error)
-            else:
-                for job in jobs:
-                    self._do([job])
-        else:
-            for job, result in zip(jobs, results, strict=True):
-                job.future.set_result(result)
+            return self._results(jobs)
+        except Exception as error:  # of a model or of the hardware
+            return [error] if len(jobs) == 1 else [found for job in jobs for found in self._do([job])]
 
     def _results(self, jobs: Sequence[Job]) -> list[Any]:
         captioner, encoder, config, captions, evidence = jobs[0].task

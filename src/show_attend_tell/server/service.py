@@ -109,8 +109,7 @@ class Service:
             if not good:
                 raise photos[0].problem or Problem(422, "There is no photo in the request.")
             jobs = [Job(task, photo) for task in tasks for photo in good]  # so one model's are searched together
-            with self.queue.submitted(jobs):
-                await asyncio.gather(*[asyncio.wrap_future(job.future) for job in jobs])
+            await self.queue.answer(jobs)
         for job in jobs:
             job.photo.results.append(job.future.result())
         return photos
