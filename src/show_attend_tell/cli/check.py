@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import shlex
 from collections import Counter
 from pathlib import Path
@@ -100,18 +101,23 @@ def check(data: Path, encoder: dict[str, Any], restval: bool, json_file: str | N
         log(f"  {line}")
     if takes.likeness is not None:
         like = takes.likeness
-        shift = "" if like.shift is None else f", and their features lie {like.shift:.2f} off (about 0.3, and 0.9)"
+        shift = "" if like.shift is None else f"; its distance to the photos is {like.shift:.1f} (0.3; charts 0.9)"
         log(
-            f"  expect {like.expect}: {begin.name} has {like.nats:.1f} nats a word for these captions (about 3 for "
-            f"everyday photos that it has not seen, 5 for charts){shift}"
+            f"  expect {like.expect}: {begin.name} has {like.nats:.1f} nats a word for these captions (everyday photos "
+            f"that it has not seen: about 3; charts: 5){shift}"
         )
-    judging = f"{duration(takes.judging)} to see what a training gains, " if takes.judging else ""
+    judging = f", {duration(takes.judging)} to see what a training gains" if takes.judging else ""
+    training = f", {duration(takes.training)} for {plural(takes.updates, 'update')}" if takes.updates else ""
     choosing = f", {duration(takes.generation)} to choose the generation settings" if takes.generation else ""
     log(
-        f"  it takes about {duration(takes.seconds)} here: {duration(takes.encoding)} to encode the photos, {judging}"
-        f"{duration(takes.training)} for {plural(takes.updates, 'update')}{choosing}; {takes.memory / 1e9:.1f} GB of "
-        f"memory, and {takes.disk / 1e6:,.0f} MB of disk for the encoded photos"
+        f"  it takes about {duration(takes.seconds)} here: {duration(takes.encoding)} to encode the photos{judging}"
+        f"{training}{choosing}; {takes.memory / 1e9:.1f} GB of memory, and on the disk {takes.disk / 1e6:,.0f} MB for "
+        f"the encoded photos and {takes.model / 1e6:,.0f} for the model and the state of its training"
     )
+    if not takes.updates:
+        log("  probably no training is better than its start, and then it ends there")
+    if hasattr(os, "getloadavg") and os.getloadavg()[0] > 1.5 * (os.cpu_count() or 1):
+        log("  other programs are busy here: without them it takes less time")
     write_output(
         json_file,
         json.dumps(

@@ -182,7 +182,7 @@ def train(
     if encoder["encoder_weights"] is not None:
         words += ["--encoder-weights", encoder["encoder_weights"]]
     words += [part for name in plugins for part in ("--plugin", name)]
-    if start.name is not None:
+    if start.name is not None and model.training.get("epochs"):  # at 0 it is the start
         before = [*words[:3], start.name, *words[4:]]
         files = [str(output / name) for name in ("start.json", "trained.json")]
         alike = ["--tokens", model.vocabulary.tokenizer.tokens]  # or the start's own may be others

@@ -108,7 +108,7 @@ class Comparison:
             lines.append("There is one photo only, so the intervals say nothing.")
         if single := [name for name, number in self.trainings.items() if number == 1]:
             lines.append(
-                f"One training of {', '.join(single)}: the intervals do not say how far another seed would move it."
+                f"The intervals are over photos: they do not say how far another seed moves {', '.join(single)}."
             )
         lines += [f"{METRICS[metric].label} is left out: {reason}." for metric, reason in self.missing.items()]
         return lines

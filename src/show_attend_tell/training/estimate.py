@@ -74,6 +74,7 @@ class Estimate:
     generation: float  # seconds for the choice of the decoding
     updates: int
     disk: int  # bytes of the feature cache
+    model: int  # bytes of the model with the state of its training
     memory: int  # bytes of the process
     likeness: Likeness | None  # of the photos to what the model to start from knows
 
@@ -157,6 +158,7 @@ def estimate(dataset: Dataset, config: TrainingConfig, start: Start, vocabulary:
         generation=caption * beams * len(val) if chosen else 0.0,
         updates=updates,
         disk=row * (len(train) * views + len(val)),
+        model=weights * (2 + 4 * (4 if stop else 2)),  # the model; its weights, their average, two of the optimizer
         memory=peak() + 4 * 5 * weights + config.batch_size * typical * word,
         likeness=known,
     )
