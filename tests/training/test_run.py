@@ -443,7 +443,7 @@ def test_few_photos_are_judged_by_trainings_without_them(dataset: Dataset, soft:
     )
     first, second = dict.fromkeys(map(frozenset, batches[:-1])).keys() - {frozenset(batches[-1])}
     assert not first & second and first | second == batches[-1]  # the halves, and the training itself
-    (line,) = (line for line in messages if line.startswith("two trainings, each on half of the training photos"))
+    (line,) = (line for line in messages if line.startswith("two trainings, each on one half of 13 photos and judged"))
     assert "CIDEr " in line and line.endswith("of 13 photos") and model.training["on_val"] == line
     epochs = [line["epoch"] for line in epochs_logged(tmp_path / "model")]
     assert epochs == [*range(model.training["epochs"] + 1)] and len(epochs) > 1
