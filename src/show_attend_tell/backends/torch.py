@@ -47,7 +47,7 @@ from show_attend_tell.model.kernels import promote
 from show_attend_tell.model.registry import build
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis
-from show_attend_tell.search.session import Continuations, DecoderSession, Numbers, Scores, SessionStep
+from show_attend_tell.search.session import Continuations, DecoderSession, Numbers, Scores, SessionStep, padded
 from show_attend_tell.settings import AttentionModeName
 from show_attend_tell.vision.backbones import ConvolutionalNetwork
 from show_attend_tell.vision.encoder import Encode, Encoder, load_encoder
@@ -260,16 +260,11 @@ def evidence_by_autograd(
     mean context. None where a decoder does not depend on the context of its attention mode, and for sampled locations
     that are not known, those of an ensemble.
     """
-    lengths = [len(caption.words) for caption in captions]
-    words = annotations.new_zeros((len(captions), max(lengths)), dtype=torch.int64)
-    read = torch.zeros_like(words)[:, None]
-    for row, caption in enumerate(captions):
-        words[row, : lengths[row]] = torch.tensor(caption.words, dtype=torch.int64)
-        if caption.locations is not None:
-            read[row, 0, : lengths[row]] = torch.as_tensor(caption.locations)
+    words = torch.from_numpy(padded([np.array(caption.words) for caption in captions])).to(annotations.device)
     mode: AttentionMode | None = None  # None: the state goes on by the mean, too
     if captions[0].locations is not None:
-        mode = GivenLocations(read)
+        read = padded([as_array(caption.locations) for caption in captions])
+        mode = GivenLocations(torch.from_numpy(read)[:, None])
     elif attention_mode == "sample":
         return None
     elif attention_mode == "argmax":
@@ -292,7 +287,7 @@ def evidence_by_autograd(
         with torch.no_grad():
             after = step.state if mode is None else decoder.step(now, state, mode).state
         state = State(state.source, map_parts(Tensor.detach, after.memory))
-    return [part[:length] for part, length in zip(np.stack(found, axis=1), lengths, strict=True)]
+    return [part[: len(caption.words)] for part, caption in zip(np.stack(found, axis=1), captions, strict=True)]
 
 
 class Unset(TorchFunctionMode):
