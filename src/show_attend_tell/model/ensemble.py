@@ -39,8 +39,8 @@ class Ensemble(Decoder):
         return all(member.attends for member in self.members)
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
-        """The members' states side by side."""
-        return stack_states([initial_state(member, annotations, paths=paths) for member in self.members])
+        """The members' states side by side: a source and a memory have one part for each."""
+        return State(*zip(*(initial_state(each, annotations, paths=paths) for each in self.members), strict=True))
 
     def embed(self, words: Tensor) -> tuple[Parts, ...]:
         """The words (...) as each member embeds them."""
@@ -57,7 +57,7 @@ class Ensemble(Decoder):
         ]
         return Step(
             output=torch.stack(log_probabilities).logsumexp(0) - math.log(len(steps)),
-            state=stack_states([step.state for step in steps]),
+            state=State(*zip(*(step.state for step in steps), strict=True)),
             alpha=mean([step.alpha for step in steps]),
             beta=mean([step.beta for step in steps]),
         )
@@ -65,11 +65,6 @@ class Ensemble(Decoder):
     def read_out(self, output: Tensor) -> Tensor:
         """log p (..., K), which are logits too."""
         return output
-
-
-def stack_states(states: Sequence[State]) -> State:
-    """Several decoders' states as one: its source and its memory have one part for each decoder."""
-    return State(tuple(state.source for state in states), tuple(state.memory for state in states))
 
 
 def mean(parts: Sequence[Tensor | None]) -> Tensor | None:
