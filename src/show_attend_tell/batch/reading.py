@@ -24,6 +24,7 @@ from show_attend_tell.vision.reading import read_ahead
 
 MEGABYTE = 2**20
 MOST_HEADER = MEGABYTE  # bytes of a header in a tar file
+MOST = 256 * MEGABYTE  # bytes of a photo's file
 SHORTEST_BASE64 = 100  # characters, of which no path is that has none but the letters of Base64
 ROWS = 16  # of a Parquet file that are read at once
 AHEAD = 8  # files of photos that are read at once
@@ -47,10 +48,10 @@ class Item(NamedTuple):
         return {"source": self.source, "file_version": self.file_version}
 
 
-def photos_of(piece: Piece, *, most: int = 256 * MEGABYTE) -> Iterator[Item]:
-    """The photos of a piece, in order, each of at most ``most`` bytes; what cannot be read gives its `SatError`."""
+def photos_of(piece: Piece) -> Iterator[Item]:
+    """The photos of a piece, in order; what cannot be read, or is larger than `MOST`, gives its `SatError`."""
     if piece.kind == "photos":
-        contents = read_ahead(lambda file: _file(file, most), piece.files, ahead=AHEAD)
+        contents = read_ahead(_file, piece.files, ahead=AHEAD)
         versions = piece.versions or [None] * len(piece.files)
         # strict: so it ends the reading itself; an iterator that is only dropped would swallow a Ctrl-C
         for file, content, version in zip(piece.files, contents, versions, strict=True):
@@ -58,7 +59,7 @@ def photos_of(piece: Piece, *, most: int = 256 * MEGABYTE) -> Iterator[Item]:
         return
     (file,), number = piece.files, 0
     try:
-        for item in _of_tar(file, most) if piece.kind == "tar" else _of_parquet(file, piece.column, most):
+        for item in _of_tar(file) if piece.kind == "tar" else _of_parquet(file, piece.column):
             yield item
             number += 1
     except Exception as error:  # readers of damaged files raise almost anything
@@ -101,18 +102,18 @@ def display_name(address: str) -> str:
     return address.removeprefix("file://").encode("utf-8", "backslashreplace").decode()
 
 
-def _file(address: str, most: int) -> bytes | SatError:
+def _file(address: str) -> bytes | SatError:
     try:
         with opened(address) as stream:
-            return _bounded(stream.read(most + 1), most)
+            return _bounded(stream.read(MOST + 1))
     except Exception as error:  # file systems behind an address have errors of their own
         reason, remedy = unreadable(error)
         return PhotoError(reason, remedy=remedy)
 
 
-def _bounded(content: bytes, most: int) -> bytes | SatError:
-    if len(content) > most:
-        return PhotoError(f"larger than {most:,} bytes, which no photo is")
+def _bounded(content: bytes) -> bytes | SatError:
+    if len(content) > MOST:
+        return PhotoError(f"larger than {MOST:,} bytes, which no photo is")
     return content or PhotoError("an empty file")
 
 
@@ -152,7 +153,7 @@ class _Ending:
         return content
 
 
-def _of_tar(file: str, most: int) -> Iterator[Item]:
+def _of_tar(file: str) -> Iterator[Item]:
     """Photos of a tar file, read from its beginning to its end; a name that comes again gets a number."""
     seen = Counter[int]()
     with opened(file) as stream:
@@ -166,46 +167,46 @@ def _of_tar(file: str, most: int) -> Iterator[Item]:
                 name = f"{display_name(file)}#{member.name.encode('utf-8', 'replace').decode()}"
                 seen[hash(name)] += 1
                 again = seen[hash(name)]
-                yield Item(name if again == 1 else f"{name}#{again}", _of_member(tar, member, most))
+                yield Item(name if again == 1 else f"{name}#{again}", _of_member(tar, member))
 
 
-def _of_member(tar: tarfile.TarFile, member: tarfile.TarInfo, most: int) -> bytes | SatError:
+def _of_member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes | SatError:
     if leaves_folder(member.name):
         return PhotoError("its name leaves the file's own folder")
     if not member.isfile() or member.issparse():
         return PhotoError("a link, a device or a file with holes, not a photo")
-    if not 0 <= member.size <= most:
-        return PhotoError(f"larger than {most:,} bytes, which no photo is")
+    if not 0 <= member.size <= MOST:
+        return PhotoError(f"larger than {MOST:,} bytes, which no photo is")
     content = tar.extractfile(member)
     assert content is not None
-    return _bounded(content.read(), most)
+    return _bounded(content.read())
 
 
 # Parquet files
 
 
-def _of_parquet(file: str, column: str | None, most: int) -> Iterator[Item]:
+def _of_parquet(file: str, column: str | None) -> Iterator[Item]:
     folder, row = file.rpartition("/")[0], 0
     with opened(file) as stream, pyarrow_parquet().ParquetFile(stream, pre_buffer=False) as found:
         for batch in found.iter_batches(ROWS, columns=[column], use_threads=False):
             for value in batch.column(0):
-                yield Item(f"{display_name(file)}#{row}", _of_value(value.as_py(), folder, most))
+                yield Item(f"{display_name(file)}#{row}", _of_value(value.as_py(), folder))
                 row += 1
 
 
-def _of_value(value: object, folder: str, most: int) -> bytes | SatError:
+def _of_value(value: object, folder: str) -> bytes | SatError:
     """The photo of a row: bytes, Base64, a path below the file's folder, or a struct as Hugging Face has it."""
     if isinstance(value, dict):
         value = value.get("bytes") or value.get("path")
     if isinstance(value, bytes):
-        return _bounded(value, most)
+        return _bounded(value)
     if not isinstance(value, str) or not value:
         return PhotoError(f"{'nothing' if value is None else shorten(value)} where a photo should be")
     if (content := from_base64(value)) is not None:
-        return _bounded(content, most)
+        return _bounded(content)
     if leaves_folder(value):
         return PhotoError(f"its path {shorten(value)} leaves the folder of the Parquet file")
-    return _file(f"{folder}/{value}", most)
+    return _file(f"{folder}/{value}")
 
 
 def from_base64(text: str) -> bytes | None:
