@@ -298,7 +298,7 @@ def only_inter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None
     """A machine without any font, and without fontconfig."""
     for name in ("PATH", "XDG_DATA_HOME", "XDG_DATA_DIRS"):
         monkeypatch.setenv(name, str(tmp_path))
-    caches = (letters._face, letters._is_here, letters._has, letters.font)
+    caches = (letters._face, letters._has, letters.font)
     for cached in caches:
         cached.cache_clear()
     yield

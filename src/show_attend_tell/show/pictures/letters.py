@@ -104,18 +104,16 @@ def font_of(text: str, size: int) -> ImageFont.FreeTypeFont:
 def plain(text: str) -> str:
     """A text without invisible signs, whose letters are composed and whose white space is spaces."""
     signs = (" " if sign.isspace() else sign for sign in unicodedata.normalize("NFC", text))
-    return "".join(sign for sign in signs if (sign in JOINERS and SHAPES) or not _is_invisible(sign))
-
-
-def _is_invisible(sign: str) -> bool:
-    return unicodedata.category(sign) in ("Cf", "Cc", "Cs") or "\ufe00" <= sign <= "\ufe0f"  # these choose a form
+    kept = (sign for sign in signs if not "\ufe00" <= sign <= "\ufe0f")  # without what chooses a form of a letter
+    invisible = ("Cf", "Cc", "Cs")
+    return "".join(each for each in kept if (each in JOINERS and SHAPES) or unicodedata.category(each) not in invisible)
 
 
 @cache
 def _face(text: str) -> Face:
     """The font that has all letters of a text, or most: Inter, the one that fontconfig chooses, or a `COMMON` one."""
     lacked = _lacked(INTER, text)
-    others = [face for face in (*_by_fontconfig(lacked[0]), *COMMON) if _is_here(face)] if lacked else []
+    others = [*_by_fontconfig(lacked[0]), *COMMON] if lacked else []
     return min([INTER, *others], key=lambda face: len(_lacked(face, text)))
 
 
@@ -125,18 +123,12 @@ def _lacked(face: Face, text: str) -> list[str]:
 
 
 @cache
-def _is_here(face: Face) -> bool:
-    try:
-        font(PROBE, face)
-    except OSError:
-        return False
-    return True
-
-
-@cache
 def _has(face: Face, sign: str) -> bool:
-    drawn = bytes(font(PROBE, face).getmask(sign))
-    return any(drawn) and drawn != bytes(font(PROBE, face).getmask(ABSENT))
+    try:
+        drawn, absent = (bytes(font(PROBE, face).getmask(each)) for each in (sign, ABSENT))
+    except OSError:  # of a font that is not here
+        return False
+    return any(drawn) and drawn != absent
 
 
 def _by_fontconfig(sign: str) -> list[Face]:

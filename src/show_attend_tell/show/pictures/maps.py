@@ -15,6 +15,7 @@ Rectangle = tuple[float, float, float, float]  # left, top, right, bottom, in pi
 CELLS = 112  # side of the map by which a place is told
 PLACE = 0.5  # of the map's largest value: a word's place is the largest connected part that is brighter
 SIGMA = 20 / 224  # of the Gaussian, in sides of the visible part: the authors' 20 pixels of 224
+NORMAL = np.vectorize(lambda z: 0.5 * math.erfc(-z / math.sqrt(2)))  # the standard normal distribution function
 
 
 def attention_map(
@@ -79,15 +80,9 @@ def _spread(locations: int, pixels: int, start: float, end: float, offset: float
     edges = cell_edges(locations, offset)
     weights = np.zeros((pixels, locations))
     for mirrored in (-at, at, 2 - at):  # beyond its borders the map is continued by its mirror image
-        weights += np.diff(_normal((edges[None, :] - mirrored[:, None]) / SIGMA), axis=1)
+        weights += np.diff(NORMAL((edges[None, :] - mirrored[:, None]) / SIGMA), axis=1)
     weights[(at < 0) | (at > 1)] = 0
     total = weights.sum(1, keepdims=True)
     weights /= np.where(total > 0, total, 1)
     weights.flags.writeable = False
     return weights
-
-
-def _normal(z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The cumulative distribution function of the standard normal distribution."""
-    values = [0.5 * math.erfc(-x / math.sqrt(2)) for x in z.ravel().tolist()]
-    return np.array(values).reshape(z.shape)
