@@ -298,7 +298,7 @@ def only_inter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None
     """A machine without any font, and without fontconfig."""
     for name in ("PATH", "XDG_DATA_HOME", "XDG_DATA_DIRS"):
         monkeypatch.setenv(name, str(tmp_path))
-    caches = (letters._face, letters._has, letters.font)
+    caches = (letters._face, letters._is_here, letters._has, letters._by_fontconfig, letters.font)
     for cached in caches:
         cached.cache_clear()
     yield
@@ -350,6 +350,7 @@ def test_fontconfig_is_asked_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert letters._by_fontconfig("狗") == [Face("/fonts/cjk.ttc", 2)]
     assert (tmp_path / "asked").read_text().endswith("sans-serif:charset=72d7\n")
     program.write_text("#!/bin/sh\nexit 1\n")
+    letters._by_fontconfig.cache_clear()
     assert letters._by_fontconfig("狗") == []
 
 

@@ -113,7 +113,7 @@ def plain(text: str) -> str:
 def _face(text: str) -> Face:
     """The font that has all letters of a text, or most: Inter, the one that fontconfig chooses, or a `COMMON` one."""
     lacked = _lacked(INTER, text)
-    others = [*_by_fontconfig(lacked[0]), *COMMON] if lacked else []
+    others = [face for face in (*_by_fontconfig(lacked[0]), *COMMON) if _is_here(face)] if lacked else []
     return min([INTER, *others], key=lambda face: len(_lacked(face, text)))
 
 
@@ -123,14 +123,21 @@ def _lacked(face: Face, text: str) -> list[str]:
 
 
 @cache
-def _has(face: Face, sign: str) -> bool:
+def _is_here(face: Face) -> bool:
     try:
-        drawn, absent = (bytes(font(PROBE, face).getmask(each)) for each in (sign, ABSENT))
-    except OSError:  # of a font that is not here
+        font(PROBE, face)
+    except OSError:
         return False
-    return any(drawn) and drawn != absent
+    return True
 
 
+@cache
+def _has(face: Face, sign: str) -> bool:
+    drawn = bytes(font(PROBE, face).getmask(sign))
+    return any(drawn) and drawn != bytes(font(PROBE, face).getmask(ABSENT))
+
+
+@cache
 def _by_fontconfig(sign: str) -> list[Face]:
     """The font that fontconfig, which most Linux systems have, chooses for a sign."""
     program = shutil.which("fc-match")
