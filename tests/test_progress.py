@@ -25,6 +25,7 @@ def test_what_is_quick_leaves_no_line(capsys: pytest.CaptureFixture[str]) -> Non
     work()
     work(disable=True)
     assert list(Progress([1, 2, 3], desc="some")) == [1, 2, 3]
+    Progress(total=18, initial=16, desc="photos").close()  # what an earlier command did is no progress of this one
     assert capsys.readouterr().err == ""
 
 

@@ -1,9 +1,7 @@
 """How messages to people name values: cut to a readable length, counted, listed."""
 
 import http
-import shlex
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 
 def quoted(value: object) -> str:
@@ -43,11 +41,8 @@ def times(number: int) -> str:
 
 
 def install_command(extra: str) -> str:
-    """The command that installs an extra of this package, for a checkout and for an installed package."""
-    checkout = Path(__file__).parents[2]
-    if (checkout / "pyproject.toml").is_file():
-        return f"pip install -e {shlex.quote(f'{checkout}[{extra}]')}"
-    return f"pip install 'show-attend-tell[{extra}]'"
+    """The command that installs an extra of this package, from its folder and after a release."""
+    return f"pip install -e '.[{extra}]' in the project's folder, or pip install 'show-attend-tell[{extra}]'"
 
 
 def unreadable(error: Exception) -> tuple[str, str | None]:

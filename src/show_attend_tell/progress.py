@@ -23,7 +23,7 @@ class Progress(tqdm):  # type: ignore[misc]
         """Draw the bar, or write a line; returns whether there is something to take off the screen again."""
         if not self.in_lines:
             return bool(super().display(msg, pos))
-        if self.n and msg is None:
+        if self.n > self.initial and msg is None:
             self.fp.write(f"{self}\n")
             self.fp.flush()
         return False

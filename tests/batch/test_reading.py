@@ -47,6 +47,7 @@ def test_a_folder_gives_its_photos_in_order(tmp_path: Path) -> None:
     for hidden in (".hidden.png", "._000.png"):
         (folder / hidden).write_bytes(photo(1))
     (folder / "notes.txt").write_text("no photo")
+    (folder / "000.png.xmp").write_text("<x/>")  # a sidecar is no photo that was left out
     (folder / "a link").symlink_to(folder)
     tar_of(folder / "zoo.tar", {"a.png": photo(1)})
     skipped = Found()
@@ -73,7 +74,7 @@ def test_a_folder_gives_its_photos_in_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "column", "why"),
     [
-        ("empty", None, "no photo, Parquet or tar file here"),
+        ("empty", None, "no photo, Parquet or tar file here .*: put quotes around a name with spaces"),
         ("*.jpg", None, "no photo"),
         ("photos", "nope", "--column nope: no source is a Parquet file"),
         ("nosuchprotocol://x", None, "cannot be opened"),

@@ -68,6 +68,11 @@ def test_tables_and_lines_hold_what_is_printed(photos: Path, model: Path, tmp_pa
         ]
         assert sorted(rows[:-1]) == sorted(made) and rows[-1][0].endswith("photo2.png") and "not a photo" in rows[-1][3]
     assert (tmp_path / "captions.csv").read_bytes().startswith("\ufeffsource,caption,confidence,".encode())  # for Excel
+    (photos / "photo2.png").unlink()
+    (tmp_path / "captions.csv").write_text("edited")
+    for kept in (True, False):  # once: the rows of the second run are those of the first
+        assert ("captions-1.csv keeps\n" in sat(*command, *files).stdout) == kept
+        assert (tmp_path / "captions-1.csv").read_text() == "edited"
     plain = sat("caption", photos / "photo0.png", "--model", model, "--compare", "flickr8k-hard", "--output", "-.tsv")
     assert [line.split("\t")[1] for line in plain.stdout.splitlines()] == ["model", "beach", "flickr8k-hard"]
 
@@ -80,8 +85,12 @@ def test_sidecars_are_written_once_beside_photos(photos: Path, model: Path) -> N
     assert "photo1.png.xmp: cannot be read as XMP (no rdf:RDF): left as it is" in said.stderr
     text = (photos / "photo0.png.xmp").read_text()
     assert said.stdout.splitlines()[0].partition(": ")[2].removesuffix(" …") in text
-    again = sat("caption", photos, "--model", model, "--beam-size", 1, "--output", "xmp").stdout.splitlines()[3:]
-    assert again == ["0 sidecars written beside the photos", "2 sidecars with a description left as they are"]
+    again = sat("caption", photos, "--model", model, "--beam-size", 1, "--output", "xmp")
+    assert again.stdout.splitlines()[3:] == [
+        "0 sidecars written beside the photos",
+        "2 sidecars with a description left as they are",
+    ]
+    assert "note: 1 file skipped\n" in again.stderr  # notes.txt, and no sidecar
     assert (photos / "photo0.png.xmp").read_text() == text and (photos / "photo1.png.xmp").read_text() == "<x/>"
     assert all(file.read_bytes() == before for file, before in content.items())
 

@@ -273,3 +273,4 @@ def test_sat_score(tmp_path: Path) -> None:
     line = refused("score", by_line, *lines(tmp_path), "--split", "test")
     assert "--split test: " in line and "has no splits" in line
     assert "no split 'val'" in refused("score", captions, references, "--split", "val")
+    assert "two dogs: no such file: name a file; captioner.score(" in refused("score", "two dogs", references)

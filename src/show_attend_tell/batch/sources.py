@@ -14,7 +14,7 @@ from typing import IO, Any, Literal, NamedTuple
 
 from fsspec.core import url_to_fs
 
-from show_attend_tell.data.photos import Found, counts_as_photo
+from show_attend_tell.data.photos import QUOTES, SIDECAR, Found, counts_as_photo
 from show_attend_tell.errors import InvalidValue, MissingFile, MissingPackage, SatError
 from show_attend_tell.messages import install_command, shorten, unreadable
 
@@ -58,7 +58,7 @@ def find_pieces(
             }
             if not found:
                 hint = "" if recursive else " (--recursive reads subfolders)"
-                raise MissingFile(f"no photo, Parquet or tar file here{hint}", subject=source)
+                raise MissingFile(f"no photo, Parquet or tar file here{hint}", subject=source, remedy=QUOTES)
             pieces += _pieces(system, {file: found[file] for file in found if file not in taken}, column)
         except SatError:
             raise
@@ -89,7 +89,7 @@ def _entries(system: Any, path: str, recursive: bool, skipped: Found) -> Iterato
         if entry["type"] != "directory" and (counts_as_photo(name) or name.lower().endswith((*TAR, *PARQUET))):
             yield entry
         elif entry["type"] != "directory":
-            skipped.files += 1
+            skipped.files += not name.lower().endswith(SIDECAR)
         elif recursive:
             yield from _entries(system, entry["name"], recursive, skipped)
         else:

@@ -10,6 +10,7 @@ from show_attend_tell.cli.command import (
     compute_options,
     device_option,
     encoder_options,
+    fail,
     model_option,
 )
 from show_attend_tell.cli.options import generation_options, options_from
@@ -101,4 +102,4 @@ def run_batch(work: "PhotoBatch", sources: tuple[str, ...], output: str, **batch
     result = run(sources, output, work, BatchConfig(**batch), log=click.echo)
     click.echo(f"{output} has {plural(result.photos, 'photo')}: {result.new:,} new")
     if result.errors:
-        click.echo(f"{plural(result.errors, 'photo')} could not be read: see the column error", err=True)
+        fail(f"{plural(result.errors, 'photo')} could not be read: see the column error", 1)

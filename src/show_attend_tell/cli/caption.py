@@ -4,10 +4,11 @@ import io
 import json
 import os
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -25,7 +26,7 @@ from show_attend_tell.cli.command import (
 )
 from show_attend_tell.cli.options import GENERATION, options_from
 from show_attend_tell.errors import PhotoError, SatError
-from show_attend_tell.files import check_writable, make_folder
+from show_attend_tell.files import atomic_write, check_writable, make_folder
 from show_attend_tell.messages import plural
 
 if TYPE_CHECKING:
@@ -158,9 +159,8 @@ def caption(
     if found.note:
         click.echo(found.note, err=True)
 
-    results = Results(
-        outputs=outputs, photos=len(files), cards=cards, named=bool(compare), listed="num_captions" in generation
-    )
+    listed = "num_captions" in generation
+    results = Results(outputs=outputs, photos=len(files), cards=cards, named=bool(compare), listed=listed)
     interrupted, pictures = False, 0
     try:
         with progress_bar(len(files), show=len(files) > FEW) as bar:
@@ -193,13 +193,11 @@ def check_pictures(pictures: Sequence[Path], photos: Sequence[Path]) -> None:
     """Make the folder of the pictures; raises `SatError` where they would overwrite another file."""
     from show_attend_tell.show.pictures import is_signed
 
+    make_folder(pictures[0].parent, "name another")
     own_photos = {file.resolve() for file in photos}
     for picture in pictures:
         if picture.resolve() in own_photos:
             raise SatError(f"the picture {picture} would overwrite a photo: name another folder")
-    for folder in {picture.parent for picture in pictures}:
-        make_folder(folder, "name another")
-    for picture in pictures:
         check_writable(picture)
         if picture.is_file() and not is_signed(picture):
             raise SatError(f"{picture} is there already, and was not drawn by this command: name another folder")
@@ -254,10 +252,8 @@ class Results:
     named: bool  # print each caption's model
     listed: bool  # print each caption's alternatives too
     captioned: int = 0  # photos
-    described: int = 0  # photos that have got a sidecar with their caption
+    described: Counter[bool] = field(default_factory=Counter)  # whether sidecars have got a caption, or had one before
     failed: dict[str, str] = field(default_factory=dict)  # why photos could not be captioned, by their paths
-    _kept: list[str] = field(default_factory=list)  # sidecars that were there with a description
-    _unread: list[str] = field(default_factory=list)  # why others could not be read
     _rows: list[dict[str, Any]] = field(default_factory=list)  # of the tables
     _entries: list[dict[str, Any]] = field(default_factory=list)  # of the JSON
     _shown: list[dict[str, Any]] = field(default_factory=list)  # captions with their photos, of the page
@@ -330,18 +326,24 @@ class Results:
             from show_attend_tell.show.sidecar import describe
 
             try:
-                if describe(Path(file), captions[0].text):
-                    self.described += 1
-                else:
-                    self._kept.append(source)
+                self.described[describe(Path(file), captions[0].text)] += 1
             except SatError as error:
-                self._unread.append(str(error))
+                click.echo(f"sat: {printable(str(error))}: left as it is", err=True)
 
     def write(self) -> None:
         """Write the files, each even if another cannot be written. A file for which nothing was made stays as it is."""
         with ExitStack() as each_one:
             for output in reversed(self.outputs):
                 each_one.callback(self._write, output)
+
+    def _keep_former(self, table: Path, text: str) -> None:
+        """Copy a table that has rows which its new text has not: a person may have written into them."""
+        before = table.read_bytes() if table.is_file() else b""
+        if set(before.decode("utf-8-sig", "replace").splitlines()) - set(text.splitlines()):
+            copies = (table.with_stem(f"{table.stem}-{number}") for number in count(1))
+            copy = next(each for each in copies if not each.exists())
+            atomic_write(copy, lambda scratch: scratch.write_bytes(before))
+            self.log(f"{table} had other rows, which {copy} keeps")
 
     def _write(self, output: Output) -> None:
         target = "-" if output.piped else output.target
@@ -366,14 +368,13 @@ class Results:
             rows = [dict.fromkeys(names) | row for row in self._rows]
             write_rows(content, rows, dict.fromkeys(names, ""), output.form)
             text = content.getvalue().decode()
+            self._keep_former(Path(target), text)
             # a mark of UTF-8 without which Excel misreads other letters than ASCII
             write_output(target, text if text.isascii() or output.form != "csv" or output.piped else f"\ufeff{text}")
         elif output.form == "xmp":
-            self.log(f"{plural(self.described, 'sidecar')} written beside the photos")
-            if self._kept:
-                self.log(f"{plural(len(self._kept), 'sidecar')} with a description left as they are")
-            for why in self._unread:
-                click.echo(f"sat: {printable(why)}: left as it is", err=True)
+            self.log(f"{plural(self.described[True], 'sidecar')} written beside the photos")
+            if self.described[False]:
+                self.log(f"{plural(self.described[False], 'sidecar')} with a description left as they are")
 
 
 def picture_names(files: Sequence[Path | str], form: str) -> list[str]:

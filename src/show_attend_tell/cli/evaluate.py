@@ -20,7 +20,7 @@ from show_attend_tell.cli.command import (
 )
 from show_attend_tell.cli.options import F, generation_options
 from show_attend_tell.data.tokenizers import Tokens
-from show_attend_tell.errors import SatError
+from show_attend_tell.errors import MissingFile, SatError
 from show_attend_tell.files import check_writable
 
 if TYPE_CHECKING:
@@ -152,10 +152,13 @@ def score(
     from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, SHIPPED
     from show_attend_tell.data.vocabulary import Vocabulary
     from show_attend_tell.metrics.caption_files import read_captions, read_references, tokens_of
-    from show_attend_tell.metrics.scores import check_scorers, score_entries
+    from show_attend_tell.metrics.scores import score_entries
 
     check_targets(json_file, read=[hypotheses, *references])
-    check_scorers()
+    for file in (hypotheses, *references):
+        if not file.exists():
+            remedy = "name a file; captioner.score(photo, [texts]) scores sentences"
+            raise MissingFile("no such file", subject=str(file), remedy=remedy)
     english = frozenset(Vocabulary.load(SHIPPED / DEFAULT_MODEL / "vocabulary.json").words)
     wanted = read_references(
         references, split=split, tokens=tokens or tokens_of(hypotheses), english=english, most=most

@@ -12,6 +12,7 @@ import random
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, TypeAlias
 
@@ -54,10 +55,12 @@ SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".webp", ".gif"),
     *(".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".jp2", ".avif", ".heic", ".heif", ".hif"),
 )
+SIDECAR = ".xmp"  # such a file says something of a photo, and nobody expects a caption of it
 GRAY = ("1", "L", "LA", "La")
 TIFF_BITS, TIFF_MEANING, TIFF_PLANES, WHITE_IS_ZERO = 258, 262, 284, 0  # tags, and a meaning of pixels
 FULL = (255, 4095, 65535)  # the largest whole numbers of 8, 12 and 16 bits
 SAME_COLOR = 2  # levels of 255; a color profile that changes no color by more is sRGB
+QUOTES = "put quotes around a name with spaces"  # which a shell cuts into several
 HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")  # of ISO/IEC 23008-12
 
 Photo: TypeAlias = "str | os.PathLike[str] | bytes | BinaryIO | Image.Image | NDArray[Any] | Tensor"
@@ -162,8 +165,7 @@ def _read(source: Path | io.BytesIO, name: str) -> Image.Image:
         with open_header(source, name) as image:
             return _decode(image, name)
     except UnidentifiedImageError:
-        known = ", ".join(formats_read())
-        raise PhotoError(f"not a photo in a format that is read here ({known}, HEIC)", subject=name) from None
+        raise PhotoError(f"not a photo in a format that is read here ({formats_read()})", subject=name) from None
     except Image.DecompressionBombError as error:
         raise PhotoError(f"too many pixels to decode safely ({error}); make it smaller first", subject=name) from None
     except (PhotoError, Warning):
@@ -178,16 +180,17 @@ def _read(source: Path | io.BytesIO, name: str) -> Image.Image:
         raise PhotoError(f"damaged, it cannot be decoded ({error})", subject=name) from None
 
 
-def formats_read() -> list[str]:
-    """The formats that are read here, by Pillow's names, without HEIC, which needs the package pillow-heif."""
-    Image.init()  # registers every format, so that those that this Pillow was built without can be left out
-    return [known for known in FORMATS if known in Image.OPEN]
+def formats_read() -> str:
+    """The names of the formats that are read here; HEIC needs the package pillow-heif."""
+    heic = ["HEIC"] if find_spec("pillow_heif") else []
+    return ", ".join([known for known in FORMATS if known in Image.OPEN] + heic)
 
 
 def open_header(source: Path | io.BytesIO, name: str) -> Image.Image:
     """The image in a file, of which only the header is read; raises what Pillow's readers raise."""
     try:
-        return Image.open(source, formats=formats_read())
+        Image.init()  # registers every format, so that those that this Pillow was built without can be left out
+        return Image.open(source, formats=[known for known in FORMATS if known in Image.OPEN])
     except UnidentifiedImageError:
         if not _is_heic(source):
             raise
@@ -250,7 +253,7 @@ class Found:
                 self.folders += 1
             elif counts_as_photo(entry.name) and entry.is_file():
                 self.photos.append(entry)
-            else:
+            elif not entry.name.lower().endswith(SIDECAR):
                 self.files += 1
 
 
@@ -273,9 +276,10 @@ def find_photos(arguments: Sequence[str], *, recursive: bool | None = False) -> 
         if not here.photos and folder:
             skipped = f"; {here.skipped} skipped" if here.skipped else ""
             skipped += ", --recursive reads subfolders" if here.folders and recursive is not None else ""
-            raise SatError(f"{argument}: no photo in this folder (suffixes read: {' '.join(SUFFIXES)}){skipped}")
+            raise SatError(f"{argument}: no photo in this folder (photos end in {' '.join(SUFFIXES)}){skipped}")
         if not here.photos:
-            raise MissingPhoto("no such photo, and no photo matches it as a pattern", subject=argument)
+            remedy = QUOTES if len(arguments) > 1 else None
+            raise MissingPhoto("no such photo, and no photo matches it as a pattern", subject=argument, remedy=remedy)
         found.photos += here.photos
         found.files, found.folders = found.files + here.files, found.folders + here.folders
     found.photos = list(dict.fromkeys(found.photos))

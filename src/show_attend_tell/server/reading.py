@@ -142,8 +142,7 @@ def decoded(data: bytes, label: str, limits: Limits) -> Image.Image:
                 raise Image.DecompressionBombError
             return open_photo(image)
     except UnidentifiedImageError:
-        known = ", ".join(formats_read())
-        raise Problem(415, f"{label} is not a photo in a format that is read here ({known}, HEIC).") from None
+        raise Problem(415, f"{label} is not a photo in a format that is read here ({formats_read()}).") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         detail = f"{label} has {size} pixels, and at most {most:,} are decoded here: make it smaller first."
         raise limits.over("photo_pixels", 413, detail) from None
