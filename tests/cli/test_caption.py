@@ -5,15 +5,17 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 from builders import COLUMNS, ROWS, shape_photo, shape_scenes, small_checkpoint, small_encoder
 from click.testing import CliRunner, Result
-from commands import ctrl_c_at, in_a_process, refused, sat
+from commands import refused, sat
 from PIL import Image
 
 from show_attend_tell.batch.tables import read_rows
@@ -269,6 +271,17 @@ def test_one_output_that_cannot_be_written_costs_no_other(
     assert result.exit_code == 1 and "CIDEr" in result.stdout and "No space left" in result.stderr
 
 
+def ctrl_c_at(pipe: Path) -> None:
+    """Make a pipe, and press Ctrl-C when it is opened for reading."""
+
+    def press() -> None:
+        with open(pipe, "wb"):
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    os.mkfifo(pipe)
+    threading.Thread(target=press, daemon=True).start()
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of the pipe, which stays open
 @pytest.mark.parametrize("name", ["captions.json", "-.json"])
 def test_ctrl_c_keeps_what_was_made(name: str, photos: Path, model: Path, tmp_path: Path) -> None:
@@ -318,11 +331,15 @@ def test_a_process_prints_json_alone_and_fails_in_one_line(tmp_path: Path, photo
     """With the shipped VGG-19 and a decoder of random weights."""
     encoder = load_encoder(resize="squash")
     small_checkpoint(encoder, annotation_size=512, annotation_norm="layer").save(tmp_path / "random")
-    done = in_a_process("caption", photos / "photo0.png", "--model", tmp_path / "random", "--output", "-.json")
+
+    def process(*arguments: object) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "show_attend_tell", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120)
+
+    done = process("caption", photos / "photo0.png", "--model", tmp_path / "random", "--output", "-.json")
     assert done.returncode == 0 and done.stderr == ""
     (caption,) = json.loads(done.stdout)
     assert np.shape(caption["attention"])[1:] == (14, 14) and caption["settings"]["model"] == "random"
-    command = [sys.executable, "-m", "show_attend_tell", "dog.jpg"]
-    failed = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    failed = process("dog.jpg")
     assert failed.returncode == 2 and failed.stdout == ""
     assert "sat: there is no command dog.jpg: did you mean sat caption dog.jpg?" in failed.stderr

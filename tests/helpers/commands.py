@@ -1,16 +1,8 @@
-"""Run `sat` in this process, or in one of its own."""
-
-import os
-import signal
-import subprocess
-import sys
-import threading
-from pathlib import Path
+"""Run `sat` in this process."""
 
 from builders import SIZES
 from click.testing import CliRunner, Result
 
-import show_attend_tell
 from show_attend_tell.cli import main
 
 
@@ -38,27 +30,3 @@ def refused(*arguments: object, code: int | None = None) -> str:
     assert line.startswith("sat: ") and all("|" in bar for bar in bars), result.stderr
     assert result.stderr.endswith(f"{line}\n")
     return line
-
-
-def in_a_process(*arguments: object) -> "subprocess.CompletedProcess[str]":
-    """Run a command in a process of its own."""
-    program = "from show_attend_tell.cli import main; main(prog_name='sat')"
-    source = str(Path(show_attend_tell.__file__).parents[1])
-    return subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        capture_output=True,
-        encoding="utf-8",
-        env={**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"},
-        timeout=120,
-    )
-
-
-def ctrl_c_at(pipe: Path) -> None:
-    """Make a pipe, and press Ctrl-C when it is opened for reading."""
-
-    def press() -> None:
-        with open(pipe, "wb"):
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-
-    os.mkfifo(pipe)
-    threading.Thread(target=press, daemon=True).start()

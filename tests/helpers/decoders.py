@@ -3,7 +3,6 @@
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-import numpy as np
 import table1  # noqa: F401  registers the decoders of Table 1
 import torch
 from torch import Tensor
@@ -76,42 +75,6 @@ class Scripted(Decoder):
 
     def read_out(self, output: Line) -> Tensor:
         return self.table[output.photo, output.word]
-
-
-def paper_weights(decoder: AttentionDecoder) -> dict[str, np.ndarray]:
-    """A decoder's weights under the paper's names, for `reference`."""
-    config, state = decoder.config, {k: v.detach().numpy() for k, v in decoder.state_dict().items()}
-    w = {
-        "E": state["embedding.weight"][:-1],
-        "W_a": state["attention.key.weight"],
-        "b_a": state["attention.key.bias"],
-        "W_h": state["attention.query.weight"],
-        "w": state["attention.energy"],
-        "W_h0": state["initial_hidden.weight"],
-        "b_h0": state["initial_hidden.bias"],
-        "W_c0": state["initial_memory.weight"],
-        "b_c0": state["initial_memory.bias"],
-        "T": np.hstack([state[f"gates_from_{part}.weight"] for part in ("word", "hidden", "context")]),
-        "b": state["gates_from_word.bias"],
-        "L_h": state["output_hidden.weight"],
-        "b_h": state["output_hidden.bias"],
-        "b_o": state["output_bias"],
-    }
-    w["L_o"] = w["E"] if config.tied_embeddings else state["output_words.weight"]
-    if config.annotation_norm == "scale":
-        w["scale"] = state["annotation_scale"]
-    if config.attention_depth == 2:
-        w |= {"W_d": state["attention.deepen.weight"], "b_d": state["attention.deepen.bias"]}
-    if config.gate:
-        w |= {"W_b": state["gate.weight"][0], "b_b": state["gate.bias"][0]}
-    if config.initial_depth == 2:
-        w |= {"W_s": state["initial.weight"], "b_s": state["initial.bias"]}
-    for number in range(1, config.output_depth):
-        w[f"L_{number}"] = state[f"output_layers.{number - 1}.weight"]
-        w[f"b_{number}"] = state[f"output_layers.{number - 1}.bias"]
-    if config.output_context:
-        w["L_z"] = state["output_context.weight"]
-    return w
 
 
 BASELINE_SIZES = {"annotation_size": 11, "embedding_size": 17, "vocabulary_size": 23}

@@ -2,9 +2,7 @@
 
 import io
 import socket
-import struct
 import threading
-import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -66,15 +64,6 @@ def encoded(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
     file = io.BytesIO()
     image.save(file, format=kind, **options)
     return file.getvalue()
-
-
-def png(width: int, height: int) -> bytes:
-    """A PNG whose header claims that size."""
-    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    parts = (b"IHDR", header), (b"IDAT", zlib.compress(b"\0")), (b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in parts
-    )
 
 
 PHOTOS = [encoded(shape_photo(*scene)) for scene in SCENES]

@@ -1,8 +1,10 @@
 """Reading requests: photos are refused by name, bodies are counted, and nothing is written to the disk."""
 
+import struct
 import sys
 import tempfile
 import tomllib
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,21 @@ import pytest
 from packaging.requirements import Requirement
 from PIL import Image
 from pydantic import TypeAdapter
-from serving import PHOTOS, RED, WEB, encoded, form, png, refused, serving, small_captioners
+from serving import PHOTOS, RED, WEB, encoded, form, refused, serving, small_captioners
 
 from show_attend_tell.server import schema
 from show_attend_tell.server.limits import Limits
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+
+
+def png(width: int, height: int) -> bytes:
+    """A PNG whose header claims that size."""
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    parts = (b"IHDR", header), (b"IDAT", zlib.compress(b"\0")), (b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in parts
+    )
 
 
 @pytest.mark.parametrize(

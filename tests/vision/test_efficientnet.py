@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import small_encoder
 import torch
-from backbones import lite_encoder, noise, published
+from backbones import lite_encoder, noise
 from numpy.typing import NDArray
 from PIL import Image
 from safetensors.torch import save_file
@@ -24,6 +24,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.vision.backbones import ConvolutionalNetwork
 from show_attend_tell.vision.efficientnet import EFFICIENTNET_LITE2
 from show_attend_tell.vision.encoder import load_encoder
+from show_attend_tell.vision.network import convolutions
 
 
 def test_a_location_looks_below_and_to_the_right_of_its_cell() -> None:
@@ -48,8 +49,20 @@ STRIDES = {1: 2, 4: 2, 7: 2, 15: 2}  # of the first blocks of the stages that ha
 
 @pytest.fixture(scope="module")
 def state() -> dict[str, Tensor]:
-    """Random weights as the published file has them."""
-    return {name: torch.from_numpy(array) for name, array in published().items()}
+    """Random weights as the published file has them, with a batch norm after each convolution."""
+    random, found = np.random.default_rng(0), dict[str, NDArray[np.float32]]()
+    for each in convolutions(EFFICIENTNET_LITE2.blocks):
+        convolution, norm = small_encoder.published_names(each.name)
+        inputs = each.shape[1] * each.kernel**2
+        found[f"{convolution}.weight"] = random.normal(0, (2 / inputs) ** 0.5, each.shape)
+        for part, low, high in (
+            ("weight", 0.7, 1.3),
+            ("bias", -0.3, 0.6),
+            ("running_mean", -0.3, 0.3),
+            ("running_var", 0.5, 1.5),
+        ):
+            found[f"{norm}.{part}"] = random.uniform(low, high, each.outputs)
+    return {name: torch.from_numpy(array.astype(np.float32)) for name, array in found.items()}
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 import safetensors.numpy
 import safetensors.torch
 import torch
-from backbones import CONVNEXT, RESNET, VIT, noise, save_model
+from backbones import noise
 from builders import shape_folder
 from commands import sat, settings
 from numpy.typing import NDArray
@@ -196,6 +196,16 @@ def transformers() -> Any:
     return pytest.importorskip("transformers", reason="transformers, an extra, is not installed")
 
 
+VIT = {
+    "hidden_size": 12,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 7,
+    "image_size": 20,
+    "patch_size": 4,
+}
+RESNET = {"embedding_size": 6, "hidden_sizes": [6, 10], "depths": [1, 1], "layer_type": "basic"}
+CONVNEXT = {"hidden_sizes": [6, 10], "depths": [1, 1], "num_stages": 2, "patch_size": 4, "image_size": 40}
 SWIN = {"embed_dim": 6, "depths": [1, 1, 1], "num_heads": [1, 2, 3], "window_size": 3, "patch_size": 4}
 # class: configuration, the side of its photos, the grid expected, the annotation size expected
 MODELS: dict[str, tuple[dict[str, Any], int, tuple[int, int], int]] = {
@@ -207,6 +217,16 @@ MODELS: dict[str, tuple[dict[str, Any], int, tuple[int, int], int]] = {
     "ConvNext": (CONVNEXT, 40, (5, 5), 10),
     "Swin": ({**SWIN, "image_size": 48}, 48, (3, 3), 24),
 }
+
+
+def save_model(transformers: Any, folder: Path, kind: str, config: dict[str, Any], size: int, **processor: Any) -> str:
+    """Save a model with random weights, and the preprocessing of ``size``, as a folder that may be loaded."""
+    torch.manual_seed(0)
+    model = getattr(transformers, f"{kind}Model")(getattr(transformers, f"{kind}Config")(**config))
+    model.save_pretrained(folder)
+    values = {"image_processor_type": "ViTImageProcessor", "size": {"height": size, "width": size}, **processor}
+    (folder / "preprocessor_config.json").write_text(json.dumps(values))
+    return str(folder)
 
 
 @pytest.mark.parametrize("kind", MODELS)

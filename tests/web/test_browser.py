@@ -1,8 +1,13 @@
 """The page that captions photos by itself, built and opened in a headless Chromium. Its captions are Python's."""
 
+import http.server
 import json
 import re
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +16,7 @@ import pytest
 from documents import ROOT, needs_models
 from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, expect
-from static import Static, build, needs_chromium, needs_node, static
+from static import WEB, needs_chromium, needs_node, node
 
 from show_attend_tell import Captioner
 
@@ -22,6 +27,62 @@ BEAM = 5
 PATIENCE = 240_000  # milliseconds: a photo takes seconds, and other tests may run at the same time
 NAMES = ("dogs", "failures/mountain", "failures/otter", "photographer")
 EXAMPLES = [ROOT / "examples" / f"{name}.jpg" for name in NAMES]
+
+
+def build(folder: Path, *models: str) -> None:
+    """Build the page with models, as `make web` does."""
+    node("node_modules/vite/bin/vite.js", "build", "--outDir", folder, "--emptyOutDir", "--logLevel", "warn")
+    command = [sys.executable, str(WEB / "models.py"), str(folder / "models"), *models]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+
+
+class Static:
+    """A file server: its address, what was asked for, and what it does wrong."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.asked: list[str] = []  # "GET /index.html"
+        self.damaged = ""  # the start of the names of files whose last byte is changed
+        self.missing = ""  # the end of the names of files that it does not have
+        self.away = False  # whether it hangs up on everybody
+        self.url = ""
+
+
+@contextmanager
+def static(folder: Path) -> Iterator[Static]:
+    """Serve a folder from this machine without any special header, under a path of its own."""
+    here = Static(folder)
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments, directory=str(folder))
+
+        def do_GET(self) -> None:
+            self.path = self.path.removeprefix("/sub")
+            if here.away:
+                self.close_connection = True
+            elif here.missing and self.path.endswith(here.missing):
+                self.send_error(404)
+            elif here.damaged and self.path.rsplit("/", 1)[-1].startswith(here.damaged):
+                content = bytearray((folder / self.path.lstrip("/")).read_bytes())
+                content[-1] ^= 1
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+            else:
+                super().do_GET()
+
+        def log_message(self, form: str, *arguments: Any) -> None:
+            here.asked.append(" ".join(str(self.requestline).split()[:2]))
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        here.url = f"http://127.0.0.1:{server.server_port}/sub/"
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield here
+        server.shutdown()
+        thread.join()
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,9 @@
 """The page's modules in TypeScript, run by Node: what they compute is what Python computes."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast, get_args
 
 import models
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
-from static import compiled, needs_node, node
+from static import WEB, needs_node, node
 
 from show_attend_tell.data.photos import Preprocessing, Resize
 from show_attend_tell.data.vocabulary import Vocabulary
@@ -23,6 +24,16 @@ from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.session import Continuations, Numbers, Scores, SessionStep
 
 pytestmark = needs_node
+
+
+def compiled(modules: Sequence[str], folder: Path) -> Path:
+    """A script for Node that exports what modules of web/src export."""
+    entry, script = folder / "entry.ts", folder / "entry.mjs"
+    entry.write_text("\n".join(f'export * from "{WEB / "src" / module}";' for module in modules), encoding="utf-8")
+    options = {"entryPoints": [str(entry)], "outfile": str(script), "bundle": True, "format": "esm"}
+    program = f'import {{ buildSync }} from "esbuild"; buildSync({json.dumps(options)});'
+    node("--input-type=module", "--eval", program)
+    return script
 
 
 @pytest.fixture(scope="module")
