@@ -30,7 +30,7 @@ ATTENDING = [name for name in MODELS if name != "uniform"]
 
 
 def settings(options: dict[str, Any]) -> GenerationConfig:
-    return GenerationConfig(**{"allow_repetitions": True, "max_length": 4, **options})
+    return GenerationConfig(**{"allow_repetitions": True, "max_length": 3, **options})
 
 
 def found(decoder: Decoder, annotations: Tensor, mode: AttentionModeName) -> list[Hypothesis]:

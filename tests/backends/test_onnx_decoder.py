@@ -25,7 +25,6 @@ from show_attend_tell.settings import ATTENTION_MODES, AttentionModeName
 LOCATIONS, STEPS, SEEDS = 9, 8, [11, 5, 3, 2**32 - 1]
 OPTIONS: dict[str, dict[str, Any]] = {
     "greedy": {"beam_size": 1},
-    "narrow": {"beam_size": 7},
     "wide": {"beam_size": WIDE + 3},
     "without repetitions": {"beam_size": 6, "allow_repetitions": False, "length_penalty": 0.7},
     "one word": {"beam_size": 3, "max_length": 1},

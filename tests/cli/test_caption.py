@@ -292,13 +292,13 @@ def test_ctrl_c_keeps_what_was_made(name: str, photos: Path, model: Path, tmp_pa
     ctrl_c_at(Path(files[8]))
     target = name if name == "-.json" else str(tmp_path / name)
     page, pictures = tmp_path / "page.html", tmp_path / "pictures"
-    options = ["--output", target, "--output", str(page), "--save-maps", str(pictures)]
+    options = ["--output", target, "--output", str(page), "--save-maps", str(pictures), "--style", "format=svg"]
     result = CliRunner().invoke(main, ["caption", *files, "--model", str(model), *options])
     assert result.exit_code == 130 and "Traceback" not in result.output
     assert result.stderr.splitlines()[-1] == "sat: interrupted: 8 of 9 photos captioned"
     made = [f"photo{number}.png" for number in range(8)]
     assert sources(result.stdout if name == "-.json" else Path(target).read_text(encoding="utf-8")) == made
-    assert sorted(file.name for file in pictures.iterdir()) == made
+    assert sorted(file.stem for file in pictures.iterdir()) == [Path(name).stem for name in made]
     assert "8 photos" in page.read_text(encoding="utf-8")
 
 

@@ -212,7 +212,7 @@ def test_words_are_drawn_by_the_narrowed_probabilities(options: dict[str, float]
     weights = torch.from_numpy(narrowed(log_p, config))
     torch.testing.assert_close((weights / weights.sum()).double(), by_hand, rtol=0, atol=1e-6)
 
-    draws = 20_011
+    draws = 10_007
     table = NEXT.log().expand(8, -1)
     found = sample(
         Scripted(table),

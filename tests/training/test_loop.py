@@ -7,6 +7,7 @@ import signal
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,11 @@ HARD = replace(
 )
 
 
+@cache
+def uninterrupted(attention: str) -> Trainer:
+    return learn(SOFT if attention == "soft" else HARD, random_data(views=2))[0]
+
+
 @pytest.mark.parametrize(
     ("config", "at", "method"),
     [
@@ -170,7 +176,7 @@ HARD = replace(
 def test_an_interrupted_training_ends_as_an_uninterrupted_one(
     config: TrainingConfig, at: int, method: str, tmp_path: Path
 ) -> None:
-    whole, _ = learn(config, random_data(views=2))
+    whole = uninterrupted(config.decoder.attention)
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         learn(config, random_data(views=2), interrupting(at, method), tmp_path)
