@@ -54,17 +54,12 @@ def pick_backend(name: str, checkpoint: Checkpoint, device: object = "auto") -> 
     if name == "torch" and not there:
         raise MissingPackage("backend 'torch': PyTorch is not installed", remedy=install_command("torch"))
     attention, encoder = isinstance(checkpoint.config, DecoderConfig), checkpoint.encoder.name in ENCODERS
-    if name == "torch" or (name == "auto" and there and not (attention and encoder and on_processor(device))):
+    gpu = shutil.which("nvidia-smi") or any(Path(file).exists() for file in GPU_FILES)  # a driver that PyTorch may use
+    processor = str(device) == "cpu" or (str(device) == "auto" and not gpu)
+    if name == "torch" or (name == "auto" and there and not (attention and encoder and processor)):
         return "torch"
     if not attention:
         raise needs_torch(f"a decoder of kind {checkpoint.config.kind!r}")
     if not encoder:
         raise needs_torch(f"the encoder {checkpoint.encoder.name}")
     return "onnx"
-
-
-def on_processor(device: object) -> bool:
-    """Whether a device is the processor; "auto" is where the system has no driver of a GPU that PyTorch may use."""
-    if str(device) != "auto":
-        return str(device) == "cpu"
-    return not shutil.which("nvidia-smi") and not any(Path(file).exists() for file in GPU_FILES)

@@ -315,7 +315,13 @@ class Trainer:
         return parts if self.data.encoder is None else [*parts, ("encoder", self.data.encoder)]
 
     def save(self, file: Path) -> None:
-        """Write the state of the training, whole or not at all; the first rank alone does."""
+        """Write the state of the training, whole or not at all; the first rank alone does.
+
+        It is one safetensors file: all weights, the optimizer's and the objective's own state, and those of the random
+        generators. Its header has numbers in JSON: how far the training has come, and its `identity`. A training may
+        go on from it on another device; on a processor it ends with the same weights, to the bit, as one that was never
+        interrupted.
+        """
         if not ranks.first():
             return
         tensors = {f"{part}.{name}": value for part, of in self.parts() for name, value in of.state_dict().items()}

@@ -6,11 +6,14 @@ states are pickled. PyTorch's `AveragedModel` and schedulers keep counters of th
 """
 
 import dataclasses
+import json
 import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
+
+from safetensors import SafetensorError, safe_open
 
 from show_attend_tell.backends.torch import build_decoder
 from show_attend_tell.checkpoint.checkpoint import Checkpoint, check_vacant
@@ -37,7 +40,6 @@ from show_attend_tell.training.ranks import log
 from show_attend_tell.training.reports import TensorBoard, duration, log_end, log_size, report, summary_writer
 from show_attend_tell.training.selection import Chosen, choose_generation, fit_confidence
 from show_attend_tell.training.start import competes, mismatch, start_decoder
-from show_attend_tell.training.state import stored
 
 
 def train(
@@ -168,7 +170,12 @@ def check(plan: TrainingPlan) -> TrainingPlan:
     Raises `SatError`, before any photo is encoded, for one that cannot be carried out.
     """
     output, state, start, config = plan.output, plan.state, plan.start, plan.config
-    identity = stored(state, "identity")
+    try:
+        with safe_open(state, framework="pt") as stored:
+            header = {name: json.loads(text) for name, text in (stored.metadata() or {}).items()}
+    except (OSError, SafetensorError, ValueError):
+        header = {}
+    identity = header.get("identity")
     if plan.resume and plan.given is not None and isinstance(identity, dict):
         before = {name: identity[name] for name in ("epochs", "selected_by") if name in identity.keys() - {*plan.given}}
         config = dataclasses.replace(config, **before)
@@ -185,7 +192,7 @@ def check(plan: TrainingPlan) -> TrainingPlan:
             further = ", or --resume to go on with its training" if state.exists() else ""
             raise SatError(f"{output} holds {held} already: give another --output{further}")
         check_vacant(output)
-        origin = stored(state, "init_from", start.name) if plan.resume else start.name
+        origin = header.get("init_from", start.name) if plan.resume else start.name
         if origin != start.name:
             raise SatError(
                 f"the training in {state} started from {origin or 'none'}, and this command starts from "

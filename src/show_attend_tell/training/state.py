@@ -1,19 +1,8 @@
-"""What is told of an interrupted training by its state: whether it may go on, and what it was like.
-
-A state is one safetensors file. Its tensors are the weights, their average, the optimizer's and the objective's own
-state, and the states of the random generators. Its header has numbers in JSON: how far the training has come, and what
-a resumed training must have in common with it. Nothing is unpickled.
-
-A state may be resumed on another device than it was written on. On a processor the resumed training ends with the same
-weights, to the bit, as one that was never interrupted.
-"""
+"""What two states of a training have in common if one may go on from the other."""
 
 import hashlib
 import json
-from pathlib import Path
 from typing import Any
-
-from safetensors import SafetensorError, safe_open
 
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.training.config import TrainingConfig, flat
@@ -37,12 +26,3 @@ def identity(config: TrainingConfig, data: TrainingData) -> dict[str, Any]:
     if not data.text_corpus:
         del found["text_weight"]
     return json.loads(json.dumps(found))  # type: ignore[no-any-return]
-
-
-def stored(file: Path, entry: str, default: Any = None) -> Any:
-    """An entry of a state's header; ``default`` without such an entry or a readable state."""
-    try:
-        with safe_open(file, framework="pt") as state:
-            return json.loads((state.metadata() or {})[entry])
-    except (OSError, SafetensorError, KeyError, ValueError):
-        return default
