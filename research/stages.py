@@ -4,9 +4,8 @@ A stage is one of the project's own commands, or a function call. It is done whe
 elsewhere may be put in its place.
 """
 
-import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -126,47 +125,3 @@ def alone(model: Path) -> list[object]:
         *("--length-penalty", chosen["length_penalty"]),
         *("--generation", "repetition_cost=0", "--generation", "class_weight=0"),
     ]
-
-
-# name of what is trained, folder of Flickr8k, folder for models and evaluations, seeds → its stages
-StagesOf = Callable[[str, Path, Path, Sequence[int]], Sequence[Stage]]
-
-
-@reporting
-def script(
-    what: str,
-    known: Mapping[str, Sequence[int]],
-    stages_of: StagesOf,
-    finish: Callable[[Path, Path], None],
-    *,
-    description: str | None,
-    given: Sequence[str] | None,
-) -> None:
-    """Make the stages of what the command line names, all by default, then ``finish``.
-
-    ``known`` has the seeds of each ``what`` by name. ``finish`` is given the folder of Flickr8k and that for models
-    and evaluations: it keeps the evaluations and writes the document.
-    """
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="folder of Flickr8k, as for sat train")
-    parser.add_argument("output", type=Path, help="folder for models and evaluations")
-    parser.add_argument("names", nargs="*", metavar=what, help=f"of {', '.join(known)}; all by default")
-    parser.add_argument("--seeds", type=int, nargs="+", help=f"random seeds, of those that a {what} has; default: all")
-    parser.add_argument("--list", action="store_true", help="list the stages, and make nothing")
-    parser.add_argument("--write", action="store_true", help="write the page from what is kept, and make nothing else")
-    options = parser.parse_args(given)
-    if unknown := [name for name in options.names if name not in known]:
-        raise SatError(f"there is no {what} {unknown[0]!r}: choose one of {', '.join(known)}")
-    by_title: dict[str, Stage] = {}  # some share their first trainings
-    for name in options.names or known:
-        seeds = [seed for seed in known[name] if not options.seeds or seed in options.seeds]
-        by_title |= {stage.title: stage for stage in stages_of(name, options.data, options.output, seeds)}
-    if not (wanted := list(by_title.values())):
-        raise SatError(f"no {what} that is asked for has one of the seeds {options.seeds}: leave --seeds out")
-    if options.list:
-        list_stages(wanted)
-        return
-    if not options.write:
-        options.output.mkdir(parents=True, exist_ok=True)
-        run(wanted)
-    finish(options.data, options.output)

@@ -13,6 +13,7 @@ stages as soft attention. A stage whose result is there is not made again, so wh
 there.
 """
 
+import argparse
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +36,7 @@ from show_attend_tell.backends.torch import build_decoder, fastest_encode
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.data.datasets import Dataset, read_dataset
+from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_object, read_text, write_text
 from show_attend_tell.metrics.bootstrap import RESAMPLES, Array, draw, interval
 from show_attend_tell.training.selection import choose_generation
@@ -304,16 +306,33 @@ def slope(x: Array, y: Array, weights: Array) -> Array:
     return slopes
 
 
-def finish(data: Path, output: Path) -> None:
-    """Keep the evaluations and write the tables."""
-    keep(output)
-    write(read_dataset(data))
-
-
+@stages.reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Make what is missing, keep the evaluations, and write the tables."""
-    known = {name: SYSTEMS[name].seeds for name in RUN_ORDER}
-    stages.script("system", known, stages_of, finish, description=__doc__, given=given)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="folder of Flickr8k, as for sat train")
+    parser.add_argument("output", type=Path, help="folder for models and evaluations")
+    parser.add_argument("names", nargs="*", metavar="system", help=f"of {', '.join(RUN_ORDER)}; all by default")
+    parser.add_argument("--seeds", type=int, nargs="+", help="random seeds, of those that a system has; default: all")
+    parser.add_argument("--list", action="store_true", help="list the stages, and make nothing")
+    parser.add_argument("--write", action="store_true", help="write the tables of what is kept, and make nothing else")
+    options = parser.parse_args(given)
+    if unknown := [name for name in options.names if name not in RUN_ORDER]:
+        raise SatError(f"there is no system {unknown[0]!r}: choose one of {', '.join(RUN_ORDER)}")
+    by_title: dict[str, Stage] = {}  # some share their first trainings
+    for name in options.names or RUN_ORDER:
+        seeds = [seed for seed in SYSTEMS[name].seeds if not options.seeds or seed in options.seeds]
+        by_title |= {stage.title: stage for stage in stages_of(name, options.data, options.output, seeds)}
+    if not (wanted := list(by_title.values())):
+        raise SatError(f"no system that is asked for has one of the seeds {options.seeds}: leave --seeds out")
+    if options.list:
+        stages.list_stages(wanted)
+        return
+    if not options.write:
+        options.output.mkdir(parents=True, exist_ok=True)
+        stages.run(wanted)
+    keep(options.output)
+    write(read_dataset(options.data))
 
 
 if __name__ == "__main__":
