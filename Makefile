@@ -44,7 +44,7 @@ help:
 	@echo "make test    linter, type checker and tests (a few minutes)"
 	@echo "make acceptance  run what the documents say, the pages in a browser, captions without PyTorch (a few minutes)"
 	@echo "make docs    build the documentation as a site, into build/docs/"
-	@echo "make lesson  run the lesson on attention, examples/attention.ipynb (five minutes of a core); WRITE=yes: keep its output"
+	@echo "make lesson  run the lesson on attention, examples/attention.ipynb (six minutes of a core); WRITE=yes: keep its output"
 	@echo "make site    documentation and browser page as a web site, into build/site/; BASE=path puts them below a path"
 	@echo "make wheel   build the package, install it in an empty environment and caption a photo there"
 	@echo "make proof   the longer proofs"
