@@ -23,10 +23,10 @@ from torch import Tensor
 
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.training.config import TrainingPlan
-from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.run import train
 from show_attend_tell.training.start import choose_start
+from show_attend_tell.training.trainer import Trainer
 
 EPOCHS = {"soft": 20, "hard": 40}
 

@@ -39,10 +39,10 @@ from show_attend_tell.metrics.bootstrap import RESAMPLES, draw, interval
 from show_attend_tell.training.config import TrainingPlan
 from show_attend_tell.training.data import prepare
 from show_attend_tell.training.judge import SHARES, figures_of, mixed
-from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.run import train
 from show_attend_tell.training.start import choose_start, start_decoder
+from show_attend_tell.training.trainer import Trainer
 
 SIZES = {"flickr8k": (40, 150), "coco": (40, 100), "scenes": (40, 100), "charts": (40, 100)}
 FAMILIAR = ("flickr8k", "coco")

@@ -18,7 +18,7 @@ from commands import refused, sat, settings
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.cli import main
 from show_attend_tell.cli.command import Commands
-from show_attend_tell.training.loop import Trainer
+from show_attend_tell.training.trainer import Trainer
 
 # a whole number where a float is wanted, and True as the configuration's JSON has it
 GIVEN = {"averaging": 0, "decoder.gate": "true", "learning_rate": 0.01, "minimum_count": 1, "warmup": 0}

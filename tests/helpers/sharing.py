@@ -14,8 +14,8 @@ from show_attend_tell.checkpoint.packing import weights_digest
 from show_attend_tell.errors import SatError
 from show_attend_tell.training import ranks
 from show_attend_tell.training.data import TrainingData
-from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.objectives.hard import HardObjective
+from show_attend_tell.training.trainer import Trainer
 
 EPOCHS = 3
 SCENARIOS: dict[str, dict[str, Any]] = {

@@ -15,10 +15,10 @@ from builders import fitted, small_encoder
 from show_attend_tell.data.datasets import DataReport, Dataset
 from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
 from show_attend_tell.training.data import TrainingData
-from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.ranks import LOGGER
 from show_attend_tell.training.run import train
 from show_attend_tell.training.selection import Chosen, usual_generation
+from show_attend_tell.training.trainer import Trainer
 
 
 class Killed(BaseException):

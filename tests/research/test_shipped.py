@@ -19,8 +19,8 @@ import show_attend_tell.training.run as run_module
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.training.config import TrainingPlan
-from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.presets import custom
+from show_attend_tell.training.trainer import Trainer
 
 TINY = {**{f"decoder.{name}": size for name, size in SIZES.items()}, "decoder.annotation_window": 1}
 TINY |= {"epochs": 1, "batch_size": 8, "minimum_count": 1, "max_length": 9}

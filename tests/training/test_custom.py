@@ -22,10 +22,10 @@ from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
 from show_attend_tell.training.data import learnt_vocabulary
 from show_attend_tell.training.finish import give_start_back
 from show_attend_tell.training.judge import Figures, choose, judge_by_val, mixed
-from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.presets.custom import english_words, fitted, retokenize, why_afresh
 from show_attend_tell.training.selection import NAT, Grid, choose_generation, nats_a_word
+from show_attend_tell.training.trainer import Trainer
 
 ENGLISH, GERMAN = "two dogs run through the grass", "zwei braune Hunde rennen durchs hohe Gras"
 

@@ -11,7 +11,7 @@ from commands import refused, sat, settings
 from safetensors import SafetensorError
 
 import show_attend_tell.checkpoint.checkpoint as checkpoint_module
-import show_attend_tell.training.loop as loop_module
+import show_attend_tell.training.trainer as loop_module
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 
 FULL = "Error while serializing: I/O error: No space left on device (os error 28)"

@@ -44,7 +44,6 @@ from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
 from show_attend_tell.training.data import TrainingData, prepare
 from show_attend_tell.training.finish import DECODING, LARGE_BEAM_SIZE
-from show_attend_tell.training.loop import Epoch, Trainer
 from show_attend_tell.training.objectives.soft import SoftObjective
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.reports import write_log
@@ -57,6 +56,7 @@ from show_attend_tell.training.selection import (
     choose_generation,
     fit_confidence,
 )
+from show_attend_tell.training.trainer import Epoch, Trainer
 from show_attend_tell.vision.encoder import Encoder, load_encoder
 
 CPU = torch.device("cpu")

@@ -1,6 +1,8 @@
 """From captioned photos to what a training learns from: annotations, words, settings that fit, and mini-batches."""
 
 import dataclasses
+import hashlib
+import json
 import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -22,7 +24,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.messages import first_three, plural, times
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.progress import Progress
-from show_attend_tell.training.config import TrainingConfig, TrainingPlan
+from show_attend_tell.training.config import TrainingConfig, TrainingPlan, flat
 from show_attend_tell.training.presets import custom
 from show_attend_tell.training.ranks import log
 from show_attend_tell.vision.blocks import LastBlocks, cut
@@ -57,6 +59,25 @@ class Held:
 
     def __getitem__(self, names: Sequence[str]) -> Tensor:
         return torch.stack([self.annotations[name] for name in names])
+
+
+def identity(config: TrainingConfig, data: TrainingData) -> dict[str, Any]:
+    """What a resumed training must share with the interrupted one, as JSON has it: settings, captions, encoder."""
+    vocabulary = Vocabulary(data.vocabulary.words[2:], data.vocabulary.tokenizer)  # however words are spelt
+    captions = json.dumps(
+        [vocabulary.to_json(), list(data.captions), list(data.validation), *data.weights, *data.text_corpus]
+    )
+    found = {
+        **config.to_dict(),
+        "captions": hashlib.sha256(captions.encode()).hexdigest()[:12],
+        "encoder_learning_rate": None if data.encoder is None else data.encoder_learning_rate,
+        **flat({"encoder": data.encoder_record}),
+    }
+    del found["visual_ngrams"]  # they are fitted after the training
+    del found["new_words"]  # the captions hold them
+    if not data.text_corpus:
+        del found["text_weight"]
+    return json.loads(json.dumps(found))  # type: ignore[no-any-return]
 
 
 def prepare(plan: TrainingPlan, *, show: bool) -> tuple[TrainingPlan, TrainingData]:

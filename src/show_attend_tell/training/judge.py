@@ -32,11 +32,10 @@ from show_attend_tell.model.interface import Decoder
 from show_attend_tell.progress import Progress
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import TrainingConfig, TrainingPlan
-from show_attend_tell.training.data import TrainingData
-from show_attend_tell.training.loop import Trainer
+from show_attend_tell.training.data import TrainingData, identity
 from show_attend_tell.training.presets.custom import VAL_TO_JUDGE
 from show_attend_tell.training.selection import NAT, captions_of, ciders_of, nats_of_photos, usual_generation
-from show_attend_tell.training.state import identity
+from show_attend_tell.training.trainer import Trainer
 
 SHOWN = 200  # photos of val, by which a model is compared with its start
 SHARES = (0.0, 0.25, 0.5, 1.0)  # of the way from the start's weights to the trained ones

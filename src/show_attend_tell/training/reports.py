@@ -20,9 +20,9 @@ from show_attend_tell.messages import install_command
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import TrainingPlan
 from show_attend_tell.training.judge import Verdict
-from show_attend_tell.training.loop import Epoch, Trainer
 from show_attend_tell.training.ranks import log
 from show_attend_tell.training.selection import divergence, nats_a_word, usual_generation
+from show_attend_tell.training.trainer import Epoch, Trainer
 
 # What an epoch's message says of its captions of val, see `Trainer.validate`.
 REPORTED = {

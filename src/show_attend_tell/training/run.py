@@ -35,11 +35,11 @@ from show_attend_tell.training.finish import (
     give_start_back,
 )
 from show_attend_tell.training.judge import judge_by_divisions, judge_by_val
-from show_attend_tell.training.loop import Epoch, Trainer, Watch
 from show_attend_tell.training.ranks import log
 from show_attend_tell.training.reports import TensorBoard, duration, log_end, log_size, report, summary_writer
 from show_attend_tell.training.selection import Chosen, choose_generation, fit_confidence
 from show_attend_tell.training.start import competes, mismatch, start_decoder
+from show_attend_tell.training.trainer import Epoch, Trainer, Watch
 
 
 def train(

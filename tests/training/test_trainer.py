@@ -41,11 +41,11 @@ from show_attend_tell.model.attention import ArgmaxAttention, AttentionMode, Mea
 from show_attend_tell.model.interface import teacher_forcing
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, annotation_scale, batches, batches_of_photos
-from show_attend_tell.training.loop import Trainer
 from show_attend_tell.training.objectives.hard import HardObjective
 from show_attend_tell.training.objectives.losses import Loss, word_losses
 from show_attend_tell.training.objectives.soft import SoftObjective
 from show_attend_tell.training.selection import captions_of, scores_of, usual_generation
+from show_attend_tell.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 

@@ -27,12 +27,18 @@ from show_attend_tell.model.kernels import promote
 from show_attend_tell.model.registry import build
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import TrainingConfig
-from show_attend_tell.training.data import TrainingData, annotation_scale, batches, batches_of_photos, of_one_length
+from show_attend_tell.training.data import (
+    TrainingData,
+    annotation_scale,
+    batches,
+    batches_of_photos,
+    identity,
+    of_one_length,
+)
 from show_attend_tell.training.objectives.hard import HardObjective
 from show_attend_tell.training.objectives.losses import Loss, word_losses
 from show_attend_tell.training.ranks import log
 from show_attend_tell.training.selection import NAT, captions_of, nats_a_word, scores_of, usual_generation
-from show_attend_tell.training.state import identity
 
 LONG_TRAINING = 1000  # mini-batches
 RESTART = 0.5  # of the first learning rate, where an ended training got more epochs
