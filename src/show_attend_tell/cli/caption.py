@@ -340,8 +340,7 @@ class Results:
         """Copy a table that has rows which its new text has not: a person may have written into them."""
         before = table.read_bytes() if table.is_file() else b""
         if set(before.decode("utf-8-sig", "replace").splitlines()) - set(text.splitlines()):
-            copies = (table.with_stem(f"{table.stem}-{number}") for number in count(1))
-            copy = next(each for each in copies if not each.exists())
+            copy = next(free for n in count(1) if not (free := table.with_stem(f"{table.stem}-{n}")).exists())
             atomic_write(copy, lambda scratch: scratch.write_bytes(before))
             self.log(f"{table} had other rows, which {copy} keeps")
 

@@ -61,8 +61,7 @@ def serve(
 ) -> None:
     """Serve captions over HTTP, with a web app.
 
-    Photos stay in memory and are not logged. It needs the extra serve: pip install -e '.[serve]' in the project's
-    folder, or pip install 'show-attend-tell[serve]'.
+    Photos stay in memory and are not logged. It needs pip install -e '.[serve]', or 'show-attend-tell[serve]'.
     """
     from show_attend_tell.server import Server, make_app
     from show_attend_tell.server.guard import is_loopback, networks
