@@ -59,6 +59,7 @@ SIDECAR = ".xmp"  # such a file says something of a photo, and nobody expects a 
 GRAY = ("1", "L", "LA", "La")
 TIFF_BITS, TIFF_MEANING, TIFF_PLANES, WHITE_IS_ZERO = 258, 262, 284, 0  # tags, and a meaning of pixels
 FULL = (255, 4095, 65535)  # the largest whole numbers of 8, 12 and 16 bits
+KEY_SCALE = {"L;2": 85, "L;4": 17}  # to 8 bits: Pillow scales the pixels of gray PNGs, and not their transparent level
 SAME_COLOR = 2  # levels of 255; a color profile that changes no color by more is sRGB
 QUOTES = "put quotes around a name with spaces"  # which a shell cuts into several
 HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")  # of ISO/IEC 23008-12
@@ -94,8 +95,9 @@ def open_photo(photo: Photo) -> Image.Image:
     32 bits are scaled from 0..1 (floats only), 0..255, 0..4095 or 0..65535, whichever is the narrowest that holds them,
     and otherwise from their own minimum to their maximum. HEIC needs the package pillow-heif.
 
-    Raises `PhotoError`, with the photo as its subject, for anything that is not a photo or is damaged, and for more
-    pixels than Pillow will decode (twice `PIL.Image.MAX_IMAGE_PIXELS`).
+    Raises `PhotoError`, with the photo as its subject, for a missing file, a file that is no photo or is damaged, more
+    pixels than Pillow will decode (twice `PIL.Image.MAX_IMAGE_PIXELS`), an empty picture, an array or tensor of another
+    shape, type or range, and anything else that is not a photo.
     """
     if _is_tensor(photo):
         return _to_rgb(_from_tensor(photo))
@@ -329,9 +331,11 @@ class Preprocessing:
         if self.resize == "squash-256":
             photo = photo.resize((FIRST_SIDE, FIRST_SIDE), Image.Resampling.BILINEAR, box=box)
             box = (0, 0, *photo.size)
-        # A box instead of resizing, then cropping: the same pixels, and a photo of 10 × 9000 costs no more.
+        # A box instead of resizing, then cropping: the same pixels, and a photo of 10 × 9000 costs no more
+        # than another. Pillow copies without resampling when the box is the whole photo at its own size.
         resized = photo.resize((self.size, self.size), Image.Resampling.BILINEAR, box=box)
-        # NumPy, because each thread that prepares photos would start torch's own threads.
+        # NumPy, not torch, because photos are prepared in threads, each of which would start torch's own
+        # threads.
         values = np.asarray(resized, dtype=np.float32) / np.float32(255)  # (H, W, 3)
         pixels = (values - np.array(self.mean, np.float32)) / np.array(self.std, np.float32)
         pixels = pixels[:, ::-1] if mirrored else pixels
@@ -342,7 +346,8 @@ class Preprocessing:
         if self.resize != "crop":
             return (0.0, 0.0, float(width), float(height))
         shortest = round(self.size * 256 / 224)
-        # in whole pixels: the long side is cut down to a whole number, as torchvision does
+        # The resized photo, in whole pixels: the long side is cut down to a whole number, as torchvision
+        # does.
         resized = [shortest * side // min(width, height) for side in (width, height)]
         corner = [round((side - self.size) / 2) for side in resized]
         scale = [width / resized[0], height / resized[1]]
@@ -416,15 +421,30 @@ def _decode(image: Image.Image, name: str) -> Image.Image:
 
 
 def _loaded(image: Image.Image) -> Image.Image:
-    """An image with its pixels, also where Pillow by itself would misread 16 bits."""
-    args = (getattr(image, "tile", None) or [("", (), 0, "")])[0][3]  # of a file that is not decoded yet
+    """An image with its pixels, also where Pillow by itself would misread 16 bits or the transparent color of a PNG."""
+    tiles = getattr(image, "tile", None) or [("", (), 0, "")]  # of a file that is not decoded yet
+    codec, args = tiles[0][0], tiles[0][3]
     stored = str(args[0] if isinstance(args, tuple) and args else args)
     tags: Any = getattr(image, "tag_v2", {})  # of a TIFF file
-    if image.mode == "RGB" and tags.get(TIFF_PLANES) == 2 and max(tags.get(TIFF_BITS, (8,))) == 16:
-        raise ValueError("16 bits in planes of their own: save it with the three colors of a pixel together")
+    if codec == "raw" and tags.get(TIFF_PLANES) == 2 and max(tags.get(TIFF_BITS, (8,))) == 16:
+        order = ";16L" if tags.prefix == b"II" else ";16B"
+        for number, tile in enumerate(tiles):
+            tiles[number] = _read_as((f"{tile[3][0]}{order}", *tile[3][1:]), tile)
+    deep, key = image.mode == "RGB" and ";16" in stored, image.info.get("transparency")
+    lower = _lower_bytes(image) if deep and key else None
     image.load()
-    if image.mode == "RGB" and ";16" in stored and np.asarray(image).max() <= 15:  # 12 bits, of which Pillow has 4
+    alpha = None
+    if lower is not None:
+        alpha = Image.fromarray((256 * np.asarray(image).astype(int) + lower != key).any(2)).convert("L")
+    if deep and np.asarray(image).max() <= 15:  # 12 bits in 16, of which Pillow keeps the upper 8
         image = image.point(lambda level: 17 * level)
+    if alpha is not None:
+        image = image.copy()
+        image.putalpha(alpha)
+        del image.info["transparency"]
+    elif stored in KEY_SCALE and key is not None:
+        image = image.copy()
+        image.info["transparency"] = key * KEY_SCALE[stored]
     elif stored == "LA;16B":
         image = image.convert("LA")  # Pillow has RGBA, which no profile of gray fits
     elif image.mode.startswith("I;16") and tags.get(TIFF_MEANING) == WHITE_IS_ZERO:
@@ -432,6 +452,21 @@ def _loaded(image: Image.Image) -> Image.Image:
         image = Image.fromarray(_full(levels.max()) - levels)
         image.info = info
     return image
+
+
+def _read_as(args: Any, tile: Any) -> Any:
+    """A part of a file that Pillow is to decode, as stored in another way; before Pillow 11 it is a plain tuple."""
+    return tile._replace(args=args) if hasattr(tile, "_replace") else (*tile[:3], args)
+
+
+def _lower_bytes(image: Any) -> NDArray[np.uint8]:
+    """The lower bytes (H, W, 3) of a PNG's colors of 16 bits, of which Pillow keeps the upper ones."""
+    at = image.fp.tell()
+    twin = Image.open(image.fp, formats=["PNG"])
+    twin.tile = [_read_as("RGB;16L", tile) for tile in twin.tile]
+    lower = np.asarray(twin)
+    image.fp.seek(at)
+    return lower
 
 
 def _to_rgb(image: Image.Image, name: str = "array") -> Image.Image:
