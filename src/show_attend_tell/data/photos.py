@@ -95,9 +95,8 @@ def open_photo(photo: Photo) -> Image.Image:
     32 bits are scaled from 0..1 (floats only), 0..255, 0..4095 or 0..65535, whichever is the narrowest that holds them,
     and otherwise from their own minimum to their maximum. HEIC needs the package pillow-heif.
 
-    Raises `PhotoError`, with the photo as its subject, for a missing file, a file that is no photo or is damaged, more
-    pixels than Pillow will decode (twice `PIL.Image.MAX_IMAGE_PIXELS`), an empty picture, an array or tensor of another
-    shape, type or range, and anything else that is not a photo.
+    Raises `PhotoError`, with the photo as its subject, for anything that is not a photo or is damaged, and for more
+    pixels than Pillow will decode (twice `PIL.Image.MAX_IMAGE_PIXELS`).
     """
     if _is_tensor(photo):
         return _to_rgb(_from_tensor(photo))
@@ -331,11 +330,9 @@ class Preprocessing:
         if self.resize == "squash-256":
             photo = photo.resize((FIRST_SIDE, FIRST_SIDE), Image.Resampling.BILINEAR, box=box)
             box = (0, 0, *photo.size)
-        # A box instead of resizing, then cropping: the same pixels, and a photo of 10 × 9000 costs no more
-        # than another. Pillow copies without resampling when the box is the whole photo at its own size.
+        # A box instead of resizing, then cropping: the same pixels, and a photo of 10 × 9000 costs no more.
         resized = photo.resize((self.size, self.size), Image.Resampling.BILINEAR, box=box)
-        # NumPy, not torch, because photos are prepared in threads, each of which would start torch's own
-        # threads.
+        # NumPy, because each thread that prepares photos would start torch's own threads.
         values = np.asarray(resized, dtype=np.float32) / np.float32(255)  # (H, W, 3)
         pixels = (values - np.array(self.mean, np.float32)) / np.array(self.std, np.float32)
         pixels = pixels[:, ::-1] if mirrored else pixels
@@ -346,8 +343,7 @@ class Preprocessing:
         if self.resize != "crop":
             return (0.0, 0.0, float(width), float(height))
         shortest = round(self.size * 256 / 224)
-        # The resized photo, in whole pixels: the long side is cut down to a whole number, as torchvision
-        # does.
+        # in whole pixels: the long side is cut down to a whole number, as torchvision does
         resized = [shortest * side // min(width, height) for side in (width, height)]
         corner = [round((side - self.size) / 2) for side in resized]
         scale = [width / resized[0], height / resized[1]]
