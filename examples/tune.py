@@ -20,10 +20,10 @@ import optuna
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.errors import SatError
 from show_attend_tell.training.config import TrainingPlan, changed
-from show_attend_tell.training.trainer import Trainer
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.run import train
 from show_attend_tell.training.start import load_start
+from show_attend_tell.training.trainer import Trainer
 
 
 def searched(trial: optuna.Trial) -> dict[str, Any]:
