@@ -530,18 +530,6 @@ def test_words_of_photos_that_cannot_be_read_are_not_learnt(dataset: Dataset, so
 
 
 @pytest.mark.acceptance
-def test_tensorboard_gets_scalars_and_pictures(dataset: Dataset, tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard")
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    run(dataset, small_config(epochs=2), tmp_path / "model", tensorboard=True)
-    events = EventAccumulator(str(tmp_path / "model" / "training" / "tensorboard"))
-    events.Reload()
-    assert {"bleu_4", "loss", "entropy", "beta"} <= set(events.Tags()["scalars"])
-    assert [event.step for event in events.Scalars("bleu_4")] == [1, 2]
-    assert len(events.Tags()["images"]) == 3  # validation photos
-
-
 def test_fine_tuning_changes_the_encoder_and_ships_it(dataset: Dataset, tmp_path: Path) -> None:
     rates: set[tuple[float, ...]] = set()
     noted = acting(

@@ -102,7 +102,7 @@ Examples:
 @device_option
 @options_from(
     *("show_attend_tell.training:RunOptions", "encoder_lr", "unfreeze_from", "text_corpus"),
-    *("resume", "bits", "tensorboard"),
+    *("resume", "bits"),
     into="run",
 )
 @click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")

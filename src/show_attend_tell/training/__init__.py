@@ -18,4 +18,3 @@ class RunOptions:
     # it, the whole encoder is
     resume: bool = False  # continuation of the interrupted training in --output, or its start where there is none yet
     bits: Bits = 16  # bits per stored weight
-    tensorboard: bool = False  # TensorBoard scalars and attention pictures, in OUTPUT/training/tensorboard

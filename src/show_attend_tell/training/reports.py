@@ -1,22 +1,16 @@
-"""What each epoch leaves: a log message, a line in a file, TensorBoard's data, and the checkpoint if it is the best."""
+"""What each epoch leaves: a log message, a line in a file, and the checkpoint if it is the best."""
 
 import dataclasses
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from show_attend_tell.backends.torch import TorchBackend, decoder_weights
-from show_attend_tell.captioner import Captioner
+from show_attend_tell.backends.torch import decoder_weights
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.packing import as_array, pack, unpack, weights_digest
 from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.tokenizers import KARPATHY
-from show_attend_tell.errors import MissingPackage
 from show_attend_tell.files import write_text
-from show_attend_tell.messages import install_command
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import TrainingPlan
 from show_attend_tell.training.judge import Verdict
@@ -39,9 +33,7 @@ REPORTED = {
 CAPTIONS = 32  # of training, to twice as many, which say whether a training has diverged
 
 
-def report(
-    plan: TrainingPlan, loop: Trainer, epoch: Epoch, verdict: Verdict | None, board: "TensorBoard | None"
-) -> None:
+def report(plan: TrainingPlan, loop: Trainer, epoch: Epoch, verdict: Verdict | None) -> None:
     """Log an epoch, and save its checkpoint if it is the best so far, or by a verdict the last; the first rank does."""
     if not ranks.first():
         return
@@ -62,8 +54,6 @@ def report(
         log(f"epoch {epoch.number} has {diverged}")
     if epoch.better:
         checkpoint_of(plan, loop, epoch).save(plan.output, bits=plan.bits)
-    if board is not None:
-        board.epoch(epoch)
 
 
 def checkpoint_of(plan: TrainingPlan, loop: Trainer, epoch: Epoch) -> Checkpoint:
@@ -131,35 +121,3 @@ def write_log(file: Path, epoch: Epoch) -> None:
             kept += [line] * (int(json.loads(line)["epoch"]) < epoch.number)
     new = {"epoch": epoch.number, **epoch.scores, **epoch.watch, "seconds": round(epoch.seconds, 1)}
     write_text(file, "".join(f"{line}\n" for line in [*kept, json.dumps(new)]))
-
-
-def summary_writer() -> Any:
-    """TensorBoard's writer; raises `MissingPackage` naming the extra when it is not installed."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise MissingPackage("TensorBoard is not installed", remedy=install_command("tensorboard")) from error
-    return SummaryWriter
-
-
-class TensorBoard:
-    """Scalars of every epoch and the attention of a few validation photos, for TensorBoard (an extra)."""
-
-    def __init__(self, plan: TrainingPlan, loop: Trainer) -> None:
-        # a training that is resumed at an epoch makes those after it again
-        self.writer = summary_writer()(str(plan.output / "training" / "tensorboard"), purge_step=loop.epoch + 1)
-        self.plan, self.loop = plan, loop
-
-    def epoch(self, epoch: Epoch) -> None:
-        """Write one epoch."""
-        for name, value in {**epoch.scores, **epoch.watch}.items():
-            self.writer.add_scalar(name, value, epoch.number)
-        encoder, examples = self.plan.start.encoder, self.plan.dataset.split("val")[:4]
-        model = checkpoint_of(self.plan, self.loop, epoch)
-        model.encoder = EncoderRecord.of(encoder)  # one that learns is not yet as it will be stored
-        captioner = Captioner(model, TorchBackend(self.loop.average, encoder))
-        for example, caption in zip(examples, captioner([each.photo for each in examples], beam_size=1), strict=True):
-            if caption.attention is not None and caption.words:
-                picture = np.array(caption.picture(shown="attention"))
-                self.writer.add_image(example.name, picture, epoch.number, dataformats="HWC")
-        self.writer.flush()

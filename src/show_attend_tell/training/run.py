@@ -36,7 +36,7 @@ from show_attend_tell.training.finish import (
 )
 from show_attend_tell.training.judge import judge_by_divisions, judge_by_val
 from show_attend_tell.training.ranks import log
-from show_attend_tell.training.reports import TensorBoard, duration, log_end, log_size, report, summary_writer
+from show_attend_tell.training.reports import duration, log_end, log_size, report
 from show_attend_tell.training.selection import Chosen, choose_generation, fit_confidence
 from show_attend_tell.training.start import competes, mismatch, start_decoder
 from show_attend_tell.training.trainer import Epoch, Trainer, Watch
@@ -90,7 +90,6 @@ def train(
             elif plan.resume:
                 log(f"there is nothing to resume in {plan.output} yet, so the training starts")
             log_size(loop)
-            board = TensorBoard(plan, loop) if plan.tensorboard and ranks.first() else None
             zero = start is not None and loop.taken == 0  # the start is validated as an epoch before the first
             with ctrl_c_held_back() as pressed:
 
@@ -125,7 +124,7 @@ def train(
                     if better:
                         loop.best, loop.best_epoch = score, loop.epoch
                     seconds = time.monotonic() - epoch_began
-                    report(plan, loop, Epoch(loop.epoch, scores, watch.means(), seconds, better), verdict, board)
+                    report(plan, loop, Epoch(loop.epoch, scores, watch.means(), seconds, better), verdict)
                     if loop.taken and (loop.ended(stop) or time.monotonic() - saved > loop.saved_every):
                         loop.save(state)
                         saved = time.monotonic()
@@ -198,8 +197,6 @@ def check(plan: TrainingPlan) -> TrainingPlan:
                 f"the training in {state} started from {origin or 'none'}, and this command starts from "
                 f"{start.name or 'none'}: give --init-from {origin or 'none'}"
             )
-    if plan.tensorboard:
-        summary_writer()
     (rows, columns), window = start.encoder.grid, getattr(config.decoder, "annotation_window", 1)
     if window > 1 and rows != columns:
         raise SatError(f"annotation_window is {window}, and {rows} × {columns} locations are not a square grid: give 1")
