@@ -8,6 +8,7 @@ import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,8 +75,8 @@ def photos(tmp_path: Path) -> Photos:
 
 @pytest.fixture
 def build(tmp_path: Path) -> Build:
-    def run(photos: Photos, encoder: Encoder, view: str = "original") -> FeatureCache:
-        return FeatureCache.build(tmp_path / "cache", photos, encoder, view=view, batch_size=2, progress=False)
+    def run(photos: Photos, encoder: Encoder, **options: Any) -> FeatureCache:
+        return FeatureCache.build(tmp_path / "cache", photos, encoder, batch_size=2, progress=False, **options)
 
     return run
 
@@ -94,9 +95,10 @@ def inverted(path: Path) -> None:
     ImageOps.invert(open_photo(path)).save(path)
 
 
-def test_rows_are_what_the_encoder_says(photos: Photos, build: Build) -> None:
+@pytest.mark.parametrize("arrays", [False, True], ids=["tensors", "arrays"])
+def test_rows_are_what_the_encoder_says(arrays: bool, photos: Photos, build: Build) -> None:
     encoder = Counted()
-    cache = build(photos, encoder)
+    cache = build(photos, encoder, encode=(lambda pixels: encoder.annotate(pixels).numpy()) if arrays else None)
     assert cache.names == list(photos) and len(cache) == 11
     rows = cache[["photo7.png", "photo2.png", "photo7.png"]]
     assert rows.shape == (3, 4, 5) and rows.dtype == torch.float16

@@ -184,7 +184,10 @@ class FeatureCache:
                 while batch := list(islice(found, batch_size)):
                     failed |= {key: read.reason for (key, _), read in batch if isinstance(read, SatError)}
                     if good := [(key, name, read) for (key, name), read in batch if isinstance(read, Tensor)]:
-                        annotations = (encode or encoder.annotate)(torch.stack([each[2] for each in good]))
+                        stacked = torch.stack([each[2] for each in good])
+                        annotations = torch.as_tensor(
+                            (encode or encoder.annotate)(stacked)
+                        )  # ONNX Runtime's are arrays
                         for (key, name, _), each in zip(good, annotations, strict=True):
                             _write(folder, key, _half(each, name))
                         bar.update(len(good))
