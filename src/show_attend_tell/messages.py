@@ -3,6 +3,8 @@
 import http
 from collections.abc import Iterable, Sequence
 
+CPU = "--extra-index-url https://download.pytorch.org/whl/cpu"  # where pip finds PyTorch without what GPUs need
+
 
 def quoted(value: object) -> str:
     """A damaged value of a file for a message, never a whole file of it."""
@@ -42,7 +44,10 @@ def times(number: int) -> str:
 
 def install_command(extra: str) -> str:
     """The command that installs an extra of this package, from its folder and after a release."""
-    return f"pip install -e '.[{extra}]' in the project's folder, or pip install 'show-attend-tell[{extra}]'"
+    command = f"pip install -e '.[{extra}]' in the project's folder, or pip install 'show-attend-tell[{extra}]'"
+    if extra not in ("torch", "transformers"):
+        return command
+    return f"{command}; without a GPU, with {CPU} (1.1 GB on the disk, and 5.5 GB without it on Linux)"
 
 
 def unreadable(error: Exception) -> tuple[str, str | None]:
