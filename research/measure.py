@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from show_attend_tell.files import check_writable, write_text
-from show_attend_tell.messages import aligned
 from show_attend_tell.metrics.bootstrap import RESAMPLES, draw, interval
 from show_attend_tell.settings import ATTENTION_MODES
 from show_attend_tell.vision.feature_cache import default_cache
@@ -195,6 +194,15 @@ def table(title: str, heads: Sequence[str], rows: Mapping[str, Sequence[Cell]]) 
     """The lines of a table, with an empty one before."""
     cells = [["", *heads], *([name, *map(shown, row)] for name, row in rows.items())]
     return ["", title, *(f"  {line}" for line in aligned(cells))]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The rows of a table as lines: the first column begins at the left, and the others end at the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join([first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))])
+        for first, *cells in rows
+    ]
 
 
 def shown(found: Cell) -> str:

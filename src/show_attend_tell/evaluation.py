@@ -102,10 +102,9 @@ def score_split(
     tokens: Tokens | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Evaluation:
-    """Score captions of a whole split, however they were made.
+    """Score captions of a whole split, one for each photo, however they were made.
 
-    ``entries`` have a ``photo`` and its ``caption``, and may have more. ``tokens`` are by default those of the data
-    set's tokenizer. Raises `SatError` when they are not one for each photo of the split.
+    ``entries`` have a ``photo``, its ``caption`` and more; ``tokens`` are by default those of the data's tokenizer.
     """
     examples, tokenizer = dataset.split(split), dataset.tokenizer
     tokens = tokens or tokenizer.tokens

@@ -95,8 +95,7 @@ def number_of(record: dict[str, Any], key: str, where: str) -> int:
 def atomic_write(file: Path, write: Callable[[Path], object], *, sync: bool = False) -> None:
     """Write a file under a temporary name and then rename it into place; a file that is a link stays one.
 
-    With ``sync``, it is on the disk when this returns. Raises `SatError` when it cannot be written; what was there
-    stays.
+    With ``sync``, it is on the disk when this returns. When it cannot be written, what was there stays.
     """
     atomic_write_all({file: write}, sync=sync)
 

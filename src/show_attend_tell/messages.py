@@ -1,7 +1,7 @@
 """How messages to people name values: cut to a readable length, counted, listed."""
 
 import http
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 CPU = "--extra-index-url https://download.pytorch.org/whl/cpu"  # where pip finds PyTorch without what GPUs need
 
@@ -26,15 +26,6 @@ def first_three(names: Iterable[str]) -> str:
 def plural(number: int, thing: str) -> str:
     """A number of things: 1 photo, 2,000 photos, 3 batches."""
     return f"{number:,} {thing}" + ("" if number == 1 else "es" if thing.endswith("tch") else "s")
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The rows of a table as lines: the first column begins at the left, and the others end at the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join([first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))])
-        for first, *cells in rows
-    ]
 
 
 def times(number: int) -> str:

@@ -139,11 +139,10 @@ def test_lengths_words_and_coverage() -> None:
     assert [(odd.photo, odd.why) for odd in found.very_long] == [("1.jpg", "3 words"), ("3.jpg", "3 words")]
 
 
-def test_captions_that_repeat_themselves_or_name_sides_are_listed() -> None:
-    captions = ["a cat sitting on top of a cat", "a white and white bird", "a dog and a cat", "a dog left of a cat"]
-    found = inspect(dataset(*(("train", raw) for raw in captions)), Vocabulary(["a"]), english=ENGLISH, longest=40)
-    assert [(odd.photo, odd.why) for odd in found.repetitive] == [("0.jpg", "a cat twice"), ("1.jpg", "white twice")]
-    assert [(odd.photo, odd.why) for odd in found.sides] == [("3.jpg", "left")]
+def test_captions_that_name_sides_are_listed() -> None:
+    data = dataset(("train", "a dog and a cat"), ("train", "a dog left of a cat"))
+    found = inspect(data, Vocabulary(["a"]), english=ENGLISH, longest=40)
+    assert [(odd.photo, odd.why) for odd in found.sides] == [("1.jpg", "left")]
 
 
 def test_captions_of_another_language_are_listed() -> None:

@@ -124,11 +124,7 @@ class TorchBackend:
         if optimized is not None:
             return OnnxSession(optimized, optimized.array(features), config, seeds=seeds)
         mode = mode or attention_mode_by_name(
-            config.attention_mode,
-            seeds=seeds,
-            paths=config.paths,
-            steps=config.max_length,
-            device=self.torch_device,
+            config.attention_mode, seeds=seeds, paths=config.paths, steps=config.max_length, device=self.torch_device
         )
         return TorchSession(self.decoder, features, paths=config.paths, mode=mode)
 

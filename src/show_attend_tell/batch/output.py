@@ -91,8 +91,7 @@ class Output:
     def opened(self, manifest: Mapping[str, Any], pieces: Sequence[Piece]) -> Iterator[Sources]:
         """The sources that it holds already; other processes of this machine are kept out meanwhile.
 
-        Rows with errors, and of files in ``pieces`` that have changed since, are to be done again. Raises `SatError`
-        for an output of another manifest, for a folder of other files, and where another process writes.
+        Rows with errors, and of files in ``pieces`` that have changed since, are to be done again.
         """
         if self.file is None and self.system.isfile(self.folder):
             raise SatError("a file: name another output, which becomes a folder of files", subject=self.address)

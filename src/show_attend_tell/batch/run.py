@@ -38,11 +38,7 @@ def run(
     log: Callable[[str], object],
     show: bool = True,
 ) -> Result:
-    """Make a row of each photo that the output does not hold yet, or holds with an error or of an older file.
-
-    Raises `SatError` for an output of other sources, model or settings, for one that another process writes, and for
-    sources that cannot be read.
-    """
+    """Make a row of each photo that the output does not hold yet, or holds with an error or of an older file."""
     parquet = output.rstrip("/").lower().endswith(".parquet")
     if config.engine == "ray" and find_spec("ray") is None:
         raise MissingPackage("--engine ray needs Ray Data", remedy=install_command("scale"))

@@ -44,8 +44,8 @@ def find_pieces(
 ) -> list[Piece]:
     """The pieces of all sources, in a fixed order; a file that two sources have is read once.
 
-    ``column`` is the Parquet column with the photos or their paths; by default one with a usual name. What folders hold
-    besides is counted in ``skipped``. Raises `SatError` for a source or a ``column`` without photos.
+    ``column`` is the Parquet column with the photos or their paths, by default one with a usual name. What folders hold
+    besides is counted in ``skipped``.
     """
     pieces: list[Piece] = []
     taken: set[str] = set()

@@ -169,7 +169,6 @@ def in_words(found: Any, tokens: str = "words") -> list[str]:
             found.other_language,
             "of another script than most; or, by their share of English words, not of the language of the rest",
         ),
-        (found.repetitive, "with the same words twice"),
     )
     for odd, what in rules:
         if odd:

@@ -57,10 +57,7 @@ Examples:
     help="Decoder of another kind to train instead: one that a --plugin or an installed package registers.",
 )
 @click.option(
-    "--output",
-    type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    help="Folder for the checkpoint.",
+    "--output", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder for the checkpoint."
 )
 @click.option(
     "--epochs",

@@ -6,7 +6,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -75,7 +74,6 @@ class Inspection:
     language: Language
     very_long: list[Odd]
     other_language: list[Odd]
-    repetitive: list[Odd]
     sides: list[Odd]  # which a training does not show with the mirrored photo, see `sides`
 
 
@@ -84,15 +82,13 @@ def inspect(dataset: Dataset, vocabulary: Vocabulary, *, english: Collection[str
     lengths: list[int] = []
     counts: dict[str, Counter[str]] = {"train": Counter(), "val": Counter(), "test": Counter()}
     language = language_of(dataset.texts(), english)
-    odd: dict[str, list[Odd]] = {kind: [] for kind in ("very_long", "other_language", "repetitive", "sides")}
+    odd: dict[str, list[Odd]] = {kind: [] for kind in ("very_long", "other_language", "sides")}
     for example in dataset.examples:
         for words, raw in zip(example.captions, example.raw, strict=True):
             lengths.append(len(words))
             counts[example.split].update(words)
             if len(words) > longest:
                 odd["very_long"].append(Odd(example.name, raw, f"{len(words)} words"))
-            if twice := repeated(words):
-                odd["repetitive"].append(Odd(example.name, raw, f"{' '.join(twice)} twice"))
             if found := side_words(raw):
                 odd["sides"].append(Odd(example.name, raw, ", ".join(dict.fromkeys(found))))
             if (its := script(raw)) and its != language.script:
@@ -113,15 +109,6 @@ def inspect(dataset: Dataset, vocabulary: Vocabulary, *, english: Collection[str
         language=language,
         **odd,
     )
-
-
-def repeated(words: Sequence[str]) -> tuple[str, ...]:
-    """What a caption says twice: two words in a row, or the word on both sides of "and"; empty if nothing."""
-    for before, word, after in zip(words, words[1:], words[2:], strict=False):
-        if word == "and" and before == after:
-            return (before,)
-    counts = Counter(pairwise(words))
-    return next((pair for pair, times in counts.items() if times > 1), ())
 
 
 def choose_tokenizer(

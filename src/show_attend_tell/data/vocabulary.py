@@ -60,8 +60,7 @@ class Vocabulary:
 
         Words of fewer than `minimum_count` occurrences are left out, and so is what does not fit into `size` ids.
         `text_corpus`, captions without photos, counts too for words that a training caption has. `texts` are the
-        training captions as they were written. A `Unigram` has all of its pieces instead. Raises SatError for a `size`
-        below 3, and when no word is left.
+        training captions as they were written. A `Unigram` has all of its pieces instead.
         """
         if size < 3:
             raise SatError(f"a vocabulary of size {size} has no room for words; give at least 3")

@@ -64,8 +64,7 @@ def read_references(
     """Read what captions are scored against, in the form of ``tokens``; the first ``most`` of a photo count.
 
     Without ``tokens`` these are "split", or those of the references' language (`language_tokens`) where common
-    ``english`` words are given and the data are none of the paper's. Raises `SatError` for files of an unknown form,
-    damaged, without references or of different lengths, and for an unknown ``split``.
+    ``english`` words are given and the data are none of the paper's.
     """
     file, training, known, numbers, papers = files[0], [], None, {}, False
     spoken: dict[str, list[Spoken]] = {}
@@ -148,8 +147,7 @@ def language_tokens(texts: Sequence[str], english: Collection[str]) -> tuple[Tok
 def read_captions(file: Path, references: References) -> dict[str, str]:
     """Read a system's captions, by the photos' names in ``references``, in the form of their tokens.
 
-    A photo that the references list under several numbers may have the same caption under each. Raises `SatError`
-    unless each photo with references has one caption.
+    Each photo with references has one caption; one that has several numbers there may have it under each.
     """
     rows = _rows(file, references.notes)
     if not rows[0].photo:

@@ -140,10 +140,7 @@ def _figures(one: Difference) -> tuple[str, str, str, str]:
 def compare(
     systems: Mapping[str, Sequence[EvaluationFile]], *, resamples: int = 10_000, seed: int = 0, show: bool = True
 ) -> Comparison:
-    """Compare systems with the first of them, photo by photo; each is a list of evaluations, one for each training.
-
-    Raises `SatError` for fewer than two systems, and for evaluations whose photos, tokens or references differ.
-    """
+    """Compare systems with the first of them, photo by photo; each is a list of evaluations, one for each training."""
     if len(systems) < 2 or not all(systems.values()):
         raise SatError("there is nothing to compare: give two systems or more, each with at least one evaluation")
     evaluations = [evaluation for each in systems.values() for evaluation in each]

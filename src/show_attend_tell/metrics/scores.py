@@ -82,11 +82,7 @@ def score(
     tokens: Tokens = "split",
     java: Java | None = None,
 ) -> Scores:
-    """Score captions by every metric of a captioner's card, together and one by one, through pycocoevalcap 1.2.
-
-    Raises SatError when pycocoevalcap is not installed, when captions and references are not of the same photos, for a
-    photo without (non-empty) references, and for "ptb" without Java.
-    """
+    """Score captions by every metric of a captioner's card, together and one by one, through pycocoevalcap 1.2."""
     if not captions:
         raise SatError("there are no captions to score")
     for photo in captions.keys() ^ references.keys():
@@ -179,7 +175,7 @@ def score_entries(
     cut: Callable[[str], Sequence[str]] | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Evaluation:
-    """Score captions and keep with the scores all that made them; raises as `score`.
+    """Score captions and keep with the scores all that made them.
 
     `entries` have a `photo`, its `caption`, and what else is known of it; `training`, `cut`: `variety`.
     """

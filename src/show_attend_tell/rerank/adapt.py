@@ -39,8 +39,7 @@ def adapt_ngrams(
 ) -> dict[str, NDArray[Any]] | None:
     """The visual n-grams ``start`` adapted to photos, given by name, and their ``captions`` as word ids.
 
-    Returns ``start`` itself where no ridge is better, and None where n-grams of these photos alone are. Raises
-    `SatError` for arrays that are no visual n-grams, and for annotations that are not finite.
+    Returns ``start`` itself where no ridge is better, and None where n-grams of these photos alone are.
     """
     device = torch.device("cpu") if device.type == "mps" else device  # mps lacks eigh
     before, names = VisualNgrams(start), list(captions)

@@ -141,10 +141,7 @@ class ClassWords:
     """The class words of a model: its vocabulary's, with what its training photos say of them."""
 
     def __init__(self, arrays: Mapping[str, Array], classes: Classes, vocabulary: Vocabulary) -> None:
-        """Take the arrays that `fit` gives.
-
-        Raises `SatError` for arrays that are missing, not finite, or do not fit the classes.
-        """
+        """Take the arrays that `fit` gives; raises `SatError` for others."""
         self.classes = classes
         try:
             self.rates, self.usual, self.usual_classes, named = (

@@ -54,8 +54,7 @@ class Confidence:
     ) -> None:
         """Take ``words`` (J,), ``offsets`` (J,) and ``weights`` (F,), see `fit`, and the model's other parts.
 
-        A confidence that was fitted without class words does not use them. Raises `SatError` for arrays that are
-        missing, not finite, or do not fit each other, the reranker or the class words.
+        One that was fitted without class words does not use them. Raises `SatError` for arrays that do not fit.
         """
         self.reranker = reranker
         try:
@@ -199,10 +198,7 @@ def fit(
 
 
 def balanced(photos: Sequence[int]) -> list[float]:
-    """The weight of each photo of data sets with so many photos: a data set counts as the root of its photos' number.
-
-    The mean weight of all photos is 1.
-    """
+    """The weight of a photo of each data set, 1 on average: a data set counts as the root of its photos' number."""
     mean = sum(number**0.5 for number in photos) / sum(photos)
     return [number**-0.5 / mean for number in photos]
 

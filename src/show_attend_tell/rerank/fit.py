@@ -41,8 +41,7 @@ def fit_ngrams(
 ) -> dict[str, NDArray[Any]] | None:
     """The visual n-grams of training photos, given by name, and their ``captions`` as word ids.
 
-    They are as `ngrams.VisualNgrams` takes them: the directions in 4 bits a weight, the rest in 8. None when no n-gram
-    is in `LEAST` captions. Raises `SatError` for annotations that are not finite.
+    The directions have 4 bits a weight, the rest has 8. None when no n-gram is in `LEAST` captions.
     """
     device = torch.device("cpu") if device.type == "mps" else device  # mps lacks cholesky_solve
     known = frequent_ngrams(captions)

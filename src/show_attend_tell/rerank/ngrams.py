@@ -40,10 +40,7 @@ class VisualNgrams(Reranker):
     word_features = 3
 
     def __init__(self, packed: Mapping[str, Array]) -> None:
-        """Take the arrays that `fit.fit_ngrams` made, packed in 4 or 8 bits a weight or not packed.
-
-        Raises `SatError` for arrays that are missing, not finite, or do not fit each other.
-        """
+        """Take the arrays that `fit.fit_ngrams` made, packed or not; raises `SatError` for others."""
         arrays = unpack(packed)
         try:
             self.channels, self.offset, self.shares, self.prior, self.length, ngrams = (
@@ -68,10 +65,7 @@ class VisualNgrams(Reranker):
         self.single = ngrams[:, 2] < 0  # (G,), which of them are words
 
     def expected(self, backend: Backend, features: Any) -> Array:
-        """The shares of captions that are expected to have each n-gram (B, G), of features (B, L, D).
-
-        Raises `SatError` for features of another size.
-        """
+        """The shares of captions that are expected to have each n-gram (B, G), of features (B, L, D)."""
         if int(self.channels.max()) >= features.shape[-1]:
             raise SatError(f"the visual n-grams read annotations of another size than {features.shape[-1]}")
         along = (self.directions @ backend.second_moments(features, self.channels).T).T

@@ -27,13 +27,7 @@ from show_attend_tell.training.config import TrainingPlan
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.judge import Verdict, mixed
 from show_attend_tell.training.ranks import log
-from show_attend_tell.training.selection import (
-    Chosen,
-    Metric,
-    captions_of,
-    ciders_of,
-    usual_generation,
-)
+from show_attend_tell.training.selection import Chosen, Metric, captions_of, ciders_of, usual_generation
 from show_attend_tell.training.start import competes
 
 VAL_FOR_DECODING = 200  # photos

@@ -133,12 +133,7 @@ def by_divisions(config: TrainingConfig, photos: int) -> bool:
 
 
 def judge_by_divisions(
-    plan: TrainingPlan,
-    data: TrainingData,
-    start: Decoder,
-    trainer: type[Trainer],
-    *,
-    show: bool,
+    plan: TrainingPlan, data: TrainingData, start: Decoder, trainer: type[Trainer], *, show: bool
 ) -> Verdict | None:
     """How far from ``start``, and for how many epochs, a training should go; None where val decides, see above.
 

@@ -24,16 +24,9 @@ from show_attend_tell.files import check_writable, file_lock
 from show_attend_tell.progress import Progress
 from show_attend_tell.rerank.class_words import class_words_of
 from show_attend_tell.rerank.registry import load_reranker
-from show_attend_tell.training import ranks
+from show_attend_tell.training import finish, ranks
 from show_attend_tell.training.config import TrainingPlan
 from show_attend_tell.training.data import TrainingData, prepare
-from show_attend_tell.training.finish import (
-    apply_verdict,
-    choose_decoding,
-    fit_class_words,
-    fit_reranker,
-    give_start_back,
-)
 from show_attend_tell.training.judge import judge_by_divisions, judge_by_val
 from show_attend_tell.training.ranks import log
 from show_attend_tell.training.reports import duration, log_end, log_size, report
@@ -141,16 +134,16 @@ def train(
                     verdict = judge_by_val(plan, data, decoder, judged)
                     log(verdict.text)
                 if verdict is not None:
-                    apply_verdict(plan, verdict, best, decoder, judged)
+                    finish.apply_verdict(plan, verdict, best, decoder, judged)
             if start is not None and best.training["epochs"] == 0:
-                give_start_back(plan, best)
+                finish.give_start_back(plan, best)
             else:
                 if best.tuned_encoder is not None:  # that of the best epoch, which the decoder was trained with
                     plan.start.encoder.adopt(as_tensors(best.tuned_encoder))
                 best.reranker = None
-                replaced = config.visual_ngrams and fit_reranker(plan, data, best, show=show)
-                fit_class_words(plan, data, best, show=show)
-                choose_decoding(plan, data, best, decoder, choose=choose, replaced=replaced, show=show)
+                replaced = config.visual_ngrams and finish.fit_reranker(plan, data, best, show=show)
+                finish.fit_class_words(plan, data, best, show=show)
+                finish.choose_decoding(plan, data, best, decoder, choose=choose, replaced=replaced, show=show)
                 if ranks.first():  # last, since the others do not wait for it
                     reranker, words = load_reranker(best), class_words_of(best)
                     best.confidence = fit_confidence(

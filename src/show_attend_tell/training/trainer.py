@@ -124,16 +124,12 @@ class Trainer:
         self.sampling = config.scheduled_sampling  # the share of the previous words that are the decoder's own now
         self.batches_an_epoch = len(self.batches())
         self.kernels = kernels.REFERENCE
-        if self.compiling_pays():
+        long = config.epochs * self.batches_an_epoch >= LONG_TRAINING  # to compile takes up to a minute
+        if long and device.type == "cpu" and kernels.can_compile():
             self.kernels = self.decoder.kernels = kernels.compiled()
         bfloat16 = native_bf16(device) if bfloat16 is None else bfloat16
         self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=bfloat16)
         self.loss = ranks.in_parallel(self.loss_of, self.decoder, data.encoder)
-
-    def compiling_pays(self) -> bool:
-        """Whether compiled loops, which take up to a minute to compile, save more than that."""
-        long = self.config.epochs * self.batches_an_epoch >= LONG_TRAINING
-        return long and self.device.type == "cpu" and kernels.can_compile()
 
     def ended(self, epochs: int) -> bool:
         """Whether a training of that many epochs has ended, by their number or by patience."""

@@ -150,8 +150,7 @@ class FeatureCache:
         """Encode those of `photos` (files by name) whose bytes are not in the cache yet, and return the cache.
 
         While another process writes the same cache, this one waits. `encode` is a faster way to do what
-        `Encoder.annotate` does; `progress` shows bars. Raises `SatError` for annotations beyond half precision
-        (65,504), for a disk without room, and, after the others are stored, `UnreadablePhotos`.
+        `Encoder.annotate` does. Raises `UnreadablePhotos` after the others are stored.
         """
         rows, columns = encoder.grid
         shape = (rows * columns, encoder.annotation_size)

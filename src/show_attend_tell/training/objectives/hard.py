@@ -112,8 +112,6 @@ class HardObjective:
     - "moving": `MovingBaseline` (the paper);
     - "leave_one_out": `leave_one_out`, which needs two samples or more;
     - "expected": `expected_path`, which needs the coin "both".
-
-    Raises `SatError` for a number out of its range, and for choices that do not exist or do not go together.
     """
 
     samples: Count = 1  # N

@@ -58,10 +58,7 @@ def english_words() -> frozenset[str]:
 
 
 def retokenize(dataset: Dataset, config: TrainingConfig, start: Checkpoint | None) -> tuple[Dataset, str]:
-    """A data set in the words that a training on it learns, and a line that says which these are.
-
-    They are those of the model to start from, if there is one, or else those that fit the captions.
-    """
+    """A data set cut into words as the model ``start`` cuts them, or as fits the captions, and a line that says how."""
     if start is not None:
         tokenizer: Tokenizer = start_tokenizer(start.vocabulary.tokenizer, dataset)
         if tokenizer.between and not language_of(dataset.texts(), ()).spaces:
@@ -102,10 +99,7 @@ def why_afresh(dataset: Dataset) -> str:
 def fitted(
     dataset: Dataset, config: TrainingConfig, *, given: Collection[str] = (), started: bool = False
 ) -> tuple[TrainingConfig, list[str]]:
-    """The settings for custom data but those ``given``, and a line for each that was changed.
-
-    ``started`` says that the training starts from a model.
-    """
+    """The settings for custom data but those ``given``, and a line for each that was changed; see above."""
     lines: list[str] = []
     train, val = dataset.split("train"), dataset.split("val")
     lengths = Counter(len(words) for example in train for words in example.captions)
