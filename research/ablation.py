@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from attention.controls import CONTROLS, costs_at_words, mode_for_search
 from attention.forcing import Forced, SeededMode, force
+from attention.maps import check_attention
 from attention.occlusion import VARIANTS, WAYS, falls, hidden_in_annotations, hidden_in_photo, hidden_locations
 from measure import Bootstrap, Report, WordClass, add_generation, arguments, generation, table
 from numpy.typing import NDArray
@@ -108,7 +109,7 @@ def ablation(
     `GenerationConfig` of the checkpoint. Raises `SatError` for a model without attention, for fewer than two photos,
     and where fewer than two captions have two words.
     """
-    captioner.check_attention()
+    check_attention(captioner)
     dataset = dataset.retokenize(captioner.checkpoint.vocabulary.tokenizer)
     check_numbers(dataset, split, photos=photos, encoded=encoded, captioned=captioned)
     ordered = sorted(dataset.split(split), key=lambda example: example.name)

@@ -26,6 +26,7 @@ from attention.forcing import Forced, SeededMode, force, log_p_at_words
 from attention.occlusion import DRAWS, falls_of_masks, hidden_in_annotations, largest
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Example
+from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import MeanAttention
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import Decoder, Parts
@@ -90,8 +91,14 @@ def attentive(captioner: Captioner) -> Decoder:
         soft = AttentionDecoder(replace(decoder.config, attention="soft")).eval()
         soft.load_state_dict(decoder.state_dict() | {"attention.energy": torch.zeros_like(decoder.attention.energy)})
         return soft
-    captioner.check_attention()
+    check_attention(captioner)
     return decoder
+
+
+def check_attention(captioner: Captioner) -> None:
+    """Raise `SatError` for a model without attention, or with uniform α."""
+    if not captioner.backend.attends:
+        raise SatError(f"{captioner.name} has no attention: give a model with soft or hard attention")
 
 
 def shuffled(decoder: Decoder, prefix: str, seed: int) -> Decoder:

@@ -24,7 +24,7 @@ from PIL import Image
 from scenes import Box
 from torch import Tensor
 
-from attention.maps import Cover
+from attention.maps import Cover, check_attention
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Example
 from show_attend_tell.data.parts_of_speech import part_of_speech, singular
@@ -127,7 +127,7 @@ def mosaic_page(
     follows the words. ``attention_mode`` and ``seed`` are as in `point_in_mosaics`. Raises `SatError` for a caption
     without a word, and for a model without attention.
     """
-    captioner.check_attention()
+    check_attention(captioner)
     attention_mode = attention_mode or captioner.checkpoint.generation.attention_mode
     square, known = captioner.backend.encoder.preprocessing, captioner.checkpoint.vocabulary
     inside = _quarters(captioner)

@@ -269,11 +269,6 @@ class Captioner:
         """How far below and to the right of its cell's middle a location looks, in cells."""
         return registry.offset(self.checkpoint.encoder.name)
 
-    def check_attention(self) -> None:
-        """Raise `SatError` for a model without attention, or with uniform α."""
-        if not self.backend.attends:
-            raise InvalidValue(f"{self.name} has no attention: give a model with soft or hard attention")
-
     def generate(
         self, features: Any, config: GenerationConfig | None = None, *, seeds: Sequence[int], evidence: bool = False
     ) -> list[list[Hypothesis]]:

@@ -14,22 +14,11 @@ that a whole number may stand for any number. These are data classes, so `datacl
 import dataclasses
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import wraps
 from types import NoneType, UnionType
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    TypeVar,
-    Union,
-    dataclass_transform,
-    get_args,
-    get_origin,
-    get_type_hints,
-    overload,
-)
+from typing import Annotated, Any, Literal, Union, dataclass_transform, get_args, get_origin, get_type_hints
 
 import numpy as np
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -61,15 +50,8 @@ TRANSFORMERS_NAMES = {  # what `transformers` calls settings of a search
 CHECKED = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
 BOUNDS = {"ge": "from", "gt": "above", "le": "to", "lt": "up to but not including"}
 
-Class = TypeVar("Class", bound=type)
 
-
-@overload
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field,))
-def settings(cls: Class) -> Class: ...
-@overload
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field,))
-def settings(*, frozen: bool) -> Callable[[Class], Class]: ...
 def settings(cls: Any = None, *, frozen: bool = True) -> Any:
     """Make a class one of settings: a data class, made with keywords, that raises `InvalidValue` for wrong values."""
 

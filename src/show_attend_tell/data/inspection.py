@@ -134,10 +134,7 @@ def choose_tokenizer(
 
 
 def start_tokenizer(start: Tokenizer, dataset: Dataset) -> Tokenizer:
-    """The tokenizer of a training from a model that has the tokenizer ``start``: the same.
-
-    But custom data keep their numbers, by the English one; joined with one of the paper's data sets they do not.
-    """
+    """The tokenizer of a training from a model that has ``start``: the same, but purely custom data keep numbers."""
     papers = not dataset.custom or any(not part.dataset.custom for part in dataset.parts)
     return ENGLISH_TOKENIZER if start == KARPATHY and not papers else start
 

@@ -139,10 +139,7 @@ def without_end(words: Sequence[int]) -> list[int]:
 
 
 def counted(words: Sequence[int]) -> list[Ngram]:
-    """The n-grams of a caption, of 1 to `LONGEST` words, each with how often the caption had it before.
-
-    The end token is not counted as a word. N-grams with an unknown word are left out.
-    """
+    """The n-grams of a caption, of 1 to `LONGEST` known words without the end, each with how often it was before."""
     words = without_end(words)
     result: list[Ngram] = []
     for n in range(1, LONGEST + 1):

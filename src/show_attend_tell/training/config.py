@@ -33,8 +33,7 @@ from show_attend_tell.vision.encoder import Encoder
 class TrainingConfig:
     """Everything that a training depends on besides its data.
 
-    Defaults are the paper's (sec. 4.3), and the authors' program's where the paper is silent. Raises `SatError` for a
-    number out of its range and for a choice that does not exist.
+    Defaults are the paper's (sec. 4.3), and the authors' program's where the paper is silent.
     """
 
     decoder: Config = field(default_factory=DecoderConfig)

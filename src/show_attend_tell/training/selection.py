@@ -75,10 +75,7 @@ def searches(
     show: bool = False,
     **helpers: Any,
 ) -> Iterator[tuple[Tensor, list[list[Hypothesis]]]]:
-    """The annotations (B, L, D) of photos and the hypotheses of each, not yet ranked, some photos at a time.
-
-    ``helpers`` are the reranker and the class words of `search_candidates`.
-    """
+    """The annotations (B, L, D) of some photos at a time, and what `search_candidates` finds, with its ``helpers``."""
     backend = TorchBackend(decoder)
     if generation.repetition_cost:
         helpers["second_use"] = SecondUse(data.vocabulary)

@@ -220,8 +220,7 @@ class Trainer:
     def likelihood_of_texts(self, count: int) -> Loss:
         """The loss of ``count`` captions without photos, all of one length, drawn at random.
 
-        A length is as likely as it is frequent. The annotations of their photo are zero, as for the unpaired text of
-        Venugopalan et al. 2017, "Captioning Images with Diverse Objects".
+        Their photo's annotations are zero (Venugopalan et al. 2017, "Captioning Images with Diverse Objects").
         """
         sizes = torch.tensor([len(group) for group in self.text_corpus], dtype=torch.float32)
         group = self.text_corpus[int(torch.multinomial(sizes, 1, generator=self.generator))]
@@ -340,10 +339,7 @@ class Trainer:
         atomic_write(file, lambda scratch: save_file(copied, scratch, metadata=texts), sync=True)
 
     def resume(self, file: Path) -> None:
-        """Go on from the state in a file, and log what more epochs than before mean for the training.
-
-        If the one before had ended, `restart` is set; otherwise the schedules are stretched.
-        """
+        """Go on from the state in a file, and log what more epochs than before mean for the training."""
         config = self.config
         try:
             with safe_open(file, framework="pt") as state:

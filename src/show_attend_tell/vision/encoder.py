@@ -133,6 +133,4 @@ def load_encoder(
             f"encoder {name}: only {' and '.join(ENCODERS)} take a file of weights; name the model's local folder "
             "instead"
         )
-    if name == "small":
-        return Encoder(small(resize))
-    return Encoder(transformers_model(name, resize))
+    return Encoder(small(resize) if name == "small" else transformers_model(name, resize))

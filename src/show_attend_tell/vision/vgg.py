@@ -24,9 +24,5 @@ def _blocks() -> tuple[Block, ...]:
 
 
 VGG19 = Network(
-    "vgg19",
-    "VGG-19",
-    _blocks(),
-    Path(__file__).parent / "vgg19" / "model.safetensors",
-    unused=("classifier.",),
+    "vgg19", "VGG-19", _blocks(), Path(__file__).parent / "vgg19" / "model.safetensors", unused=("classifier.",)
 )

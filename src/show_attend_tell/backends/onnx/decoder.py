@@ -338,13 +338,9 @@ class OnnxDecoder:
         """Each annotation replaced by the mean of the window around it, see `decoder.windowed`."""
         window, size = self.config.annotation_window, self.config.annotation_size
         grid = graph("Reshape", graph("Transpose", value, perm=[0, 2, 1]), graph.constant([0, size, self.side, -1]))
-        pool: dict[str, Any] = {
-            "kernel_shape": [window] * 2,
-            "strides": [1, 1],
-            "pads": [window // 2] * 4,
-            "count_include_pad": 0,
-        }
-        flat = graph("Reshape", graph("AveragePool", grid, **pool), graph.constant([0, size, self.locations]))
+        sides: dict[str, Any] = {"kernel_shape": [window] * 2, "strides": [1, 1], "pads": [window // 2] * 4}
+        means = graph("AveragePool", grid, **sides, count_include_pad=0)
+        flat = graph("Reshape", means, graph.constant([0, size, self.locations]))
         return graph("Transpose", flat, perm=[0, 2, 1])
 
     @staticmethod

@@ -38,10 +38,7 @@ def longest(photos: int) -> int:
 
 
 def with_image(caption: Mapping[str, Any], photo: Image.Image | None, *, side: int = longest(1)) -> dict[str, Any]:
-    """A caption as `captions_page` takes it: what `Caption.to_dict` says of it, with its photo as a data: URI.
-
-    ``image`` has at most ``side`` pixels a side; ``size`` is the photo's own. Raises `SatError` without a photo.
-    """
+    """A caption as `captions_page` takes it: `Caption.to_dict` with the photo, of at most ``side`` pixels a side."""
     if photo is None:
         raise SatError("this caption has no photo to show: caption a photo, not annotations")
     where, words = f"the caption {caption['caption']!r}", len(caption["words"])
