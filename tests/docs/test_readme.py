@@ -57,6 +57,6 @@ def test_the_python_runs(desk: Path) -> None:
 
 @needs_models
 def test_a_training_is_called_as_the_reference_has_it(desk: Path) -> None:
-    (code,) = blocks((ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8"), "python")
-    assert run([sys.executable, "-W", "error", "-c", code], desk).split()[-1] == "1"
+    code = "".join(blocks((ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8"), "python"))
+    assert run([sys.executable, "-W", "error", "-c", f"{code}\nassert fitted.start.name"], desk).split()[-1] == "1"
     assert (desk / "products-1" / "model.safetensors").exists()

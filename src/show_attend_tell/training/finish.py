@@ -57,8 +57,8 @@ def give_start_back(plan: TrainingPlan, best: Checkpoint) -> None:
     best.class_words = class_words.moved(start, best.vocabulary)
     log(
         f"no training was clearly better than {plan.start.name}, so the model in {plan.output} is this one, with the "
-        f"words of this training: give more photos, or a learning rate below {plan.config.learning_rate:g} "
-        "(--set learning_rate=RATE)"
+        "words and capitals of these captions: give more photos, or a learning rate below "
+        f"{plan.config.learning_rate:g} (--set learning_rate=RATE)"
     )
 
 
