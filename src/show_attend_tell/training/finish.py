@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from show_attend_tell.backends.torch import decoder_weights
@@ -88,6 +89,7 @@ def fit_reranker(plan: TrainingPlan, data: TrainingData, best: Checkpoint, *, sh
     return ngrams is not None and before is not None
 
 
+@torch.no_grad()
 def fit_class_words(plan: TrainingPlan, data: TrainingData, best: Checkpoint, *, show: bool) -> None:
     """Give the model class words, if its captions are English and its encoder has a classifier; else none.
 
