@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from show_attend_tell.show.pictures import (
     FORMATS,
@@ -312,8 +312,15 @@ def test_a_letter_that_no_font_has_is_a_box_and_the_note_names_it(word: str) -> 
     shown = figure(["a", word], [FLAT, FLAT], title=f"a {word}", note="soft")
     boxes = ink(strip([shown]), 2, 1)
     assert boxes.any(0).sum() >= 10 * len(word)  # wide enough to be seen
-    named = f"soft · boxes: letters that no font on this machine has ({', '.join(f'U+{ord(x):04X}' for x in word)})"
+    named = f"soft · boxes: letters that the font found here lacks ({', '.join(f'U+{ord(x):04X}' for x in word)})"
     assert [figure.note for figure in noted([shown])] == [named]
+
+
+@pytest.mark.usefixtures("only_inter")
+def test_a_box_may_have_no_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ImageFont.FreeTypeFont, "getlength", lambda *_: 0.0)  # as of a mark that a font lacks
+    letters.draw_text(ImageDraw.Draw(picture := Image.new("RGB", (20, 20))), 0, 15, "\U0001e944", 13, (255, 0, 0))
+    assert np.asarray(picture).any()
 
 
 def test_a_caption_from_right_to_left_stands_so() -> None:

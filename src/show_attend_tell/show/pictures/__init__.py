@@ -60,6 +60,6 @@ def noted(figures: Sequence[FigureData]) -> list[FigureData]:
             notes.append("letters are drawn one by one, from left to right: Pillow finds no FriBiDi on this machine")
         if boxes := dict.fromkeys(sign for text in texts for sign in lacking(text)):
             codes = first_three(f"U+{ord(sign):04X}" for sign in boxes)
-            notes.append(f"boxes: letters that no font on this machine has ({codes})")
+            notes.append(f"boxes: letters that the font found here lacks ({codes})")
         found.append(dataclasses.replace(figure, note=" · ".join(filter(None, notes))))
     return found

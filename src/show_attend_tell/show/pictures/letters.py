@@ -46,10 +46,10 @@ def draw_text(draw: ImageDraw.ImageDraw, x: float, y: float, text: str, size: in
     """Draw a line of text from the left end of its baseline."""
     signs, face = plain(text), font_of(text, size)
     draw.text((x, y), signs, ink, face, anchor="ls")
-    for sign in lacking(text):
+    for sign in [] if any(bytes(face.getmask(ABSENT))) else lacking(text):  # most fonts draw a box themselves
         for found in re.finditer(re.escape(sign), signs):
             left, right = (x + face.getlength(signs[:end]) for end in found.span())
-            draw.rectangle((left + 2, y - 0.7 * size, right - 2, y), outline=ink, width=2)
+            draw.rectangle((left + 2, y - 0.7 * size, max(left, right - 4) + 2, y), outline=ink, width=2)
 
 
 def draw_dots(draw: ImageDraw.ImageDraw, x: float, y: float, width: float, ink: tuple[int, int, int]) -> None:
