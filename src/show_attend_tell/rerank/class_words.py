@@ -122,18 +122,16 @@ def classes_of(encoder: str) -> Classes:
 
 def moved(model: Checkpoint, vocabulary: Vocabulary) -> dict[str, Array] | None:
     """The class words of a model for another vocabulary, whose new words are common ones; None for one without."""
-    if model.class_words is None:
+    if (words := class_words_of(model)) is None:
         return None
-    arrays, classes = model.class_words, classes_of(model.encoder.name)
-    before, _ = known_words(classes, specific(model.vocabulary))
-    ids, having = known_words(classes, specific(vocabulary))
-    row_of = {model.vocabulary.words[number]: row for row, number in enumerate(before.tolist())}
+    ids, having = known_words(words.classes, specific(vocabulary))
+    row_of = {model.vocabulary.words[number]: row for row, number in enumerate(words.ids.tolist())}
     rows = np.array([row_of.get(vocabulary.words[number], -1) for number in ids.tolist()], dtype=np.int64)
-    common, expected = np.float32(COMMON), np.minimum(arrays["usual_classes"] @ having, 1)
+    common, expected = np.float32(COMMON), np.minimum(words.usual_classes @ having, 1)
     return {
-        **arrays,
-        "rates": np.where(rows < 0, common, arrays["rates"][rows]),
-        "usual": np.where(rows < 0, expected, arrays["usual"][rows]).astype(np.float32),
+        **(model.class_words or {}),
+        "rates": np.where(rows < 0, common, words.rates[rows]),
+        "usual": np.where(rows < 0, expected, words.usual[rows]).astype(np.float32),
     }
 
 
