@@ -21,6 +21,7 @@ from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.data.parts_of_speech import part_of_speech, singular
 from show_attend_tell.data.photos import open_photo
+from show_attend_tell.errors import SatError
 from show_attend_tell.evaluation import searched
 from show_attend_tell.metrics.cider import cider
 from show_attend_tell.rerank import class_words, confidence
@@ -105,6 +106,8 @@ def main(given: Sequence[str] | None = None) -> None:
     captioner = Captioner.from_pretrained(options.model)
     checkpoint, datasets = captioner.checkpoint, [read_dataset(folder) for folder in options.data]
     classes = class_words.classes_of(checkpoint.encoder.name)
+    if classes is None:
+        raise SatError(f"the encoder {checkpoint.encoder.name} has no classifier: class words need one")
     photos = (photo for dataset in datasets for photo in training_photos(captioner, dataset, classes))
     checkpoint.class_words = class_words.fit(classes, checkpoint.vocabulary, photos)
     captioner = Captioner(checkpoint, captioner.backend, name=captioner.name)

@@ -79,7 +79,9 @@ FORM = {"content-type": "multipart/form-data; boundary=a"}
 @pytest.mark.parametrize(
     ("disposition", "name"),
     [
-        ('filename="\u0441.jpg"', "\u0441.jpg"),
+        ("filename*=UTF-8''%D1%81.jpg", "\u0441.jpg"),  # as older clients send it, alone
+        ("filename*=iso-8859-1'en'caf%E9%22.jpg", "caf\u00e9'.jpg"),
+        ("filename* = \"utf-8''caf%C3%A9.jpg\"", "caf\u00e9.jpg"),
         ('FileName = "plain.jpg"; filename*=UTF-8%D1%81.jpg', "plain.jpg"),
         ('filename="C:\\photos\\a.jpg"', "a.jpg"),
         ('filename="../../etc/b.jpg"', "b.jpg"),
@@ -90,14 +92,26 @@ def test_names_of_files_are_read_in_every_notation(web: httpx.Client, dispositio
     assert web.post("/v1/captions", content=body, headers=FORM).raise_for_status().json()[0]["source"] == name
 
 
-def test_texts_that_are_not_utf_8_and_a_compressed_body_are_refused(web: httpx.Client) -> None:
-    photo, text = part('name="photos"; filename="a.png"', RED), 'name="captions"\r\nContent-Type: text/plain'
-    body, headers = photo + part(text, "caf\u00e9".encode()), {"content-type": "Multipart/Form-Data; Boundary=a"}
-    found = web.post("/v1/log-probabilities", content=body + b"--a--\r\n", headers=headers)
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("text/plain", "caf\u00e9".encode()),
+        ("Text/Plain;Charset=ISO-8859-1", "caf\u00e9".encode("latin-1")),
+        ('text/plain; charset="utf-16"', "caf\u00e9".encode("utf-16")),
+        ("text/plain; charset=windows-1250", "caf\u00e9".encode("cp1250")),
+    ],
+)
+def test_a_text_is_read_in_the_charset_that_it_names(web: httpx.Client, kind: str, text: bytes) -> None:
+    photo = part('name="photos"; filename="a.png"', RED)
+    body = photo + part(f'name="captions"\r\nContent-Type: {kind}', text) + b"--a--\r\n"
+    found = web.post("/v1/log-probabilities", content=body, headers={"content-type": "Multipart/Form-Data; Boundary=a"})
     assert found.raise_for_status().json()[0]["captions"][0]["caption"] == "caf\u00e9"
-    extended = part("name=\"photos\"; filename*=UTF-8''a.png", RED)  # which forms do not have (RFC 7578)
-    for body in (extended, part(f"{text}; charset=ISO-8859-1", "caf\u00e9".encode("latin-1"))):
-        refused(web.post("/v1/captions", content=body + b"--a--\r\n", headers=FORM), 400, "UTF-8", "filename")
+
+
+def test_a_charset_that_is_not_known_and_a_compressed_body_are_refused(web: httpx.Client) -> None:
+    named, text = "name=\"photos\"; filename*=klingon''a.jpg", 'name="captions"\r\nContent-Type: text/plain; charset='
+    for body in (part(named, RED), part(text + "klingon", b"a"), part(text + "utf-8", b"caf\xe9")):
+        refused(web.post("/v1/captions", content=body + b"--a--\r\n", headers=FORM), 400, "charset", "UTF-8")
     refused(web.post("/v1/captions", content=b"", headers={**FORM, "content-encoding": "gzip"}), 415, "gzip")
 
 

@@ -105,19 +105,14 @@ def class_words_of(checkpoint: Checkpoint) -> "ClassWords | None":
     """The class words of a model; None for one without. Raises `SatError` where its encoder has no classifier."""
     if checkpoint.class_words is None:
         return None
-    return ClassWords(checkpoint.class_words, classes_of(checkpoint.encoder.name), checkpoint.vocabulary)
+    if (classes := classes_of(checkpoint.encoder.name)) is None:
+        raise SatError(f"the encoder {checkpoint.encoder.name} has no classifier here, and class words need one")
+    return ClassWords(checkpoint.class_words, classes, checkpoint.vocabulary)
 
 
-def has_classes(encoder: str) -> bool:
-    """Whether there is a classifier of the encoder of that name."""
-    return encoder in ENCODERS and read_classes(ENCODERS[encoder].weights.parent) is not None
-
-
-def classes_of(encoder: str) -> Classes:
-    """The classes of an encoder, by its name. Raises `SatError` for one without a classifier."""
-    if encoder not in ENCODERS or (classes := read_classes(ENCODERS[encoder].weights.parent)) is None:
-        raise SatError(f"the encoder {encoder} has no classifier here, and class words need one")
-    return classes
+def classes_of(encoder: str) -> Classes | None:
+    """The classes of an encoder, by its name; None for one without a classifier."""
+    return read_classes(ENCODERS[encoder].weights.parent) if encoder in ENCODERS else None
 
 
 def moved(model: Checkpoint, vocabulary: Vocabulary) -> dict[str, Array] | None:

@@ -2,8 +2,11 @@
 
 import asyncio
 import io
+import re
 from collections.abc import AsyncGenerator
+from email.message import Message
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from fastapi import Request
 from PIL import Image, UnidentifiedImageError
@@ -15,6 +18,9 @@ from show_attend_tell.data.photos import formats_read, open_header, open_photo
 from show_attend_tell.errors import PhotoError
 from show_attend_tell.server.limits import Limits, Problem
 
+# A file name in the extended notation (RFC 5987), which some clients send alone: filename*=UTF-8''caf%C3%A9.jpg
+EXTENDED_NAME = re.compile(rb";\s*filename\*\s*=\s*\"?([\w-]+)'[^']*'([^;\"\s]+)", re.IGNORECASE)
+PLAIN_NAME = re.compile(rb";\s*filename\s*=", re.IGNORECASE)
 DROPPED = 10  # times the limit: so much of a body that is too long is read and dropped, so that its sender hears why
 
 
@@ -24,16 +30,35 @@ class InMemory(MultiPartParser):
     spool_max_size = 0  # for `tempfile.SpooledTemporaryFile`: never
     complete = False  # whether the form's last boundary came
 
+    def on_headers_finished(self) -> None:
+        """Read a file name in the extended notation as a plain one."""
+        disposition = bytes(self._current_part.content_disposition or b"")
+        extended = EXTENDED_NAME.search(disposition)
+        if extended and not PLAIN_NAME.search(disposition):
+            name = in_charset(unquote_to_bytes(extended[2]), extended[1].decode(), "replace").replace('"', "'")
+            plain = f'; filename="{name}"'.encode(self._charset, "replace")
+            self._current_part.content_disposition = disposition + plain
+        super().on_headers_finished()
+
     def on_part_end(self) -> None:
-        """Refuse a text of other bytes than UTF-8, which Starlette would read as Latin-1."""
-        try:
-            self._current_part.data.decode()
-        except UnicodeDecodeError:
-            raise MultiPartException("a field is text in UTF-8, and a file has a name: filename=…") from None
+        """Read the text of a field in the charset that its own content type names."""
+        part, kind = self._current_part, Message()
+        kind["content-type"] = dict(part.item_headers).get(b"content-type", b"").decode("latin-1")
+        charset = kind.get_content_charset()
+        if charset is not None and part.file is None:
+            part.data = bytearray(in_charset(bytes(part.data), charset).encode(self._charset))
         super().on_part_end()
 
     def on_end(self) -> None:
         self.complete = True
+
+
+def in_charset(content: bytes, charset: str, errors: str = "strict") -> str:
+    """The text of bytes. Raises `MultiPartException` for an unknown charset, and where they are not of it."""
+    try:
+        return content.decode(charset, errors)
+    except (LookupError, ValueError):
+        raise MultiPartException(f"a text in the charset {charset!r} cannot be read; send UTF-8.") from None
 
 
 class Arriving:

@@ -91,18 +91,14 @@ def fit_reranker(plan: TrainingPlan, data: TrainingData, best: Checkpoint, *, sh
 
 @torch.no_grad()
 def fit_class_words(plan: TrainingPlan, data: TrainingData, best: Checkpoint, *, show: bool) -> None:
-    """Give the model class words, if its captions are English and its encoder has a classifier; else none.
-
-    With few photos they are those of the model to start from. Others are fitted, if val can say whether they help. The
-    models of the paper's data sets have none.
-    """
+    """Give an English model on custom data class words: with few photos the start's, else fitted if val can judge."""
     start, best.class_words = plan.start.checkpoint, None
     if not plan.dataset.custom or data.vocabulary.tokenizer not in (KARPATHY, ENGLISH):
         return
     if plan.config.cautious and start is not None and start.class_words is not None:
         best.class_words = class_words.moved(start, best.vocabulary)
-    elif len(data.validation) >= VAL_FOR_DECODING and class_words.has_classes(best.encoder.name):
-        classes, captions = class_words.classes_of(best.encoder.name), defaultdict[str, list[list[str]]](list)
+    elif len(data.validation) >= VAL_FOR_DECODING and (classes := class_words.classes_of(best.encoder.name)):
+        captions = defaultdict[str, list[list[str]]](list)
         for name, words in data.captions:
             captions[name].append(data.vocabulary.decode(words))
         with Progress(captions.items(), desc="class words", unit="photo", disable=not show, leave=False) as bar:
@@ -122,11 +118,10 @@ def choose_decoding(
 ) -> None:
     """Choose how the model generates captions, by val; its reranker stays only if it is used.
 
-    With few photos it stays as in the model to start from, unless another one has a CIDEr on val that is better by more
-    than two standard errors. The start's fits if it uses a reranker just where there is one; else the usual one stays.
-    Where the start's reranker was ``replaced``, the beam is large: n-grams of photos of another kind gain from more
-    captions to choose from. A second use of a noun costs `SECOND_USE`, and class words are raised, each where val's
-    CIDEr does not fall by it.
+    With few photos it stays as in the model to start from (which must use a reranker just where there is one), unless
+    another one has a CIDEr on val that is better by more than two standard errors. Where the start's reranker was
+    ``replaced``, the beam is large. A second use of a noun costs `SECOND_USE`, and class words are raised, each where
+    val's CIDEr does not fall by it.
     """
     config, start = plan.config, plan.start.checkpoint
     more: dict[str, Any] = {"reranker": load_reranker(best), "show": show}
