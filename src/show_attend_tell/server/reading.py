@@ -33,8 +33,7 @@ class InMemory(MultiPartParser):
     def on_headers_finished(self) -> None:
         """Read a file name in the extended notation as a plain one."""
         disposition = bytes(self._current_part.content_disposition or b"")
-        extended = EXTENDED_NAME.search(disposition)
-        if extended and not PLAIN_NAME.search(disposition):
+        if (extended := EXTENDED_NAME.search(disposition)) and not PLAIN_NAME.search(disposition):
             name = in_charset(unquote_to_bytes(extended[2]), extended[1].decode(), "replace").replace('"', "'")
             plain = f'; filename="{name}"'.encode(self._charset, "replace")
             self._current_part.content_disposition = disposition + plain
@@ -44,8 +43,7 @@ class InMemory(MultiPartParser):
         """Read the text of a field in the charset that its own content type names."""
         part, kind = self._current_part, Message()
         kind["content-type"] = dict(part.item_headers).get(b"content-type", b"").decode("latin-1")
-        charset = kind.get_content_charset()
-        if charset is not None and part.file is None:
+        if part.file is None and (charset := kind.get_content_charset()):
             part.data = bytearray(in_charset(bytes(part.data), charset).encode(self._charset))
         super().on_part_end()
 
