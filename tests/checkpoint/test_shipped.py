@@ -43,6 +43,7 @@ def test_a_model_belongs_to_the_shipped_encoder(name: str) -> None:
         assert {"bleu_4", "bleu_4_no_brevity", "meteor", "cider"} <= set(checkpoint.scores[split])
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("name", ["flickr8k-hard", "everyday-soft"])  # of each encoder and each attention
 def test_captions_of_the_examples_alone_and_together(name: str) -> None:
     captioner = Captioner.from_pretrained(name)

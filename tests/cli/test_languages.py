@@ -16,6 +16,7 @@ SMALL = settings(learning_rate=0.03, crops=0, flipped="false", warmup=0, max_len
 TOKENIZERS: dict[str, tuple[str, Tokens]] = {"german": ("unicode", "unicode"), "chinese": ("unigram", "characters")}
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("language", TOKENIZERS)
 def test_all_the_way(language: str, tmp_path: Path) -> None:
     tokenizer, tokens = TOKENIZERS[language]
