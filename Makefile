@@ -68,7 +68,7 @@ test: $(DEV)
 	$(BIN)/mypy
 	$(BIN)/python research/tables.py --check
 	$(BIN)/python research/budgets.py
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile
 
 # The program as its users meet it: what the documents say with the shipped models, pages in a browser, captions in
 # the environment without PyTorch, training in several processes; and the statistical proofs of hard attention.

@@ -54,7 +54,7 @@ def main() -> None:
     """Print what is counted with its limit."""
     counted = {
         "lines of src": (lines("src"), 20_500),
-        "lines of tests": (lines("tests"), 18_200),
+        "lines of tests": (lines("tests"), 18_210),
         "lines of Python but benchmarks": (lines(*FOLDERS), 46_300),
         "lines of web/src": (lines("web/src", suffix=".ts"), 1_900),
         "lines of README": (len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()), 130),

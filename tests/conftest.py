@@ -13,6 +13,7 @@ from static import CHROMIUM
 
 import show_attend_tell.backends.torch as torch_backend
 import show_attend_tell.vision.encoder as encoder_module
+from show_attend_tell.model.registry import plugins
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -28,6 +29,14 @@ def ctrl_c() -> None:
     """Ctrl-C is heard, also where the shell that started the tests in the background ignores it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_plugins_of_other_files() -> Iterator[None]:
+    """Plugins that a file's tests import are not those of the commands and workers of the next file."""
+    before = [*plugins]
+    yield
+    plugins[:] = before
 
 
 @pytest.fixture(scope="session", autouse=True)
