@@ -188,8 +188,8 @@ def judge_by_divisions(
     what = f"two trainings, each on one half of {plural(len(references), 'photo')} and judged by the other half"
     # one that was still improving at its end says that the training needs all its epochs
     epochs = [config.epochs if loop.best_epoch == most else loop.best_epoch for loop, _, _ in trainings]
-    now, then = told[:2] / told[2]
-    none = f"neither had an epoch with fewer nats a word than {plan.start.name}: {then:.2f} at best, and {now:.2f}"
+    first, best = told[:2] / told[2]
+    none = f"neither had an epoch with fewer nats a word than {plan.start.name} ({first:.2f}; at best {best:.2f})"
     verdict = Verdict(0.0, 0, f"{what}: {none}")
     if any(epochs):
         halves = [figures_by_share(loop.average, before, trained, part, plan) for loop, trained, part in trainings]
