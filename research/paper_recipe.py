@@ -16,6 +16,7 @@ import dataclasses
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from stages import reporting
@@ -31,21 +32,65 @@ from show_attend_tell.training.trainer import Trainer
 EPOCHS = {"soft": 20, "hard": 40}
 
 
-class Watching(Trainer):
-    """A training that watches its gradient."""
+@torch.compile(dynamic=True)
+def update(
+    rate: Tensor, weight: Tensor, gradient: Tensor, before: Tensor, square: Tensor, mean: Tensor, momentum: Tensor
+) -> tuple[Tensor, Tensor]:
+    """One step of the centred RMSProp of `Trainer`, in one loop; returns ‖g‖² and ‖g − g before‖²."""
+    squares, means = 0.95 * square + 0.05 * gradient * gradient, mean + 0.05 * (gradient - mean)
+    momenta = 0.9 * momentum + gradient / ((squares - means * means).sqrt() + 1e-2)
+    change = gradient - before
+    sums = (gradient * gradient).sum(), (change * change).sum()
+    for kept, value in (square, squares), (mean, means), (momentum, momenta), (before, gradient):
+        kept.copy_(value)
+    weight.sub_(rate * momenta)
+    return sums
 
-    before: Tensor | None = None  # the gradient of the mini-batch before
+
+class WatchedRMSprop(torch.optim.RMSprop):
+    """PyTorch's RMSProp as `Trainer` has it, with the same state; ``sums`` are those of `update` over all weights."""
+
+    sums: tuple[float, float | None]
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Update the weights from their gradients."""
+        sums, first = torch.zeros(2, dtype=torch.float64), not hasattr(self, "before")
+        (group,) = self.param_groups
+        if first:  # of this process: after a resumed training's first batch there is no difference to say
+            self.before = [torch.zeros_like(each) for each in group["params"]]
+        for weight, before in zip(group["params"], self.before, strict=True):
+            state = self.state[weight]
+            if not state:
+                state["step"] = torch.zeros(())
+                state |= {name: torch.zeros_like(weight) for name in ("square_avg", "grad_avg", "momentum_buffer")}
+            state["step"] += 1
+            kept = state["square_avg"], state["grad_avg"], state["momentum_buffer"]
+            tensors = weight.detach(), weight.grad.contiguous(), before, *kept
+            sums += torch.stack(update(torch.tensor(group["lr"]), *(each.view(-1) for each in tensors)))
+        self.sums = float(sums[0]), None if first else float(sums[1])
+
+
+class Watching(Trainer):
+    """A training that watches its gradient, in the pass over the weights that the optimizer makes."""
+
+    optimizer: WatchedRMSprop
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        groups = self.optimizer.param_groups
+        self.optimizer = WatchedRMSprop(groups, alpha=0.95, eps=1e-2, momentum=0.9, centered=True)
+        for ours, theirs in zip(self.average.parameters(), self.decoder.parameters(), strict=True):
+            ours.data = theirs.data  # the recipe has no moving average, so that what is saved is the decoder's own
+
+    def update_average(self) -> None:
+        """Nothing, since these are the same tensors."""
 
     def one_batch(self, indices: list[int]) -> dict[str, float]:
         """One step of the optimizer, and what the module says of its gradient."""
         watch = super().one_batch(indices)
-        parts = [each.grad.flatten() for each in self.decoder.parameters() if each.grad is not None]
-        gradient = torch.cat(parts).double()
-        watch["gradient_square"] = float(gradient @ gradient)
-        if self.before is not None:
-            watch["gradient_variance"] = float((gradient - self.before).square().sum()) / 2
-        self.before = gradient
-        return watch
+        square, change = self.optimizer.sums
+        return watch | {"gradient_square": square} | ({} if change is None else {"gradient_variance": change / 2})
 
 
 @reporting
