@@ -26,6 +26,7 @@ from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.training.config import TrainingPlan
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.run import train
+from show_attend_tell.training.selection import nats_a_word
 from show_attend_tell.training.start import choose_start
 from show_attend_tell.training.trainer import Trainer
 
@@ -85,6 +86,10 @@ class Watching(Trainer):
 
     def update_average(self) -> None:
         """Nothing, since these are the same tensors."""
+
+    def validate(self, *, show: bool = False) -> dict[str, float]:
+        """The scores of val, and −log p a word of its captions, by which the authors' program stops."""
+        return {**super().validate(show=show), "nats": nats_a_word(self.average, self.data)}
 
     def one_batch(self, indices: list[int]) -> dict[str, float]:
         """One step of the optimizer, and what the module says of its gradient."""
