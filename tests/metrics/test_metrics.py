@@ -286,7 +286,7 @@ def fake_java(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str | None)
         (None, "Java is not installed"),
         ("exit 1", "METEOR's program failed"),
         ("exec /bin/echo nonsense", "METEOR's program failed"),
-        ("exec /bin/sleep 60", "METEOR's program failed"),
+        ("exec /bin/sleep 60", "METEOR's program failed: no answer in"),
     ],
 )
 def test_without_a_sound_java_the_other_metrics_remain(

@@ -67,7 +67,7 @@ class Java:
     def _run(self, name: str, arguments: Sequence[str], lines: Sequence[str], jar: Path, seconds: float) -> str:
         """What a program answers to lines of text; raises `JavaError`, with the end of what it said, when it fails."""
         try:
-            done = subprocess.run(
+            return subprocess.run(
                 [*_JAVA, *arguments],
                 cwd=jar.parent,
                 input="".join(f"{line}\n" for line in lines),
@@ -76,12 +76,12 @@ class Java:
                 encoding="utf-8",
                 errors="replace",
                 timeout=seconds,
-            )
+            ).stdout
         except subprocess.CalledProcessError as error:
             raise JavaError(f"{name}'s program failed: {' '.join(error.stderr.split())[-300:]}") from error
         except (OSError, subprocess.SubprocessError) as error:
-            raise JavaError(f"{name}'s program failed: {error}") from error
-        return done.stdout
+            late = isinstance(error, subprocess.TimeoutExpired)
+            raise JavaError(f"{name}'s program failed: {f'no answer in {seconds:.0f} s' if late else error}") from error
 
     def ptb_tokenize(self, texts: Sequence[str]) -> list[str]:
         """Cut raw captions by pycocoevalcap's own tokenizer, without punctuation; raises `SatError` if it cannot."""
