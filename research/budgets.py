@@ -55,7 +55,7 @@ def main() -> None:
     counted = {
         "lines of src": (lines("src"), 20_500),
         "lines of tests": (lines("tests"), 18_210),
-        "lines of Python but benchmarks": (lines(*FOLDERS), 46_300),
+        "lines of Python but benchmarks": (lines(*FOLDERS), 46_500),
         "lines of web/src": (lines("web/src", suffix=".ts"), 1_900),
         "lines of README": (len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()), 130),
         "lines of docs": (documentation(*(ROOT / "docs").rglob("*.md")), 2_000),

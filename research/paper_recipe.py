@@ -4,8 +4,11 @@
     OMP_NUM_THREADS=1 python research/paper_recipe.py flickr8k/ runs/ hard 1    # the same command goes on
 
 It stops when greedy BLEU-4 on val has not improved for ten epochs, or after 20 epochs (soft) and 40 (hard). The paper
-stops by validation BLEU too; the authors' program stops by −log p of val, with a patience of 10. A line for each epoch
-in training/log.jsonl has scores of val, nats a word and the entropy of α. Of the gradient g_k of mini-batch k it has
+stops by validation BLEU too; the authors' program stops by −log p of val, with a patience of 10. On val a hard model
+reads the mean context, as in the authors' program, since the paper is silent; `ARGMAX` are the scores by argmax.
+
+A line for each epoch in training/log.jsonl has scores of val, nats a word and the entropy of α. Of the gradient g_k of
+mini-batch k it has
 
 - ``gradient_variance``: the mean of ‖g_k − g_{k−1}‖² / 2, over all weights, so without the drift of its mean;
 - ``gradient_square``: the mean of ‖g_k‖².
@@ -23,14 +26,14 @@ from stages import reporting
 from torch import Tensor
 
 from show_attend_tell.data.datasets import read_dataset
-from show_attend_tell.training.config import TrainingPlan
+from show_attend_tell.training.config import TrainingPlan, changed
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.run import train
-from show_attend_tell.training.selection import nats_a_word
+from show_attend_tell.training.selection import captions_of, nats_a_word, scores_of, usual_generation
 from show_attend_tell.training.start import choose_start
 from show_attend_tell.training.trainer import Trainer
 
-EPOCHS = {"soft": 20, "hard": 40}
+ARGMAX = ("bleu_4", "bleu_4_no_brevity", "cider")  # also said of the captions by argmax
 
 
 @torch.compile(dynamic=True)
@@ -89,7 +92,12 @@ class Watching(Trainer):
 
     def validate(self, *, show: bool = False) -> dict[str, float]:
         """The scores of val, and −log p a word of its captions, by which the authors' program stops."""
-        return {**super().validate(show=show), "nats": nats_a_word(self.average, self.data)}
+        scores = {**super().validate(show=show), "nats": nats_a_word(self.average, self.data)}
+        if self.config.decoder.attention == "soft":
+            return scores
+        usual = usual_generation(self.config).merge(attention_mode="mean")
+        (found,) = captions_of(self.average, self.data, usual, show=show)
+        return scores | {f"{key}_argmax": scores[key] for key in ARGMAX} | scores_of(found, self.data)
 
     def one_batch(self, indices: list[int]) -> dict[str, float]:
         """One step of the optimizer, and what the module says of its gradient."""
@@ -104,16 +112,18 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="folder of Flickr8k, as for sat train")
     parser.add_argument("output", type=Path, help="folder for the models")
-    parser.add_argument("attention", choices=EPOCHS)
+    parser.add_argument("attention", choices=("soft", "hard"))
     parser.add_argument("seed", type=int)
-    parser.add_argument("--epochs", type=int, help="at most; default: 20 for soft, 40 for hard")
+    parser.add_argument("--name", default="paper", help="start of the model's name")
+    parser.add_argument("--init-from", default="none", help="model to start from")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="as in sat train")
     parser.add_argument("--device", default="auto", help="device to compute on")
     options = parser.parse_args(given)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    epochs = options.epochs or EPOCHS[options.attention]
-    config = dataclasses.replace(preset("paper", options.attention), seed=options.seed, epochs=epochs)
-    dataset, output = read_dataset(options.data), options.output / f"paper-{options.attention}-{options.seed}"
-    start = choose_start(dataset, config, init_from="none", fit_to_data=False, resize="squash")
+    config = changed(preset("paper", options.attention), [f"seed={options.seed}", *options.set])
+    dataset = read_dataset(options.data)
+    output = options.output / f"{options.name}-{options.attention}-{options.seed}"
+    start = choose_start(dataset, config, init_from=options.init_from, fit_to_data=False, resize="squash")
     plan = TrainingPlan(
         dataset=dataset, start=start, config=config, output=output, device=options.device, notes={"preset": "paper"}
     )

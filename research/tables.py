@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import chart
+import reproduction
 import results
 from ablation import SEARCHED
 from ablation import SHOWN as CLASSES
@@ -42,7 +43,6 @@ SHOWN = {  # the paper's five, then BLEU-4 with its penalty and CIDEr
     "bleu_4": "B-4 with penalty",
     "cider": "CIDEr",
 }
-PAPER = {"soft": "67 | 44.8 | 29.9 | 19.5 | 18.93 | – | –", "hard": "67 | 45.7 | 31.4 | 21.3 | 20.30 | – | –"}
 BLOCK = r"(<!-- table (\w+), by research/{}\.py -->\n).*?(<!-- end of table -->)"
 
 
@@ -72,26 +72,31 @@ def models(folder: Path = results.RESULTS) -> str:
 
 def paper(folder: Path = results.RESULTS) -> str:
     """The README's table of the reproduction: four rows."""
-    lines = heads("Flickr8k test, without brevity penalty", "B-1", "B-4", "METEOR")
-    for kind, row_of_paper in PAPER.items():
-        found = results.read(f"flickr8k-{kind}-test", folder)
-        figures = [mean([found[metric]]) for metric in ("bleu_1_no_brevity", "bleu_4_no_brevity", "meteor")]
-        lines.append(f"| `flickr8k-{kind}` | {' | '.join(figures)} |")
-        b_1, _, _, b_4, meteor, *_ = row_of_paper.split(" | ")
-        lines.append(f"| Xu et al. (2015), {kind} attention | {b_1} | {b_4} | {meteor} |")
+    lines = heads("Flickr8k test: BLEU-4 without brevity penalty, METEOR", "soft attention", "hard attention")
+    lines.append(f"| Xu et al. (2015) | {' | '.join(f'{each[3]}, {each[4]}' for each in reproduction.XU.values())} |")
+    for title in list(reproduction.RECIPES)[:3]:
+        of = [reproduction.kept(title, kind, folder) for kind in reproduction.KINDS]
+        cells = [", ".join(mean([row[key] for row in rows]) for key in ("bleu_4_no_brevity", "meteor")) for rows in of]
+        lines.append(f"| {title}{counted(of[0])} | {' | '.join(cells).replace('–, –', '–')} |")
     return "\n".join(lines) + "\n"
 
 
 def scores(folder: Path = results.RESULTS) -> str:
-    """The README's table: the shipped models on test beside the paper's."""
-    lines = heads("Flickr8k test", *SHOWN.values())
-    for kind, paper in PAPER.items():
-        lines.append(row(f"`flickr8k-{kind}`", [f"flickr8k-{kind}-test"], folder))
-        seeds = [f"{kind}-{seed}-test" for seed in SEEDS]
-        if set(seeds) <= set(results.names(folder)):
-            lines.append(row(MEAN_OF_SEEDS, seeds, folder))
-        lines.append(f"| Xu et al. (2015), {kind} attention | {paper} |")
+    """The paper's rows, those of its recipe and of ours, and uniform α, with the scores on raw tokens beside."""
+    shown = {**dict(list(SHOWN.items())[:5]), "raw": "B-4, raw tokens", **dict(list(SHOWN.items())[5:])}
+    lines = heads("Flickr8k test", *shown.values())
+    for kind, figures in reproduction.XU.items():
+        lines.append(f"| **{kind} attention**: Xu et al. (2015) | {' | '.join(figures)} | – | – | – |")
+        for title in reproduction.RECIPES:
+            if rows := reproduction.kept(title, kind, folder):
+                cells = " | ".join(mean([row[metric] for row in rows]) for metric in shown)
+                lines.append(f"| {title}{counted(rows)} | {cells} |")
     return "\n".join(lines) + "\n"
+
+
+def counted(seeds: Sequence[Any]) -> str:
+    """How many seeds a row has, if several."""
+    return f", {len(seeds)} seeds" if len(seeds) > 1 else ""
 
 
 def everyday(folder: Path = results.RESULTS) -> str:
@@ -268,8 +273,9 @@ def documents() -> list[Path]:
 
 
 def stale() -> dict[Path, str]:
-    """The documents whose tables, and the chart, that are not those of the evaluations, with what they should be."""
-    made = {document: with_tables(read_text(document)) for document in documents()} | {chart.FILE: chart.chart()}
+    """The documents and charts that are not those of the evaluations, with what they should be."""
+    made = {document: with_tables(read_text(document)) for document in documents()}
+    made |= {chart.FILE: chart.chart(), reproduction.FILE: reproduction.curves()}
     return {file: text for file, text in made.items() if not file.exists() or read_text(file) != text}
 
 

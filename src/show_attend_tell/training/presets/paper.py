@@ -1,7 +1,6 @@
 """The paper's settings (sec. 4.3), with the authors' program's where the paper is silent.
 
-The optimizer is Flickr8k's, RMSProp. research/notes/training.md, "The paper's own recipe", has the commands, and a
-list of what differs from the paper.
+The optimizer is Flickr8k's, RMSProp. research/notes/training.md, "The paper's own recipe", has what differs from it.
 
 The paper gives no values of λ, λ_r and λ_e. Those here are what the authors' program amounts to with batches of 64,
 where a loss is the mean over a batch of sums over captions:
@@ -11,9 +10,10 @@ where a loss is the mean over a batch of sums over captions:
   half of the sum over 12 words.
 - λ_e = 0.128: its 0.002 is added up over the batch too.
 
-Selection is by val BLEU-4 with brevity penalty, by greedy search.
+Selection is by val BLEU-4 with brevity penalty, by greedy search. A training stops when that has not improved for ten
+epochs, at the latest after 20 (soft) or 40 (hard).
 
-Reached on test, in ten epochs, one seed (`research/notes/recipes.md`): soft BLEU-4 19.7, hard 15.1 by argmax.
+Reached on test, BLEU-4 without penalty, seed 1: soft 21.0 in two hours of a core; hard 16.4 by argmax in ten epochs.
 """
 
 from dataclasses import replace
@@ -24,11 +24,11 @@ from show_attend_tell.training.objectives.hard import HardObjective
 from show_attend_tell.training.objectives.soft import SoftObjective
 
 DECODER = DecoderConfig(attention="soft", gate=True, output_tanh=False)
-SOFT = TrainingConfig(
-    decoder=DECODER, soft=SoftObjective(doubly_stochastic=0.33), optimizer="rmsprop", learning_rate=1e-4
-)
+PENALTY = SoftObjective(doubly_stochastic=0.33)
+SOFT = TrainingConfig(decoder=DECODER, soft=PENALTY, optimizer="rmsprop", learning_rate=1e-4, epochs=20)
 HARD = replace(
     SOFT,
+    epochs=40,
     decoder=replace(DECODER, attention="hard", gate=False),
     hard=HardObjective(
         samples=1, reward_weight=0.5, entropy_weight=0.128, coin="image", reward="sentence", baseline="moving"

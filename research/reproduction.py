@@ -1,0 +1,148 @@
+"""The paper's recipe and ours beside the paper: two tables, what other tokens change, and the curves of the trainings.
+
+    python research/reproduction.py flickr8k/ runs/    # keep raw tokens' scores, and the logs of runs/paper-*; draw
+
+`tables.py` writes the tables into README and docs. The scores are in results/raw-tokens.json, the logs in
+results/paper-recipe/, and the curves in docs/images/paper-recipe.svg.
+"""
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import results
+from stages import reporting
+
+from show_attend_tell.data.datasets import read_dataset
+from show_attend_tell.evaluation import score_split
+from show_attend_tell.files import read_object, read_text, write_text
+
+KINDS = ("soft", "hard")
+SEEDS = (1, 2, 3)
+XU = {"soft": ("67", "44.8", "29.9", "19.5", "18.93"), "hard": ("67", "45.7", "31.4", "21.3", "20.30")}
+RAW = results.RESULTS / "raw-tokens.json"
+LOGS = results.RESULTS / "paper-recipe"
+FILE = results.RESULTS.parents[1] / "docs" / "images" / "paper-recipe.svg"
+
+
+def of_seeds(name: str) -> list[str]:
+    """The names of a recipe's evaluations."""
+    return [f"{name}-{seed}-test" for seed in SEEDS]
+
+
+RECIPES = {  # kept evaluations of soft and hard attention, where they are there, in the rows of both tables
+    "its recipe here": {"soft": of_seeds("paper-soft"), "hard": of_seeds("paper-hard")},
+    "our recipe": {"soft": of_seeds("soft"), "hard": of_seeds("hard")},
+    "our recipe with uniform α": {"soft": of_seeds("uniform"), "hard": []},
+    "ships, in 4 bits a weight": {"soft": ["flickr8k-soft-test"], "hard": ["flickr8k-hard-test"]},
+}
+
+
+def kept(title: str, kind: str, folder: Path = results.RESULTS) -> list[dict[str, Any]]:
+    """The evaluations of a row that are kept, with the scores on raw tokens as ``raw``."""
+    raw = read_object(RAW, "paper-soft-1-test")
+    names = [name for name in RECIPES[title][kind] if name in results.names(folder)]
+    return [results.read(name, folder) | {"raw": raw.get(name, {}).get("bleu_4_no_brevity")} for name in names]
+
+
+class Panel(NamedTuple):
+    """One of the four charts: a figure of each epoch."""
+
+    title: str
+    key: str
+    low: float
+    high: float
+    ticks: Sequence[float]
+    logarithmic: bool = False
+
+
+PANELS = (
+    Panel("val BLEU-4, greedy", "bleu_4", 0, 24, (0, 5, 10, 15, 20)),
+    Panel("nats a word of val", "nats", 2.5, 4.5, (2.5, 3, 3.5, 4, 4.5)),
+    Panel("variance of the gradient", "gradient_variance", 1e2, 1e5, (1e2, 1e3, 1e4, 1e5), True),
+    Panel("entropy of α (uniform: 5.28)", "entropy", 0, 6, (0, 2, 4, 6)),
+)
+COLORS = {"soft": "#3b7dd8", "hard": "#d9822b"}
+DASHES = {1: "", 2: "6 3", 3: "2 3"}
+WIDTH, HEIGHT, LEFT, TOP, GAP = 290, 170, 56, 64, 90
+EPOCHS = 40
+
+
+def curves() -> str:
+    """The curves of all kept logs as SVG: soft and hard attention, three seeds each, by epoch."""
+    logs = {
+        (kind, seed): [json.loads(line) for line in read_text(file).splitlines()]
+        for kind in KINDS
+        for seed in SEEDS
+        if (file := LOGS / f"{kind}-{seed}.jsonl").exists()
+    }
+    lines = [f'<text x="{LEFT}" y="24" font-weight="bold">The paper\'s recipe on Flickr8k, by epoch</text>']
+    for number, kind in enumerate(KINDS):
+        x = LEFT + 350 + 120 * number
+        lines.append(f'<path d="M{x} 19h24" stroke="{COLORS[kind]}" stroke-width="3"/>')
+        lines.append(f'<text x="{x + 30}" y="24">{kind}</text>')
+    for number, panel in enumerate(PANELS):
+        left, top = LEFT + (WIDTH + GAP) * (number % 2), TOP + (HEIGHT + GAP - 20) * (number // 2)
+        lines += [*frame(panel, left, top), *(line(panel, left, top, each, log) for each, log in logs.items())]
+    size = f"{2 * (WIDTH + GAP)} {TOP + 2 * (HEIGHT + GAP) - 80}"
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" font-family="sans-serif"'
+    back = '<rect width="100%" height="100%" fill="#fff"/>'
+    return "\n".join([f'{head} font-size="14" fill="#222">', back, *lines, "</svg>", ""])
+
+
+def height(panel: Panel, value: float) -> float:
+    """How far above the lower end of a panel a value lies, in pixels."""
+    scale: Callable[[float], float] = math.log if panel.logarithmic else float
+    share = (scale(value) - scale(panel.low)) / (scale(panel.high) - scale(panel.low))
+    return HEIGHT * min(max(share, 0), 1)
+
+
+def frame(panel: Panel, left: int, top: int) -> Iterator[str]:
+    """A panel's title, ticks and epochs."""
+    yield f'<text x="{left}" y="{top - 10}">{panel.title}</text>'
+    for tick in panel.ticks:
+        y = top + HEIGHT - height(panel, tick)
+        yield f'<path d="M{left} {y:.1f}h{WIDTH}" stroke="#ddd"/>'
+        yield f'<text x="{left - 6}" y="{y + 5:.1f}" text-anchor="end" font-size="12">{tick:g}</text>'
+    for epoch in (1, 10, 20, 30, EPOCHS):
+        x = left + WIDTH * epoch / EPOCHS
+        yield f'<text x="{x:.1f}" y="{top + HEIGHT + 18}" text-anchor="middle" font-size="12">{epoch}</text>'
+
+
+def line(panel: Panel, left: int, top: int, of: tuple[str, int], log: Sequence[dict[str, float]]) -> str:
+    """The line of one training, over the epochs that have the figure."""
+    kind, seed = of
+    points = [
+        f"{left + WIDTH * row['epoch'] / EPOCHS:.1f} {top + HEIGHT - height(panel, row[panel.key]):.1f}"
+        for row in log
+        if panel.key in row
+    ]
+    stroke = f'stroke="{COLORS[kind]}" stroke-width="2" stroke-dasharray="{DASHES[seed]}"'
+    return f'<path d="M{"L".join(points)}" fill="none" {stroke}/>' if points else ""
+
+
+@reporting
+def main(given: Sequence[str] | None = None) -> None:
+    """Keep the scores on raw tokens and the logs, and draw the curves."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="folder of Flickr8k, as for sat train")
+    parser.add_argument("runs", type=Path, help="folder of the trainings of paper_recipe.py")
+    options = parser.parse_args(given)
+    dataset, found = read_dataset(options.data), {}
+    for name in [name for of in RECIPES.values() for names in of.values() for name in names]:
+        if name in results.names():
+            scores = score_split(dataset, "test", results.read(name)["results"], tokens="raw").scores.corpus
+            found[name] = {key: round(value, 2) for key, value in scores.items() if value is not None}
+    write_text(RAW, json.dumps(found, indent=1) + "\n")
+    for kind in KINDS:
+        for seed in SEEDS:
+            if (log := options.runs / f"paper-{kind}-{seed}" / "training" / "log.jsonl").exists():
+                write_text(LOGS / f"{kind}-{seed}.jsonl", read_text(log))
+    write_text(FILE, curves())
+
+
+if __name__ == "__main__":
+    main()
