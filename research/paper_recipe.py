@@ -82,8 +82,7 @@ class Watching(Trainer):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        groups = self.optimizer.param_groups
-        self.optimizer = WatchedRMSprop(groups, alpha=0.95, eps=1e-2, momentum=0.9, centered=True)
+        self.optimizer = WatchedRMSprop(self.optimizer.param_groups)
         for ours, theirs in zip(self.average.parameters(), self.decoder.parameters(), strict=True):
             ours.data = theirs.data  # the recipe has no moving average, so that what is saved is the decoder's own
 
