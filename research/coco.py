@@ -14,7 +14,6 @@ The shipped models learnt from a part of these: of the photos in squares of 256 
 and from 230,708 captions of 52,469 other photos.
 """
 
-import argparse
 import csv
 import gzip
 import shutil
@@ -22,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from stages import reporting
+from stages import new_parser, reporting
 
 from show_attend_tell.data.datasets.coco import coco_photos
 from show_attend_tell.data.datasets.listing import PhotoEntry
@@ -92,7 +91,7 @@ def write_table(rows: Sequence[tuple[str, str, str]], file: Path) -> None:
 @reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Make the folder, and say what it holds."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("downloaded", type=Path, help="folder of COCO's files")
     parser.add_argument("output", type=Path, help="folder to make")
     options = parser.parse_args(given)

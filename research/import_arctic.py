@@ -10,21 +10,21 @@ The model was trained on annotations of the authors' encoder: VGG-19 with Oxford
 come with sat are scaled otherwise. So every command that gives this model photos needs --encoder-weights.
 """
 
-import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from arctic_captions.conversion import import_arctic
+from stages import new_parser, reporting
 
 from show_attend_tell.checkpoint.checkpoint import check_vacant
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import plural
 
 
+@reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Read the arguments, and import the model; a mistake ends the program with one line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("model", type=Path, metavar="MODEL.npz")
     parser.add_argument("options", type=Path, metavar="MODEL.npz.pkl")
     parser.add_argument("dictionary", type=Path, metavar="DICTIONARY.pkl")
@@ -34,10 +34,7 @@ def main(given: Sequence[str] | None = None) -> None:
         help="the authors' VGG-19, a safetensors file in torchvision's layout, whose SHA-256 the model records; "
         "without it, the model takes any weights that are named later",
     )
-    try:
-        convert(**vars(parser.parse_args(given)))
-    except SatError as error:
-        sys.exit(str(error))
+    convert(**vars(parser.parse_args(given)))
 
 
 def convert(model: Path, options: Path, dictionary: Path, output: Path, encoder_weights: str | None) -> None:

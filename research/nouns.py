@@ -11,7 +11,6 @@ model's captions say, with a 95 % interval over photos. The evaluations are thos
 photos of these folders. Singular and plural are one noun.
 """
 
-import argparse
 import dataclasses
 import json
 from collections import Counter
@@ -22,7 +21,7 @@ from typing import Any
 import numpy as np
 import results
 from measure import Bootstrap, Interval
-from stages import reporting
+from stages import new_parser, reporting
 
 from show_attend_tell.checkpoint.hub import shipped_models
 from show_attend_tell.data.datasets import Example, read_dataset
@@ -91,7 +90,7 @@ def keep(photos: dict[str, Example]) -> None:
 @reporting
 def main() -> None:
     """Print the recall of each evaluation."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("data", type=Path, nargs="+", help="folders that the models were trained on")
     parser.add_argument("--evaluations", type=Path, nargs="+", default=[], help="files of sat evaluate --json")
     parser.add_argument("--kept", action="store_true", help="keep the share of right nouns of the shipped models")

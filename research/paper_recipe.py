@@ -14,7 +14,6 @@ mini-batch k it has
 - ``gradient_square``: the mean of ‖g_k‖².
 """
 
-import argparse
 import dataclasses
 import logging
 from collections.abc import Sequence
@@ -22,14 +21,26 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from stages import reporting
+from stages import new_parser, reporting
 from torch import Tensor
 
 from show_attend_tell.data.datasets import read_dataset
+from show_attend_tell.model.interface import Decoder
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.config import TrainingPlan, changed
+from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.run import train
-from show_attend_tell.training.selection import captions_of, nats_a_word, scores_of, usual_generation
+from show_attend_tell.training.selection import (
+    GRID,
+    Chosen,
+    Metric,
+    best_of,
+    captions_of,
+    nats_a_word,
+    scores_of,
+    usual_generation,
+)
 from show_attend_tell.training.start import choose_start
 from show_attend_tell.training.trainer import Trainer
 
@@ -105,10 +116,24 @@ class Watching(Trainer):
         return watch | {"gradient_square": square} | ({} if change is None else {"gradient_variance": change / 2})
 
 
+def by_the_mean(
+    decoder: Decoder, data: TrainingData, max_length: int, *, metric: Metric, usual: int, **given: Any
+) -> Chosen:
+    """The beam size and γ that `choose_generation` tries, for a decoder that reads the mean, also if it is hard."""
+    found = {}
+    for beam_size in GRID.beam_sizes:
+        generation = GenerationConfig(beam_size=beam_size, attention_mode="mean", max_length=max_length)
+        rankings = [(gamma, 0.0) for gamma in GRID.length_penalties]
+        captions = captions_of(decoder, data, generation, rankings=rankings, **given)
+        for (gamma, _), chosen in zip(rankings, captions, strict=True):
+            found[generation.merge(length_penalty=gamma)] = scores_of(chosen, data, only=metric)[metric]
+    return best_of(found, usual=usual, plain_beam_sizes=GRID.beam_sizes)
+
+
 @reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Train, or go on."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("data", type=Path, help="folder of Flickr8k, as for sat train")
     parser.add_argument("output", type=Path, help="folder for the models")
     parser.add_argument("attention", choices=("soft", "hard"))
@@ -126,7 +151,7 @@ def main(given: Sequence[str] | None = None) -> None:
     plan = TrainingPlan(
         dataset=dataset, start=start, config=config, output=output, device=options.device, notes={"preset": "paper"}
     )
-    train(dataclasses.replace(plan, resume=plan.state.exists()), trainer=Watching)
+    train(dataclasses.replace(plan, resume=plan.state.exists()), trainer=Watching, choose=by_the_mean)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@
 results/paper-recipe/, and the curves in docs/images/paper-recipe.svg.
 """
 
-import argparse
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import results
-from stages import reporting
+from stages import new_parser, reporting
 
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.evaluation import score_split
@@ -127,7 +126,7 @@ def line(panel: Panel, left: int, top: int, of: tuple[str, int], log: Sequence[d
 @reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Keep the scores on raw tokens and the logs, and draw the curves."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("data", type=Path, help="folder of Flickr8k, as for sat train")
     parser.add_argument("runs", type=Path, help="folder of the trainings of paper_recipe.py")
     options = parser.parse_args(given)

@@ -9,14 +9,13 @@ name, caption and scores. References and paths are left out. results/README.md l
 results/ablation/NAME.json.gz holds the figures of an ablation and its command, results/evidence/ those of evidence.
 """
 
-import argparse
 import gzip
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stages import reporting
+from stages import new_parser, reporting
 
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.errors import SatError
@@ -183,7 +182,7 @@ def write_list(folder: Path = RESULTS) -> None:
 @reporting
 def main() -> None:
     """List what is kept, or keep one more."""
-    parser = argparse.ArgumentParser(description="List the evaluations that are kept, or keep one more.")
+    parser = new_parser(__doc__)
     parser.add_argument("name", nargs="?", help="name to keep an evaluation or an analysis under")
     parser.add_argument("file", nargs="?", type=Path, help="file that sat evaluate, ablation.py or evidence.py wrote")
     given = parser.parse_args()

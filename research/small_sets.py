@@ -13,7 +13,6 @@ one is not measured again. At the end, the mean difference in CIDEr to the start
 interval over draws and photos, and for new kinds the share of the gain in hindsight.
 """
 
-import argparse
 import csv
 import dataclasses
 import json
@@ -28,7 +27,7 @@ import numpy as np
 from charts import make_chart
 from PIL import Image
 from scenes import make_scene
-from stages import reporting
+from stages import new_parser, reporting
 
 from show_attend_tell.backends.torch import build_decoder
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
@@ -150,7 +149,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> None:
 @reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Measure what is not measured yet, and print what all draws say."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("output", type=Path, help="folder for the draws, the models and the figures")
     parser.add_argument("--flickr8k", type=Path, default=Path("flickr8k"), help="folder of Flickr8k")
     parser.add_argument("--coco", type=Path, default=Path("coco"), help="folder of COCO")

@@ -4,6 +4,7 @@ A stage is one of the project's own commands, or a function call. It is done whe
 elsewhere may be put in its place.
 """
 
+import argparse
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -41,6 +42,11 @@ def sat(*arguments: object) -> None:
             print("Interrupted. The same call of this script goes on from here.")
         if ended.code:
             raise
+
+
+def new_parser(described: str | None) -> argparse.ArgumentParser:
+    """A script's parser, whose help is the docstring as it stands."""
+    return argparse.ArgumentParser(description=described, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
 def reporting(main: Callable[P, None]) -> Callable[P, None]:

@@ -8,7 +8,6 @@ A document says where a table goes: between a line `<!-- table NAME, by research
 `<!-- end of table -->`.
 """
 
-import argparse
 import re
 import statistics
 import sys
@@ -25,7 +24,7 @@ from ablation import SHOWN as CLASSES
 from attention.controls import CONTROLS
 from attention.maps import HIDDEN, MAPS, PARTS
 from attention.occlusion import VARIANTS
-from stages import reporting
+from stages import new_parser, reporting
 
 from show_attend_tell.checkpoint.hub import SHIPPED, shipped_size
 from show_attend_tell.errors import SatError
@@ -289,7 +288,7 @@ def write() -> None:
 @reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Print a table, write all, or check them."""
-    parser = argparse.ArgumentParser(description="Write the tables of README and docs anew, check them, or print one.")
+    parser = new_parser(__doc__)
     parser.add_argument("table", nargs="?", choices=list(TABLES), help="table to print")
     parser.add_argument(
         "--check", action="store_true", help="write nothing, and fail where a document has other tables"

@@ -13,7 +13,6 @@ stages as soft attention. A stage whose result is there is not made again, so wh
 there.
 """
 
-import argparse
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -309,7 +308,7 @@ def slope(x: Array, y: Array, weights: Array) -> Array:
 @stages.reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Make what is missing, keep the evaluations, and write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = stages.new_parser(__doc__)
     parser.add_argument("data", type=Path, help="folder of Flickr8k, as for sat train")
     parser.add_argument("output", type=Path, help="folder for models and evaluations")
     parser.add_argument("names", nargs="*", metavar="system", help=f"of {', '.join(RUN_ORDER)}; all by default")

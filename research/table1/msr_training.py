@@ -10,7 +10,6 @@ that the detectors have not seen: `FOLDS` further sets of detectors give them. A
 n-grams had been counted without this caption, since it would trust n-grams too much otherwise.
 """
 
-import argparse
 import json
 import random
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ from typing import Any
 
 import results
 import torch
-from stages import reporting
+from stages import new_parser, reporting
 from torch import Tensor, nn
 
 from show_attend_tell.backends.torch import TorchBackend, build_decoder, decoder_weights
@@ -247,7 +246,7 @@ def nats_a_word(decoder: Decoder, captions: Captions, features: Tensor) -> float
 @reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Train a model, or print the figures of a model's parts and keep them."""
-    parser = argparse.ArgumentParser(description="Make and examine the parts of MS Research.")
+    parser = new_parser(__doc__)
     parser.add_argument("data", type=Path, help="folder of data, as for sat train")
     parser.add_argument("output", type=Path, nargs="?", help="folder for the model")
     parser.add_argument("--seed", type=int, default=1, help="seed of the training")
