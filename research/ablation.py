@@ -34,7 +34,7 @@ from torch import Tensor
 from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Dataset, Example, read_dataset
-from show_attend_tell.data.parts_of_speech import PARTS, part_of_speech
+from show_attend_tell.data.parts_of_speech import PartOfSpeech, part_of_speech
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.generation import GenerationConfig, photo_seed, rescored
@@ -51,7 +51,7 @@ from show_attend_tell.vision.sources import Annotations, cached
 Captions = Literal["own", "reference"]
 SCORED = {"cider": "CIDEr", "meteor": "METEOR", "bleu_4": "BLEU-4", "bleu_4_no_brevity": "BLEU-4 without penalty"}
 BATCH_SIZE = 32  # photos that are captioned together
-CLASSES = (*PARTS, "unclassified", "all")
+CLASSES = (*get_args(PartOfSpeech), "unclassified", "all")
 SHOWN = ("noun", "color", "verb", "function", "all")  # in tables
 COMPARED = ("other_word", "static", "other_photo", "patch", "random")  # with the most attended locations, as ratios
 SEARCHED = tuple(control for control in CONTROLS if control != "other_view")  # that is another photo's caption

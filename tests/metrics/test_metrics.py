@@ -176,7 +176,8 @@ REFUSED: list[tuple[Any, Any, str]] = [
     ({}, {}, "no captions"),
     ({"a.jpg": "a", "b.jpg": "a"}, {"a.jpg": ["a"]}, r"'b\.jpg' has a caption but no references"),
     ({"a.jpg": "a"}, {"a.jpg": ["a"], "b.jpg": ["a"]}, r"'b\.jpg' has references but no caption"),
-    ({"a.jpg": "a"}, {"a.jpg": ["", " \n"]}, r"'a\.jpg' has no reference"),
+    ({"a.jpg": "a"}, {"a.jpg": ["", " \n"]}, r"'a\.jpg' has no list of references with a word"),
+    ({"a.jpg": "a"}, {"a.jpg": "a dog"}, r"'a\.jpg' has no list of references"),
 ]
 
 

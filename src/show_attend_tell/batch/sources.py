@@ -58,7 +58,8 @@ def find_pieces(
             }
             if not found:
                 hint = "" if recursive else " (--recursive reads subfolders)"
-                raise MissingFile(f"no photo, Parquet or tar file here{hint}", subject=source, remedy=QUOTES)
+                remedy = None if system.isdir(path) else QUOTES
+                raise MissingFile(f"no photo, Parquet or tar file here{hint}", subject=source, remedy=remedy)
             pieces += _pieces(system, {file: found[file] for file in found if file not in taken}, column)
         except SatError:
             raise

@@ -5,10 +5,9 @@ They hold 97 of 100 words of the shipped models' captions. A word with several u
 
 import tomllib
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 PartOfSpeech = Literal["noun", "color", "verb", "function"]
-PARTS: tuple[PartOfSpeech, ...] = get_args(PartOfSpeech)
 
 _WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 IRREGULAR_PLURALS: dict[str, str] = _WORDS.pop("irregular_plurals")

@@ -103,8 +103,8 @@ def score(
         words = iter(programs.ptb_tokenize([text for texts in choices for text in texts]))
         choices = [[next(words) for _ in texts] for texts in choices]
     for photo, of_photo in zip(photos, choices, strict=True):
-        if not any(of_photo):
-            raise SatError(f"the photo {photo!r} has no reference with a word in it; leave it out or describe it")
+        if isinstance(references[photo], str) or not any(of_photo):
+            raise SatError(f"the photo {photo!r} has no list of references with a word; leave it out or describe it")
 
     texts = Texts(candidates, choices, programs)
     counts: dict[Callable[[Texts], Array], Array] = {}
