@@ -28,6 +28,7 @@ import retrieval
 import shipped
 import stages
 import tables
+from reproduction import XU
 from shipped import Training
 from stages import Stage
 
@@ -97,11 +98,11 @@ SYSTEMS = {  # in the table's order; the name is that of the decoder or of the t
     "msr": System("MS Research", NOT_THERE, "all locations", seeds=(1,)),
     "uniform": System("Uniform attention", NOT_THERE, "all locations, evenly", shipped.SEEDS),
     "plain": System("Soft attention, first stage alone", NOT_THERE, "all locations", shipped.SEEDS),
-    "soft": System("Soft attention", "67 / 44.8 / 29.9 / 19.5 / 18.93", "all locations", shipped.SEEDS),
+    "soft": System("Soft attention", " / ".join(XU["soft"]), "all locations", shipped.SEEDS),
     "soft-as-paper": System(
         "Soft attention, beam and γ chosen without penalty", NOT_THERE, "all locations", seeds=(1,)
     ),
-    "hard": System("Hard attention", "67 / 45.7 / 31.4 / 21.3 / 20.30", "all locations", shipped.SEEDS),
+    "hard": System("Hard attention", " / ".join(XU["hard"]), "all locations", shipped.SEEDS),
     "hard-as-paper": System("Hard attention, the same", NOT_THERE, "all locations", seeds=(1,)),
 }
 ATTENTION = ("soft", "hard")
