@@ -4,8 +4,8 @@
     OMP_NUM_THREADS=1 python research/paper_recipe.py flickr8k/ runs/ hard 1    # the same command goes on
 
 It stops when greedy BLEU-4 on val has not improved for ten epochs, or after 20 epochs (soft) and 40 (hard). The paper
-stops by validation BLEU too; the authors' program stops by −log p of val, with a patience of 10. On val a hard model
-reads the mean context, as in the authors' program, since the paper is silent; `ARGMAX` are the scores by argmax.
+stops by validation BLEU too; the authors' program stops by −log p of val, with a patience of 10. `ARGMAX` are the
+scores of a hard model by argmax.
 
 A line for each epoch in training/log.jsonl has scores of val, nats a word and the entropy of α. Of the gradient g_k of
 mini-batch k it has
@@ -25,26 +25,14 @@ from stages import new_parser, reporting
 from torch import Tensor
 
 from show_attend_tell.data.datasets import read_dataset
-from show_attend_tell.model.interface import Decoder
-from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.config import TrainingPlan, changed
-from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.run import train
-from show_attend_tell.training.selection import (
-    GRID,
-    Chosen,
-    Metric,
-    best_of,
-    captions_of,
-    nats_a_word,
-    scores_of,
-    usual_generation,
-)
+from show_attend_tell.training.selection import captions_of, nats_a_word, scores_of, usual_generation
 from show_attend_tell.training.start import choose_start
 from show_attend_tell.training.trainer import Trainer
 
-ARGMAX = ("bleu_4", "bleu_4_no_brevity", "cider")  # also said of the captions by argmax
+ARGMAX = ("bleu_4", "bleu_4_no_brevity", "cider")
 
 
 @torch.compile(dynamic=True)
@@ -105,29 +93,16 @@ class Watching(Trainer):
         scores = {**super().validate(show=show), "nats": nats_a_word(self.average, self.data)}
         if self.config.decoder.attention == "soft":
             return scores
-        usual = usual_generation(self.config).merge(attention_mode="mean")
-        (found,) = captions_of(self.average, self.data, usual, show=show)
-        return scores | {f"{key}_argmax": scores[key] for key in ARGMAX} | scores_of(found, self.data)
+        by_argmax = usual_generation(self.config).merge(attention_mode="argmax")
+        (found,) = captions_of(self.average, self.data, by_argmax, show=show)
+        of_found = scores_of(found, self.data)
+        return scores | {f"{key}_argmax": of_found[key] for key in ARGMAX}
 
     def one_batch(self, indices: list[int]) -> dict[str, float]:
         """One step of the optimizer, and what the module says of its gradient."""
         watch = super().one_batch(indices)
         square, change = self.optimizer.sums
         return watch | {"gradient_square": square} | ({} if change is None else {"gradient_variance": change / 2})
-
-
-def by_the_mean(
-    decoder: Decoder, data: TrainingData, max_length: int, *, metric: Metric, usual: int, **given: Any
-) -> Chosen:
-    """The beam size and γ that `choose_generation` tries, for a decoder that reads the mean, also if it is hard."""
-    found = {}
-    for beam_size in GRID.beam_sizes:
-        generation = GenerationConfig(beam_size=beam_size, attention_mode="mean", max_length=max_length)
-        rankings = [(gamma, 0.0) for gamma in GRID.length_penalties]
-        captions = captions_of(decoder, data, generation, rankings=rankings, **given)
-        for (gamma, _), chosen in zip(rankings, captions, strict=True):
-            found[generation.merge(length_penalty=gamma)] = scores_of(chosen, data, only=metric)[metric]
-    return best_of(found, usual=usual, plain_beam_sizes=GRID.beam_sizes)
 
 
 @reporting
@@ -151,7 +126,7 @@ def main(given: Sequence[str] | None = None) -> None:
     plan = TrainingPlan(
         dataset=dataset, start=start, config=config, output=output, device=options.device, notes={"preset": "paper"}
     )
-    train(dataclasses.replace(plan, resume=plan.state.exists()), trainer=Watching, choose=by_the_mean)
+    train(dataclasses.replace(plan, resume=plan.state.exists()), trainer=Watching)
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_object, read_text, write_text
 from show_attend_tell.metrics.bootstrap import RESAMPLES, Array, draw, interval
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.selection import choose_generation
 from show_attend_tell.vision.encoder import load_encoder
 from show_attend_tell.vision.feature_cache import default_cache
@@ -166,9 +167,9 @@ def choose_as_paper(model: Path, data: Path, output: Path) -> None:
     encoder = checkpoint.encoder.load(load_encoder, str(model))
     source = cached(dataset, encoder, default_cache(), splits=("val",), encode=fastest_encode(encoder))
     on_val = msr_training.validation_data(dataset, checkpoint.vocabulary, source)
-    chosen = choose_generation(
-        build_decoder(checkpoint), on_val, checkpoint.generation.max_length, metric="bleu_4_no_brevity"
-    )
+    mode, most = checkpoint.generation.attention_mode, checkpoint.generation.max_length
+    usual = GenerationConfig(beam_size=1, attention_mode=mode, max_length=most)
+    chosen = choose_generation(build_decoder(checkpoint), on_val, usual, metric="bleu_4_no_brevity")
     print(f"on val: {chosen.scores}", flush=True)
     replace(checkpoint, generation=chosen.generation, reranker=None).save(output, bits=16)
 

@@ -37,7 +37,7 @@ from show_attend_tell.rerank.ngrams import VisualNgrams
 from show_attend_tell.search.hypotheses import rank
 from show_attend_tell.training.data import TrainingData, batches
 from show_attend_tell.training.presets import flickr8k
-from show_attend_tell.training.selection import Grid, choose_generation
+from show_attend_tell.training.selection import Grid, choose_generation, usual_generation
 from show_attend_tell.vision.encoder import load_encoder
 from show_attend_tell.vision.feature_cache import default_cache
 from table1 import detectors
@@ -120,7 +120,8 @@ def make(dataset: Dataset, output: Path, *, seed: int, epochs: int, cache: Path,
     told.load_state_dict(learnt(decoder, train, unseen, show=show))
     on_val = OfPhotos([*val], detected(decoder.detectors, seen[1])[:, None])
     data = validation_data(dataset, vocabulary, on_val)
-    chosen = choose_generation(told.eval(), data, settings.max_length, reranker=Coverage({}), grid=GRID, show=show)
+    usual = usual_generation(settings)
+    chosen = choose_generation(told.eval(), data, usual, reranker=Coverage({}), grid=GRID, show=show)
     print(f"on val: {chosen.scores}", flush=True)
     notes = {"data": dataset.name, "seed": seed, "mean_average_precision": found, "validation_bleu_4": chosen.scores}
     Checkpoint(

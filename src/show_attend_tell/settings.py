@@ -114,11 +114,13 @@ def read_setting(cls: type, name: str, text: str) -> Any:
 def remedy(hint: Any) -> str:
     """What to give for a setting of that type: "give a whole number from 1" or "choose one of soft, hard"."""
     if get_origin(hint) is Literal:
-        return f"choose one of {', '.join(map(str, get_args(hint)))}"
+        return f"choose {_in_words(hint)}"
     return f"give {_in_words(hint)}"
 
 
 def _in_words(hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        return f"one of {', '.join(map(str, get_args(hint)))}"
     if get_origin(hint) in (Union, UnionType):
         return " or ".join(map(_in_words, get_args(hint)))
     if get_origin(hint) is Annotated:

@@ -1,9 +1,8 @@
 """The decoder is the paper's equations, by a NumPy transcription and differences; and what every decoder shares."""
 
-import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -288,7 +287,7 @@ def test_a_gate_taken_out_leaves_its_mean() -> None:
     with torch.no_grad():
         decoder.gate.weight.zero_()
         decoder.gate.bias.fill_(-0.7)
-    without = AttentionDecoder(dataclasses.replace(decoder.config, gate=False)).eval()
+    without = AttentionDecoder(replace(decoder.config, gate=False)).eval()
     without.load_state_dict(ungated(decoder.state_dict(), 1 / (1 + math.exp(0.7))))
     annotations, captions = small_annotations(2), small_captions(2, 5, decoder.vocabulary_size)
     before, after = (teacher_forcing(one, annotations, captions) for one in (decoder, without))

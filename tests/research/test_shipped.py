@@ -109,6 +109,7 @@ NEW = {
     "new_words": True,  # of Flickr8k, there are none
     "text_weight": 1.0,  # where there were no texts
     "cautious": False,
+    "validation_attention_mode": None,
     "mirror_sides": False,  # before, photos whose captions name sides were mirrored too
 }
 

@@ -18,6 +18,7 @@ from show_attend_tell.data.datasets import DataReport, Dataset, Example
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
 from show_attend_tell.rerank.class_words import COMMON, class_words_of
+from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
 from show_attend_tell.training.data import learnt_vocabulary
 from show_attend_tell.training.finish import give_start_back
@@ -152,7 +153,8 @@ def test_the_usual_settings_stay_where_val_cannot_choose() -> None:
     trainer = Trainer(sized(small_config(), data), data, device=torch.device("cpu"))
     data.validation = [(name, [["unheard"]]) for name, _ in data.validation]
     with logged() as messages:
-        chosen = choose_generation(trainer.average, data, 7, usual=3, grid=Grid(beam_sizes=(1, 2)))
+        usual = GenerationConfig(beam_size=3, max_length=7)
+        chosen = choose_generation(trainer.average, data, usual, grid=Grid(beam_sizes=(1, 2)))
     assert chosen.generation.beam_size == 3 and chosen.generation.length_penalty == 0
     assert "val cannot tell these settings apart" in messages[-1]
 

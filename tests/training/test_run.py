@@ -1,6 +1,5 @@
 """From a data set to a checkpoint, with a frozen and with a fine-tuned encoder."""
 
-import dataclasses
 import json
 import os
 import re
@@ -306,8 +305,8 @@ def test_a_hard_model_starts_from_a_soft_one(dataset: Dataset, soft: Checkpoint,
     model, messages = run(dataset, hard, tmp_path / "hard", init_from=soft)
     assert not any(" are unknown" in line or "new word" in line for line in messages)
     # by default a hard model reads attention as it is selected, at one location a word
-    assert (soft.generation.attention_mode, model.generation.attention_mode) == ("mean", "argmax")
-    assert Checkpoint.load(tmp_path / "hard").generation.attention_mode == "argmax"
+    saved = Checkpoint.load(tmp_path / "hard").generation
+    assert (soft.generation.attention_mode, saved.attention_mode) == ("mean", "argmax")
     assert model.config.attention == "hard" and model.vocabulary == soft.vocabulary
     for name, value in model.weights.items():
         np.testing.assert_allclose(value, soft.weights[name], atol=1e-6, rtol=0)
@@ -403,8 +402,8 @@ def test_an_epoch_is_the_best_if_it_beats_the_start(dataset: Dataset, soft: Chec
 
 
 def test_a_cautious_training_keeps_the_start_s_decoding_and_reranker(dataset: Dataset, tmp_path: Path) -> None:
-    def decoded(decoder: Any, data: Any, max_length: int, **options: Any) -> Chosen:
-        config = GenerationConfig(beam_size=4, max_length=max_length, **ranked)
+    def decoded(decoder: Any, data: Any, usual: GenerationConfig, **options: Any) -> Chosen:
+        config = usual.merge(beam_size=4, **ranked)
         return Chosen(config, {"beam 4": 1.0}, config, 1.0)
 
     ranked = {"length_penalty": 0.25, "rerank_weight": 8.0, "rare_word_exponent": 0.75}
@@ -419,7 +418,7 @@ def test_a_cautious_training_keeps_the_start_s_decoding_and_reranker(dataset: Da
     assert soft.reranker is not None
     arrays = soft.reranker.arrays
     rolled = StoredReranker("ngrams", {**arrays, "ngrams": np.roll(arrays["ngrams"], 5, axis=0)})
-    other = dataclasses.replace(soft, reranker=rolled)
+    other = replace(soft, reranker=rolled)
     model, messages = run(dataset, config, tmp_path / "other", init_from=other, choose=None)
     assert "the reranker of the model to start from is fitted anew" in messages
     assert model.generation == soft.generation.merge(beam_size=LARGE_BEAM_SIZE)
@@ -664,7 +663,7 @@ def test_a_training_reads_the_views_that_its_settings_ask_for(dataset: Dataset, 
 def test_confidence_is_of_captions_that_are_made_as_the_model_makes_them(tokenizer: Any) -> None:
     data = random_data(photos=confidence.LEAST)
     words = "dog cat man woman tree ball car street a in on with of red blue two runs sits near the is"
-    data = dataclasses.replace(data, vocabulary=Vocabulary(words.split(), tokenizer))
+    data = replace(data, vocabulary=Vocabulary(words.split(), tokenizer))
     decoder = Float32Trainer(sized(small_config(), data), data, device=CPU).average
     seen: list[tuple[int, int, float]] = []
 
@@ -678,7 +677,7 @@ def test_confidence_is_of_captions_that_are_made_as_the_model_makes_them(tokeniz
     assert fit_confidence(decoder, data, generation, reranker=Constant({})) is None  # val has too few photos
     assert not seen
     references = {name: [data.vocabulary.decode(words)] for name, words in data.captions}
-    many = dataclasses.replace(data, validation=list(references.items()))
+    many = replace(data, validation=list(references.items()))
     fitted = fit_confidence(decoder, many, generation, reranker=Constant({}))
     assert fitted is not None and {(beam, weight) for beam, _, weight in seen} == {(4, 0.5)}
     assert all(longest <= 6 for _, longest, _ in seen)
@@ -687,9 +686,9 @@ def test_confidence_is_of_captions_that_are_made_as_the_model_makes_them(tokeniz
 def test_a_training_keeps_a_reranker_that_val_chooses(dataset: Dataset, tmp_path: Path) -> None:
     weight = 32.0
 
-    def choose(decoder: Any, data: Any, max_length: int, reranker: Any, **options: Any) -> Chosen:
+    def choose(decoder: Any, data: Any, usual: GenerationConfig, reranker: Any, **options: Any) -> Chosen:
         rerankers.append(reranker)
-        plain = GenerationConfig(beam_size=1, length_penalty=0.5, max_length=max_length)
+        plain = usual.merge(beam_size=1, length_penalty=0.5)
         best = plain.merge(beam_size=4, rerank_weight=weight, rare_word_exponent=RARE_WORD_EXPONENT if weight else 0.0)
         return Chosen(best, {"beam 4": 12.0}, plain, 1.0)
 

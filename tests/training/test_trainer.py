@@ -1,6 +1,5 @@
 """The training loop: it learns; it stops and goes on to the bit; it keeps the best epoch; it refuses nonsense."""
 
-import dataclasses
 import json
 import math
 import signal
@@ -44,6 +43,7 @@ from show_attend_tell.training.data import TrainingData, annotation_scale, batch
 from show_attend_tell.training.objectives.hard import HardObjective
 from show_attend_tell.training.objectives.losses import Loss, word_losses
 from show_attend_tell.training.objectives.soft import SoftObjective
+from show_attend_tell.training.presets import preset
 from show_attend_tell.training.selection import captions_of, scores_of, usual_generation
 from show_attend_tell.training.trainer import Trainer
 
@@ -152,7 +152,7 @@ def test_hard_attention_learns_to_look_where_the_word_is(how: dict[str, Any]) ->
 SOFT = small_config(epochs=4, decoder={"dropout": 0.5}, averaging=0.9, schedule="cosine", warmup=3)
 HARD = replace(
     SOFT,
-    decoder=dataclasses.replace(SOFT.decoder, attention="hard"),
+    decoder=replace(SOFT.decoder, attention="hard"),
     hard=HardObjective(samples=2, reward="to_go", baseline="moving", entropy_weight=0.05),
     entropy_weight_end=0.0,
     optimizer="rmsprop",
@@ -273,9 +273,10 @@ def test_validation_is_by_bleu_with_penalty_and_a_hard_model_s_argmax() -> None:
     )
     longer = [[[*words, *"abcd"]] for words in argmax]  # so the penalty counts, and the figure is not 0
     data = replace(data, validation=[(name, each) for (name, _), each in zip(data.validation, longer, strict=True)])
-    scores = scores_of(captions_of(trainer.average, data, usual_generation(trainer.config))[0], data)
+    scores = scores_of(captions_of(trainer.average, data, usual_generation(config))[0], data)
     assert scores["bleu_1"] == bleu(argmax, longer)[0] < 50  # by the penalty: half of the captions is missing
     assert scores["bleu_1"] > bleu(mean, longer)[0]
+    assert usual_generation(preset("paper", "hard")).attention_mode == "mean"  # as in the authors' program
 
 
 def test_a_caption_weighs_the_same_in_a_batch_of_any_size() -> None:
@@ -538,7 +539,7 @@ def test_captions_without_photos_are_smoothed_as_the_others() -> None:
     for smoothing in (0.0, 0.3):
         hard = HardObjective(label_smoothing=smoothing)
         config = small_config(decoder={"attention": "hard"}, hard=hard, soft=SoftObjective(label_smoothing=0.1))
-        data = dataclasses.replace(random_data(), text_corpus=texts)
+        data = replace(random_data(), text_corpus=texts)
         trainer = trainer_of(config, data)
         found = trainer.likelihood_of_texts(2)
         output = teacher_forcing(trainer.decoder, torch.zeros(2, 1, D), torch.tensor(texts * 2))
@@ -550,7 +551,7 @@ def test_captions_without_photos_are_smoothed_as_the_others() -> None:
 def test_captions_without_photos_teach_words_and_leave_the_photos_alone() -> None:
     """Their loss is that of captions of a photo whose annotations are zero; photos and their draws stay the same."""
     texts = [[5, 6, 7, Vocabulary.END], [8, 9, Vocabulary.END], [7, 5, 6, Vocabulary.END]]
-    data = dataclasses.replace(random_data(), text_corpus=texts)
+    data = replace(random_data(), text_corpus=texts)
     trainer = trainer_of(small_config(text_weight=0.5), data)
     assert sorted(map(sorted, trainer.text_corpus)) == [[0, 2], [1]]
 

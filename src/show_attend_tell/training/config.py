@@ -14,6 +14,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.model.config import Config, DecoderConfig
 from show_attend_tell.settings import (
     Amount,
+    AttentionModeName,
     Count,
     CountOrNone,
     Rate,
@@ -68,6 +69,7 @@ class TrainingConfig:
     # taken, whatever its scores.
     selected_by: Literal["bleu_4", "bleu_4_no_brevity", "cider", "nats", "cider_and_nats", "last"] = "bleu_4"
     validation_beam_size: Count = 1
+    validation_attention_mode: AttentionModeName | None = None  # None: argmax for hard attention, mean for the others
     max_length: Count = 40
     patience: Count = 10  # epochs without a better validation score before stopping
     seed: Seed = 1

@@ -143,8 +143,7 @@ def choose_decoding(
     photos, better = len(data.validation), False
     if not config.cautious or photos >= VAL_FOR_DECODING:
         metric: Metric = config.selected_by if config.selected_by in ("bleu_4_no_brevity", "cider") else "bleu_4"
-        usual = config.validation_beam_size
-        chosen = choose(decoder, data, config.max_length, metric=metric, usual=usual, **more)
+        chosen = choose(decoder, data, usual_generation(config), metric=metric, **more)
         better = not config.cautious or (
             first_not_worse(-np.stack([ciders(kept), ciders(chosen.generation)]), proof=2.0) == 1
         )

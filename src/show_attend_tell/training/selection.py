@@ -17,7 +17,6 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.generation import search_candidates
 from show_attend_tell.metrics.bleu import bleu
 from show_attend_tell.metrics.cider import CiderD, cider
-from show_attend_tell.model.config import Config
 from show_attend_tell.model.interface import Decoder, word_log_probabilities
 from show_attend_tell.progress import Progress
 from show_attend_tell.rerank import Reranker, confidence
@@ -25,7 +24,6 @@ from show_attend_tell.rerank.class_words import ClassWords
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.filters import SecondUse
 from show_attend_tell.search.hypotheses import Hypothesis, rank
-from show_attend_tell.settings import AttentionModeName
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, batches
@@ -54,14 +52,12 @@ BATCH_SIZE = 64  # photos whose annotations are in memory at once
 TITLES: dict[Metric, str] = {"bleu_4": "BLEU-4", "bleu_4_no_brevity": "BLEU-4 without penalty", "cider": "CIDEr"}
 
 
-def default_attention_mode(decoder: Config) -> AttentionModeName:
-    """Argmax for a hard model, since by the mean one with diffuse α would score as well; the mean for the others."""
-    return "argmax" if decoder.attention == "hard" else "mean"
-
-
 def usual_generation(config: TrainingConfig) -> GenerationConfig:
-    """How a training generates captions of val until one is chosen."""
-    mode = default_attention_mode(config.decoder)
+    """How a training generates captions of val until one is chosen.
+
+    By default a hard model attends by argmax, since by the mean one with diffuse α would score as well.
+    """
+    mode = config.validation_attention_mode or ("argmax" if config.decoder.attention == "hard" else "mean")
     return GenerationConfig(beam_size=config.validation_beam_size, attention_mode=mode, max_length=config.max_length)
 
 
@@ -191,27 +187,26 @@ class Chosen(NamedTuple):
 def choose_generation(
     decoder: Decoder,
     data: TrainingData,
-    max_length: int,
+    usual: GenerationConfig,
     *,
     metric: Metric = "bleu_4",
     reranker: Reranker | None = None,
-    usual: int = 1,
     grid: Grid = GRID,
     show: bool = False,
 ) -> Chosen:
     """The beam size, length penalty γ and rerank weight ω that have the best val score.
 
     ``metric`` is this score, ×100: BLEU-4 with or without brevity penalty, or CIDEr. A rerank weight other than 0 is
-    tried where there is a reranker and more than one caption to rank. ``usual`` is the beam size for `best_of`.
+    tried where there is a reranker and more than one caption to rank. The rest is as ``usual``, and so is the beam size
+    if val cannot choose.
     """
-    start = GenerationConfig(attention_mode=default_attention_mode(decoder.config), max_length=max_length)
     found: dict[GenerationConfig, float] = {}
     title = f"val {TITLES[metric]} by length penalty"
     log(f"{title:<37}" + "  ".join(f"{gamma:5g}" for gamma in grid.length_penalties))
     for beam_size in grid.beam_sizes if reranker is None else (*grid.beam_sizes, *grid.large_beam_sizes):
         weights = (0.0,) if reranker is None or beam_size == 1 else grid.rerank_weights
         rankings = [(gamma, weight) for weight in weights for gamma in grid.length_penalties]
-        generation = start.merge(beam_size=beam_size, rare_word_exponent=RARE_WORD_EXPONENT)
+        generation = usual.merge(beam_size=beam_size, rare_word_exponent=RARE_WORD_EXPONENT)
         captions = captions_of(decoder, data, generation, rankings=rankings, reranker=reranker, show=show)
         known: dict[str, float] = {}  # rankings that choose the same captions are scored once
         scores = {}
@@ -225,8 +220,8 @@ def choose_generation(
         for (gamma, weight), score in scores.items():
             exponent = RARE_WORD_EXPONENT if weight else 0.0
             how = {"length_penalty": gamma, "rerank_weight": weight, "rare_word_exponent": exponent}
-            found[start.merge(beam_size=beam_size, **how)] = score
-    return best_of(found, usual=usual, plain_beam_sizes=grid.beam_sizes)
+            found[usual.merge(beam_size=beam_size, **how)] = score
+    return best_of(found, usual=usual.beam_size, plain_beam_sizes=grid.beam_sizes)
 
 
 def best_of(found: Mapping[GenerationConfig, float], *, usual: int, plain_beam_sizes: Collection[int]) -> Chosen:
