@@ -113,9 +113,7 @@ def read_setting(cls: type, name: str, text: str) -> Any:
 
 def remedy(hint: Any) -> str:
     """What to give for a setting of that type: "give a whole number from 1" or "choose one of soft, hard"."""
-    if get_origin(hint) is Literal:
-        return f"choose {_in_words(hint)}"
-    return f"give {_in_words(hint)}"
+    return f"{'choose' if get_origin(hint) is Literal else 'give'} {_in_words(hint)}"
 
 
 def _in_words(hint: Any) -> str:

@@ -175,6 +175,7 @@ def test_what_cannot_be_done_is_refused_with_the_reason(
     refused(web.post("/v1/captions", **{"files": form(RED), **request_}), status, *words)
 
 
-def test_two_models_of_one_name_cannot_be_served(captioners: list[Captioner]) -> None:
-    with pytest.raises(SatError, match="two models are called small-soft"):
-        make_app([captioners[0], captioners[0]])
+def test_two_models_of_one_name_and_no_model_cannot_be_served(captioners: list[Captioner]) -> None:
+    for models, why in ((captioners[:1] * 2, "two models are called small-soft"), ([], "no model to serve")):
+        with pytest.raises(SatError, match=why):
+            make_app(models)

@@ -153,8 +153,7 @@ def test_the_usual_settings_stay_where_val_cannot_choose() -> None:
     trainer = Trainer(sized(small_config(), data), data, device=torch.device("cpu"))
     data.validation = [(name, [["unheard"]]) for name, _ in data.validation]
     with logged() as messages:
-        usual = GenerationConfig(beam_size=3, max_length=7)
-        chosen = choose_generation(trainer.average, data, usual, grid=Grid(beam_sizes=(1, 2)))
+        chosen = choose_generation(trainer.average, data, GenerationConfig(beam_size=3), grid=Grid((1, 2)))
     assert chosen.generation.beam_size == 3 and chosen.generation.length_penalty == 0
     assert "val cannot tell these settings apart" in messages[-1]
 

@@ -57,9 +57,10 @@ def find_pieces(
                 for entry in _entries(system, path, recursive, skipped or Found())
             }
             if not found:
+                folder, none = system.isdir(path), "no photo, Parquet or tar file"
                 hint = "" if recursive else " (--recursive reads subfolders)"
-                remedy = None if system.isdir(path) else QUOTES
-                raise MissingFile(f"no photo, Parquet or tar file here{hint}", subject=source, remedy=remedy)
+                reason = f"{none} here{hint}" if folder else f"no such file, and {none} matches it as a pattern"
+                raise MissingFile(reason, subject=source, remedy=None if folder else QUOTES)
             pieces += _pieces(system, {file: found[file] for file in found if file not in taken}, column)
         except SatError:
             raise

@@ -180,8 +180,8 @@ def score_entries(
     `entries` have a `photo`, its `caption`, and what else is known of it; `training`, `cut`: `variety`.
     """
     captions = {entry["photo"]: entry["caption"] for entry in entries}
-    if len(captions) < len(entries):
-        raise SatError("a photo has two captions; keep one")
+    if twice := Counter(entry["photo"] for entry in entries) - Counter(captions.keys()):
+        raise SatError(f"{next(iter(twice))} has more than one caption: keep one")
     scores = score(captions, references, tokens=tokens)
     complete = {entry["photo"]: entry["complete"] for entry in entries if isinstance(entry.get("complete"), bool)}
     return Evaluation(

@@ -29,11 +29,12 @@ class Service:
     """The models that are served, the requests that arrive, and the queue before the models."""
 
     def __init__(self, captioners: Sequence[Captioner], limits: Limits) -> None:
-        self.captioners = {captioner.name: captioner for captioner in captioners}
-        if len(self.captioners) < len(captioners):
-            names = [captioner.name for captioner in captioners]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise InvalidValue(f"two models are called {twice}: rename the folder of one")
+        if not captioners:
+            raise InvalidValue("there is no model to serve: give one, Captioner('everyday-soft') for example")
+        names = [captioner.name for captioner in captioners]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise InvalidValue(f"two models are called {twice[0]}: rename the folder of one")
+        self.captioners = dict(zip(names, captioners, strict=True))
         self.limits = limits
         self.encoders: dict[str, str] = {}  # by model, the first one with the same encoder: photos are encoded once
         for name, captioner in self.captioners.items():
