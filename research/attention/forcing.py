@@ -18,7 +18,6 @@ from show_attend_tell.model.interface import (
     at_step,
     map_parts,
     previous_words,
-    teacher_forcing,
     word_log_probabilities,
 )
 from show_attend_tell.settings import AttentionModeName
@@ -84,7 +83,7 @@ def force(
 def log_p_throughout(decoder: Decoder, annotations: Tensor, forced: Forced) -> Tensor:
     """log p of every word (R, T) of a caption from the first word on, for annotations (R, L, D) instead of its own."""
     captions, mode = forced.ids.expand(len(annotations), -1), forced.mode.along(forced.ids, len(annotations))
-    return word_log_probabilities(teacher_forcing(decoder, annotations, captions, mode=mode).logits, captions)[:, 0]
+    return word_log_probabilities(decoder.teacher_forcing(annotations, captions, mode=mode).logits, captions)[:, 0]
 
 
 def log_p_at_words(decoder: Decoder, source: Parts, forced: Forced, mode: AttentionMode, rows: int) -> Tensor:

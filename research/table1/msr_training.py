@@ -30,7 +30,7 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.evaluation import score_split
 from show_attend_tell.files import write_text
 from show_attend_tell.generation import search_candidates
-from show_attend_tell.model.interface import Decoder, teacher_forcing, word_log_probabilities
+from show_attend_tell.model.interface import Decoder, word_log_probabilities
 from show_attend_tell.progress import Progress
 from show_attend_tell.rerank.fit import fit_ngrams
 from show_attend_tell.rerank.ngrams import VisualNgrams
@@ -155,7 +155,7 @@ def learnt(decoder: Msr, captions: Captions, scores: Tensor, *, show: bool) -> d
         for indices in Progress(batches(flat, BATCH_SIZE, seed=epoch), desc="language model", disable=not show):
             forced = torch.tensor([flat[index][1] for index in indices])
             model.target = forced.flatten()
-            logits = teacher_forcing(model, features[[flat[index][0] for index in indices]], forced).logits
+            logits = model.teacher_forcing(features[[flat[index][0] for index in indices]], forced).logits
             known = forced != Vocabulary.UNKNOWN
             loss = -word_log_probabilities(logits, forced)[:, 0][known].mean()
             optimizer.zero_grad()
@@ -238,7 +238,7 @@ def nats_a_word(decoder: Decoder, captions: Captions, features: Tensor) -> float
     for of_photo, row in zip(captions.values(), features, strict=True):
         for caption in of_photo:
             forced = torch.tensor([caption])
-            log_p = word_log_probabilities(teacher_forcing(decoder, row[None], forced).logits, forced)[0, 0]
+            log_p = word_log_probabilities(decoder.teacher_forcing(row[None], forced).logits, forced)[0, 0]
             known = forced[0] != Vocabulary.UNKNOWN
             total, words = total - float(log_p[known].sum()), words + float(known.sum())
     return total / words

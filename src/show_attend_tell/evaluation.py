@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from show_attend_tell.vision.sources import cached
 BATCH_SIZE = 64  # photos whose annotations are in memory at once
 # of a caption in an evaluation without attention
 CAPTION_FIELDS = ("caption", "words", "log_probability", "complete", "word_confidence")
-CONFIG_FIELDS = (  # what an evaluation says of how its captions were made
+CONFIG_FIELDS = (  # what an evaluation always says of how its captions were made, beside what is not usual
     *("beam_size", "attention_mode", "length_penalty", "rerank_weight"),
     *("rare_word_exponent", "repetition_cost", "class_weight", "seed"),
 )
@@ -50,9 +51,9 @@ def evaluate(
     the raw captions; None for the one of the model's tokenizer. Sampled locations are drawn by the seed and the photo's
     name. Raises `SatError` for an unknown split and a wrong value.
     """
-    check_scorers()
+    check_scorers(tokens)
     dataset = dataset.retokenize(captioner.checkpoint.vocabulary.tokenizer)
-    config = captioner.resolve_config(config, **overrides)
+    config, usual = captioner.resolve_config(config, **overrides), asdict(GenerationConfig())
     entries = []
     for batch, _, found in searched(captioner, dataset, split, config, cache=cache, evidence=attention, show=show):
         for example, hypotheses in zip(batch, found, strict=True):
@@ -66,7 +67,7 @@ def evaluate(
     settings = {
         "model": captioner.name,
         **({} if dataset.tokenizer == KARPATHY else {"tokenizer": dataset.tokenizer.name}),
-        **{name: getattr(config, name) for name in CONFIG_FIELDS},
+        **{name: value for name, value in asdict(config).items() if name in CONFIG_FIELDS or value != usual[name]},
     }
     return score_split(dataset, split, entries, tokens=tokens, settings=settings)
 

@@ -85,7 +85,7 @@ def _models(files: Sequence[Path], content: Sequence[Mapping[str, Any]]) -> list
     """The models of the evaluations, each with a name of its own."""
     names = [str(found.get("model") or file.stem) for file, found in zip(files, content, strict=True)]
     if len(set(names)) < len(names):  # one model, decoded in two ways
-        names = [f"{name} ({file.stem})" for name, file in zip(names, files, strict=True)]
+        names = [f"{name} ({file})" for name, file in zip(names, files, strict=True)]
     return [
         {
             "name": name,
@@ -123,7 +123,7 @@ def _caption(
 ) -> dict[str, Any]:
     """What the report keeps of a caption; ``references`` are what people said of the photo."""
     tokenizer = settings.get("tokenizer", "")
-    words = entry.get("words") if tokenizer == "unigram" else entry["caption"].split()
+    words = entry.get("words") if tokenizer == "unigram" else entry.get("words", entry["caption"].split())
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise SatError(f"{where}: 'words' must be a list of texts, and is {quoted(words)}")
     maps = {name: packed(where, entry.get(name), len(words), name) for name in ("attention", "evidence")}

@@ -20,7 +20,7 @@ from show_attend_tell.model.attention import (
     attention_mode_by_name,
 )
 from show_attend_tell.model.ensemble import Ensemble
-from show_attend_tell.model.interface import Decoder, teacher_forcing, word_log_probabilities
+from show_attend_tell.model.interface import Decoder, word_log_probabilities
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.settings import ATTENTION_MODES, AttentionModeName
@@ -67,7 +67,7 @@ def differences(decoder: Decoder, annotations: Tensor, caption: Hypothesis) -> A
             usual = MeanAttention() if read is None else GivenLocations(torch.as_tensor(read)[None, None])
             mode = Raised(usual, time, location, amount)
             with torch.no_grad():
-                logits = teacher_forcing(decoder, annotations, words, mode=mode).logits
+                logits = decoder.teacher_forcing(annotations, words, mode=mode).logits
             values.append(float(word_log_probabilities(logits, words)[0, 0, time]))
         result[time, location] = (values[0] - values[1]) / (2 * step)
     return result
@@ -107,7 +107,7 @@ def test_an_ensemble_weighs_its_members_by_how_likely_they_say_the_word(mode: At
         for time in range(said.shape[1]):  # p(y_t) of the mean context, after steps in the attention mode
             raised = Raised(attention_mode_by_name(mode), time, 0, 0.0)
             with torch.no_grad():
-                logits = teacher_forcing(member, annotations, said, mode=raised).logits
+                logits = member.teacher_forcing(annotations, said, mode=raised).logits
             chance.append(float(word_log_probabilities(logits, said)[0, 0, time].exp()))
         chances.append(np.array(chance)[:, None])
     assert whole is not None

@@ -134,6 +134,7 @@ def test_each_picture_has_a_name_of_its_own_also_of_very_many_photos() -> None:
 
     found = names("a.png", "x/a.png", "a-2.png", "b.png", "z/a.png")
     assert found == ["a.svg", "a-2.svg", "a-2-2.svg", "b.svg", "a-3.svg"]
+    assert names("x/Dog.png", "y/dog.png") == ["Dog.svg", "dog-2.svg"]  # also where a file system ignores case
     assert names("a.bmp", "a.tiff", "b.webp", "x/a.bmp") == ["a.bmp.svg", "a.tiff.svg", "b.svg", "a.bmp-2.svg"]
     many = names(*(f"{folder}/a.png" for folder in range(20_000)))
     assert len(set(many)) == 20_000 and many[-1] == "a-20000.svg"
@@ -179,6 +180,7 @@ REFUSED: list[tuple[str, str]] = [
     ("PHOTOS --output absent/captions.json", "absent is not a folder"),
     ("PHOTOS --output page.pdf", r"page\.pdf: name a file that ends in \.csv, \.tsv, \.jsonl, \.json, \.html;"),
     ("PHOTOS --output - --output -.json", "- and -.json: give one for standard output"),
+    ("PHOTOS --model flickr8k-soft --compare flickr8k-soft", "two models are called flickr8k-soft"),
     ("- --output xmp", "xmp writes beside photos, and - has no folder"),
     ("PHOTOS --json all.json", r"there is no --json: did you mean --output FILE\.json\?"),
     ("PHOTOS --num-beams 3", r"did you mean --beam-size\?"),

@@ -50,12 +50,12 @@ def test_train_resume_evaluate_and_caption(data: Path, photos: Path, tmp_path: P
     printed = sat(*evaluate, "--json", file, "--attention").stdout
     assert printed.startswith("model on shapes test: 4 captions, ") and "CIDEr" in printed and "METEOR" in printed
     written = json.loads(file.read_text(encoding="utf-8"))
-    assert [len(found["attention"]) for found in written["results"]] == [
-        len(one["words"]) for one in written["results"]
-    ]
+    assert all(len(found["attention"]) == len(found["words"]) for found in written["results"])
     assert len([line for line in file.read_text(encoding="utf-8").splitlines() if '"photo": ' in line]) == 4
-    alone = json.loads(sat(*evaluate, "--rerank-weight", 0, "--json", "-").stdout)
-    assert (alone["beam_size"], alone["split"], alone["rerank_weight"]) == (1, "test", 0)
+    others = ("--rerank-weight", 0, "--generation", "seed=3", "--generation", "max_length=30")
+    alone = json.loads(sat(*evaluate, *others, "--json", "-").stdout)
+    made = ("beam_size", "split", "rerank_weight", "seed", "max_length")
+    assert tuple(alone[name] for name in made) == (1, "test", 0, 3, 30)
     assert alone["cider"] == written["cider"] and len(alone["results"]) == 4
     assert "give --json FILE too" in refused(*evaluate, "--attention")
     assert "no split 'dev'" in refused(*evaluate, "--split", "dev")
@@ -262,11 +262,12 @@ def test_the_card_shows_the_scores(data: Path, model: Path, tmp_path: Path) -> N
     shutil.copytree(data, other)
     captions = (other / "captions.csv").read_text(encoding="utf-8")
     (other / "captions.csv").write_text(captions.replace("a ", "one "), encoding="utf-8")
-    sat(*evaluate, other)
+    sat(*evaluate, other, "--generation", "do_sample=true")
     found = json.loads((model / "config.json").read_text(encoding="utf-8"))["scores"]
     assert found["val"] == scores and set(found) == {"val", f"{other.resolve()}, val"}
     card = (model / "README.md").read_text(encoding="utf-8")
     assert f"| val, with brevity penalty | {scores['bleu_1']:.1f} |" in card
+    assert "words drawn at random, temperature 0.3;" in " ".join(card.split())
     assert "flickr8k-soft" in refused("evaluate", "--model", "flickr8k-soft", "--data", other, "--card")
 
 

@@ -24,7 +24,7 @@ from show_attend_tell.model.attention import (
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder, Dropout, grown, ungated, windowed
 from show_attend_tell.model.ensemble import Ensemble
-from show_attend_tell.model.interface import Decoder, at_step, map_parts, previous_words, teacher_forcing
+from show_attend_tell.model.interface import Decoder, at_step, map_parts, previous_words
 from show_attend_tell.training.objectives.hard import HardObjective
 from show_attend_tell.training.objectives.soft import SoftObjective
 
@@ -103,7 +103,7 @@ def test_equals_numpy_transcription(options: dict[str, object], name: str, float
     annotations, captions = small_annotations(), small_captions()
     mode, given = attention_modes()[name]
     with torch.no_grad():
-        output = teacher_forcing(decoder, annotations, captions, paths=P, mode=mode)
+        output = decoder.teacher_forcing(annotations, captions, paths=P, mode=mode)
     log_p = torch.log_softmax(output.logits, dim=-1)
     assert log_p.shape == (B, P, C, SIZES["vocabulary_size"]) and output.alpha.shape == (B, P, C, L)
     weights = paper_weights(decoder)
@@ -147,7 +147,7 @@ class LossOf(nn.Module):
     def forward(self, annotations: Tensor) -> Tensor:
         generator = torch.Generator().manual_seed(13)
         draws = self.objective.draw(*self.captions.shape, generator)
-        output = teacher_forcing(self.decoder, annotations, self.captions, paths=self.objective.paths, mode=draws.mode)
+        output = self.decoder.teacher_forcing(annotations, self.captions, paths=self.objective.paths, mode=draws.mode)
         return self.objective(output, self.captions, draws).total
 
 
@@ -185,7 +185,7 @@ def test_gradients_check(objective: SoftObjective | HardObjective, options: dict
 def test_zero_first_word_stays_zero() -> None:
     for tied in (False, True):
         decoder = small_decoder(tied_embeddings=tied)
-        teacher_forcing(decoder, small_annotations(), small_captions()).logits.square().sum().backward()
+        decoder.teacher_forcing(small_annotations(), small_captions()).logits.square().sum().backward()
         assert (decoder.embedding.weight.grad[-1] == 0).all()
         assert (decoder.embedding.weight.grad[:-1] != 0).any()
 
@@ -206,9 +206,9 @@ def test_initialization() -> None:
 def test_dropout_only_while_training() -> None:
     decoder, annotations, captions = small_decoder(annotation_dropout=0.3), small_annotations(), small_captions()
     with torch.no_grad():
-        assert torch.equal(*(teacher_forcing(decoder, annotations, captions).logits for _ in range(2)))
+        assert torch.equal(*(decoder.teacher_forcing(annotations, captions).logits for _ in range(2)))
         decoder.train()
-        assert not torch.allclose(*(teacher_forcing(decoder, annotations, captions).logits for _ in range(2)))
+        assert not torch.allclose(*(decoder.teacher_forcing(annotations, captions).logits for _ in range(2)))
 
 
 @pytest.mark.usefixtures("float64")
@@ -218,7 +218,7 @@ def test_uniform_attention_is_the_soft_decoder_with_equal_energies(norm: str) ->
     with torch.no_grad():
         soft.attention.energy.zero_()  # e is 0 at every location
     annotations, captions = small_annotations(), small_captions()
-    even, output = teacher_forcing(soft, annotations, captions), teacher_forcing(uniform, annotations, captions)
+    even, output = soft.teacher_forcing(annotations, captions), uniform.teacher_forcing(annotations, captions)
     assert even.alpha is not None and torch.allclose(even.alpha, torch.full_like(even.alpha, 1 / L))
     torch.testing.assert_close(output.logits, even.logits)
     torch.testing.assert_close(output.beta, even.beta)
@@ -275,9 +275,9 @@ def test_mixed_path_is_one_or_the_other(float64: None) -> None:
     expect = torch.tensor([[True, False, True], [False, False, True]])
     uniforms = torch.rand(B, P, C, generator=torch.Generator().manual_seed(5))
     with torch.no_grad():
-        mixed = teacher_forcing(decoder, annotations, captions, paths=P, mode=MixedAttention(expect, uniforms)).logits
-        expected = teacher_forcing(decoder, annotations, captions, paths=P).logits
-        sampled = teacher_forcing(decoder, annotations, captions, paths=P, mode=SampleAttention(uniforms)).logits
+        mixed = decoder.teacher_forcing(annotations, captions, paths=P, mode=MixedAttention(expect, uniforms)).logits
+        expected = decoder.teacher_forcing(annotations, captions, paths=P).logits
+        sampled = decoder.teacher_forcing(annotations, captions, paths=P, mode=SampleAttention(uniforms)).logits
     torch.testing.assert_close(mixed, torch.where(expect[..., None, None], expected, sampled), rtol=0, atol=1e-12)
 
 
@@ -290,7 +290,7 @@ def test_a_gate_taken_out_leaves_its_mean() -> None:
     without = AttentionDecoder(replace(decoder.config, gate=False)).eval()
     without.load_state_dict(ungated(decoder.state_dict(), 1 / (1 + math.exp(0.7))))
     annotations, captions = small_annotations(2), small_captions(2, 5, decoder.vocabulary_size)
-    before, after = (teacher_forcing(one, annotations, captions) for one in (decoder, without))
+    before, after = (one.teacher_forcing(annotations, captions) for one in (decoder, without))
     assert torch.allclose(before.logits, after.logits, atol=1e-6)
     assert after.beta is None
 
@@ -316,7 +316,7 @@ def test_a_decoder_grows_by_words(tied: bool) -> None:
     new.load_state_dict(grown(old.state_dict(), counts, torch.Generator().manual_seed(3)))
     torch.testing.assert_close(new.output_bias[200:], 0.5 * counts[200:].log() - 2, atol=1e-4, rtol=0)
     annotations, words = torch.randn(2, 4, 3), torch.randint(200, (2, 6))
-    before, after = teacher_forcing(old, annotations, words).logits, teacher_forcing(new, annotations, words).logits
+    before, after = old.teacher_forcing(annotations, words).logits, new.teacher_forcing(annotations, words).logits
     torch.testing.assert_close(after[..., :200], before)
     assert float(new.embedding.weight[200:203].std()) == pytest.approx(float(old.embedding.weight.std()), rel=0.5)
     assert float(new.word_weights[200:].std()) == pytest.approx(float(old.word_weights[2:].std()), rel=0.5)
@@ -359,7 +359,7 @@ def test_one_step_at_a_time_gives_what_all_steps_at_once_give(decoder: Decoder) 
     assert before[:, 0].tolist() == [decoder.vocabulary_size] * B and torch.equal(before[:, 1:], captions[:, :-1])
     together = decoder.embed(before)
     with torch.no_grad():
-        output = teacher_forcing(decoder, annotations, captions, paths=P)
+        output = decoder.teacher_forcing(annotations, captions, paths=P)
         for time in range(C):
             embedded = decoder.embed(before[:, time : time + 1].expand(-1, P))
             map_parts(torch.testing.assert_close, at_step(together, time, P), embedded)
@@ -370,5 +370,5 @@ def test_one_step_at_a_time_gives_what_all_steps_at_once_give(decoder: Decoder) 
 
 @every_decoder
 def test_a_decoder_in_float64_computes_in_float64(decoder: Decoder, float64: None) -> None:
-    output = teacher_forcing(decoder.double(), small_annotations(), small_captions())
+    output = decoder.double().teacher_forcing(small_annotations(), small_captions())
     assert output.logits.dtype == torch.float64 and (output.alpha is None or output.alpha.dtype == torch.float64)

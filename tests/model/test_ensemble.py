@@ -10,15 +10,14 @@ from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.generation import search_candidates
 from show_attend_tell.model.attention import attention_mode_by_name
 from show_attend_tell.model.ensemble import Ensemble
-from show_attend_tell.model.interface import teacher_forcing
 from show_attend_tell.search.config import GenerationConfig
 
 
 def test_probabilities_alpha_and_beta_are_means() -> None:
     members = [small_decoder(seed=1), small_decoder(seed=2), small_decoder(seed=3, attention="hard")]
     annotations, captions = small_annotations(), small_captions()
-    together = teacher_forcing(Ensemble(members), annotations, captions, paths=P)
-    apart = [teacher_forcing(member, annotations, captions, paths=P) for member in members]
+    together = Ensemble(members).teacher_forcing(annotations, captions, paths=P)
+    apart = [member.teacher_forcing(annotations, captions, paths=P) for member in members]
     wanted = torch.stack([output.logits.softmax(-1) for output in apart]).mean(0)
     assert torch.allclose(together.logits.exp(), wanted, atol=1e-6)  # they are log-probabilities already
     for name in ("alpha", "beta"):
@@ -28,11 +27,9 @@ def test_probabilities_alpha_and_beta_are_means() -> None:
 
 def test_what_a_member_lacks_is_none() -> None:
     annotations, captions = small_annotations(), small_captions()
-    output = teacher_forcing(
-        Ensemble([small_decoder(seed=1), small_decoder(seed=2, gate=False)]), annotations, captions
-    )
+    output = Ensemble([small_decoder(seed=1), small_decoder(seed=2, gate=False)]).teacher_forcing(annotations, captions)
     assert output.alpha is not None and output.beta is None
-    output = teacher_forcing(Ensemble([small_decoder(seed=1), small_baseline("nic")]), annotations, captions)
+    output = Ensemble([small_decoder(seed=1), small_baseline("nic")]).teacher_forcing(annotations, captions)
     assert output.alpha is None and output.beta is None and output.logits.shape == (B, 1, C, 23)
 
 
@@ -52,8 +49,7 @@ def test_locations_are_drawn_once_a_step() -> None:
     annotations, captions = small_annotations(), small_captions()
 
     alone, together = (
-        teacher_forcing(
-            decoder,
+        decoder.teacher_forcing(
             annotations,
             captions,
             paths=P,

@@ -29,7 +29,7 @@ from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import ArgmaxAttention, GivenLocations
-from show_attend_tell.model.interface import DecoderOutput, teacher_forcing, word_log_probabilities
+from show_attend_tell.model.interface import DecoderOutput, word_log_probabilities
 
 # No two axes have one size.
 OPTIONS: dict[str, Any] = {
@@ -185,7 +185,7 @@ def annotations_of(size: int, photos: int = 2) -> ndarray:
 @torch.no_grad()
 def forced_by(checkpoint: Checkpoint, annotations: ndarray, **mode: Any) -> DecoderOutput:
     captions = torch.tensor([CAPTION] * len(annotations))
-    return teacher_forcing(build_decoder(checkpoint), torch.from_numpy(annotations), captions, **mode)
+    return build_decoder(checkpoint).teacher_forcing(torch.from_numpy(annotations), captions, **mode)
 
 
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
@@ -237,7 +237,7 @@ def test_golden_outputs_of_the_authors_program(name: str, tmp_path: Path) -> Non
     decoder = build_decoder(Checkpoint.load(tmp_path / "imported"))
     captions = torch.from_numpy(held["x"].T.copy())
     with torch.no_grad():
-        found = teacher_forcing(decoder, torch.from_numpy(held["ctx"]), captions)
+        found = decoder.teacher_forcing(torch.from_numpy(held["ctx"]), captions)
     cost = -word_log_probabilities(found.logits, captions).sum((1, 2)).numpy()
     assert found.alpha is not None and found.beta is not None
     differences = {

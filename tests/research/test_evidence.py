@@ -21,7 +21,7 @@ from show_attend_tell.data.datasets import Example
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.generation import explain
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import Decoder, teacher_forcing
+from show_attend_tell.model.interface import Decoder
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.settings import ATTENTION_MODES, AttentionModeName
 from show_attend_tell.vision.encoder import load_encoder
@@ -84,8 +84,8 @@ def test_a_model_with_uniform_attention_is_read_as_it_is_and_has_the_gradient_ti
     uniform = captioner_of(small_checkpoint(encoder, attention="uniform"), encoder)
     decoder, annotations, ids = attentive(uniform), torch.randn(1, 15, 11), torch.tensor([[3, 5, 7]])
     with torch.no_grad():
-        expected = teacher_forcing(uniform.torch_backend().decoder, annotations, ids).logits
-        torch.testing.assert_close(teacher_forcing(decoder, annotations, ids).logits, expected)
+        expected = uniform.torch_backend().decoder.teacher_forcing(annotations, ids).logits
+        torch.testing.assert_close(decoder.teacher_forcing(annotations, ids).logits, expected)
     maps = maps_of(decoder, annotations, forced_by(decoder, annotations, [3, 5, 7]))
     torch.testing.assert_close(maps["alpha"], torch.full((3, 15), 1 / 15, dtype=torch.float64))
     for name in ("gradient", "uniform"):

@@ -14,7 +14,7 @@ from show_attend_tell.backends.torch import TorchBackend, TorchSession
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.generation import explain
 from show_attend_tell.model.attention import MeanAttention
-from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
+from show_attend_tell.model.interface import word_log_probabilities
 from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.filters import Filter, SecondUse, apply, word_filters
@@ -112,7 +112,7 @@ def test_the_documentation_s_filter_and_attention_mode() -> None:
     for photo, best in enumerate(each[0] for each in found):
         words = torch.tensor([[*best.words, *[Vocabulary.END] * best.ended]])
         with torch.no_grad():
-            told = teacher_forcing(decoder, features[[photo]], words, mode=given["by_square"])
+            told = decoder.teacher_forcing(features[[photo]], words, mode=given["by_square"])
         assert best.log_probability == pytest.approx(float(word_log_probabilities(told.logits, words).sum()), abs=1e-4)
 
 

@@ -14,7 +14,7 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.scores import repeats
 from show_attend_tell.model.attention import ArgmaxAttention, AttentionMode, MeanAttention, SampleAttention
-from show_attend_tell.model.interface import Decoder, teacher_forcing, word_log_probabilities
+from show_attend_tell.model.interface import Decoder, word_log_probabilities
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis, Trace, diverse, rank
 from show_attend_tell.search.sampling import Uniforms, narrowed
@@ -29,7 +29,7 @@ def log_probability(
     """log p of words, the end token included where it is the last, by `teacher_forcing`."""
     captions = torch.tensor([words])
     with torch.no_grad():
-        told = teacher_forcing(decoder, annotations[None], captions, mode=mode or MeanAttention())
+        told = decoder.teacher_forcing(annotations[None], captions, mode=mode or MeanAttention())
     return word_log_probabilities(told.logits, captions).sum().item()
 
 
@@ -78,7 +78,7 @@ def test_a_hypothesis_is_what_teacher_forcing_says_of_its_words(beam_size: int) 
                 said = hypothesis.words + [END] * hypothesis.ended
                 captions, T = torch.tensor([said]), len(hypothesis.words)
                 with torch.no_grad():
-                    told = teacher_forcing(decoder, annotations[b : b + 1], captions, mode=mode)
+                    told = decoder.teacher_forcing(annotations[b : b + 1], captions, mode=mode)
                 log_p = word_log_probabilities(told.logits, captions).sum().item()
                 assert hypothesis.log_probability == pytest.approx(log_p, abs=1e-5)
                 by_word = word_log_probabilities(told.logits, captions)[0, 0, :T]
@@ -240,7 +240,7 @@ def test_whole_captions_are_drawn_by_their_probability() -> None:
     p = []
     for words in captions:  # p over the words allowed: without the unknown one, and first without the end
         with torch.no_grad():
-            logits = teacher_forcing(decoder, annotations, torch.tensor([words])).logits[0, 0]
+            logits = decoder.teacher_forcing(annotations, torch.tensor([words])).logits[0, 0]
         logits[:, UNKNOWN] = logits[0, END] = -math.inf
         p.append(torch.log_softmax(logits, -1)[torch.arange(len(words)), torch.tensor(words)].sum().exp())
     probabilities = torch.stack(p)

@@ -16,7 +16,7 @@ from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.data.datasets import DataReport, Dataset, Example
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
+from show_attend_tell.model.interface import word_log_probabilities
 from show_attend_tell.rerank.class_words import COMMON, class_words_of
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
@@ -99,7 +99,7 @@ def test_nats_a_word() -> None:
     for name, references in data.validation:
         for words in references:
             ids = torch.tensor([data.vocabulary.encode(words)])
-            log_p = word_log_probabilities(teacher_forcing(decoder, data.views[0][[name]], ids).logits, ids)[0, 0]
+            log_p = word_log_probabilities(decoder.teacher_forcing(data.views[0][[name]], ids).logits, ids)[0, 0]
             values += log_p[ids[0] != Vocabulary.UNKNOWN].tolist()
     expected = -sum(values) / len(values)
     assert nats_a_word(decoder, data) == pytest.approx(expected, rel=1e-5)

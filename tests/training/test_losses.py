@@ -15,7 +15,7 @@ from torch import Tensor
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import GivenLocations, MeanAttention
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import DecoderOutput, teacher_forcing, word_log_probabilities
+from show_attend_tell.model.interface import DecoderOutput, word_log_probabilities
 from show_attend_tell.training.data import batches
 from show_attend_tell.training.objectives.hard import (
     Baseline,
@@ -227,7 +227,7 @@ def test_hard_attention_follows_the_decoder_to_its_device() -> None:
     decoder = small_decoder().to("meta")
     annotations, captions = small_annotations().to("meta"), small_captions().to("meta")
     draws = objective.draw(*captions.shape, torch.Generator())
-    output = teacher_forcing(decoder, annotations, captions, paths=objective.paths, mode=draws.mode)
+    output = decoder.teacher_forcing(annotations, captions, paths=objective.paths, mode=draws.mode)
     assert output.logits.device.type == "meta"
 
 
@@ -263,7 +263,7 @@ def enumerate_locations(tiny: Tiny) -> tuple[Tensor, Tensor]:
     """log p(s|a) and log p(y|s,a) of all 27 sequences of locations, each (2, 27)."""
     sequences = torch.tensor(list(itertools.product(range(3), repeat=3)))  # (27, 3)
     locations = sequences.expand(2, -1, -1)
-    output = teacher_forcing(tiny.decoder, tiny.annotations, tiny.captions, paths=27, mode=GivenLocations(locations))
+    output = tiny.decoder.teacher_forcing(tiny.annotations, tiny.captions, paths=27, mode=GivenLocations(locations))
     log_locations = output.alpha.gather(-1, locations[..., None]).squeeze(-1).log().sum(-1)
     return log_locations, word_log_probabilities(output.logits, tiny.captions).sum(-1)
 
@@ -282,7 +282,7 @@ def exact_gradient(tiny: Tiny) -> dict[str, Tensor]:
 
 
 def expected_path_gradient(tiny: Tiny) -> dict[str, Tensor]:
-    output = teacher_forcing(tiny.decoder, tiny.annotations, tiny.captions, mode=MeanAttention())
+    output = tiny.decoder.teacher_forcing(tiny.annotations, tiny.captions, mode=MeanAttention())
     return gradient(word_log_probabilities(output.logits, tiny.captions).sum(-1).mean(), tiny.decoder)
 
 
@@ -293,7 +293,7 @@ def estimates(tiny: Tiny, objective: HardObjective, *, times: int = 100, copies:
     found: list[dict[str, Tensor]] = []
     for k in range(times + 5):
         draws = objective.draw(*captions.shape, generator)
-        output = teacher_forcing(tiny.decoder, annotations, captions, paths=objective.paths, mode=draws.mode)
+        output = tiny.decoder.teacher_forcing(annotations, captions, paths=objective.paths, mode=draws.mode)
         loss = objective(output, captions, draws)
         if k >= 5:  # a moving baseline has begun
             found.append(gradient(-loss.total, tiny.decoder))
@@ -345,7 +345,7 @@ def test_bound_is_below_the_marginal(tiny: Tiny) -> None:
         spread = ((log_locations.exp() * log_words.square()).sum(1) - bound.square()).mean().sqrt()
         annotations, captions = tiny.annotations.repeat(copies, 1, 1), tiny.captions.repeat(copies, 1)
         draws = objective.draw(*captions.shape, torch.Generator().manual_seed(1))
-        watch = objective(teacher_forcing(tiny.decoder, annotations, captions, mode=draws.mode), captions, draws).watch
+        watch = objective(tiny.decoder.teacher_forcing(annotations, captions, mode=draws.mode), captions, draws).watch
     assert abs(-3 * watch["nats_per_word"] - bound.mean()) < 4 * spread / (2 * copies) ** 0.5
 
 

@@ -37,7 +37,6 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.bleu import bleu
 from show_attend_tell.model.attention import ArgmaxAttention, AttentionMode, MeanAttention, attention_mode_by_name
-from show_attend_tell.model.interface import teacher_forcing
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, annotation_scale, batches, batches_of_photos
 from show_attend_tell.training.objectives.hard import HardObjective
@@ -143,7 +142,7 @@ def test_hard_attention_learns_to_look_where_the_word_is(how: dict[str, Any]) ->
     for name in ("argmax", "sample"):
         mode = attention_mode_by_name(name, seeds=range(len(names)), paths=1, steps=2, device=CPU)
         with torch.no_grad():
-            output = teacher_forcing(trainer.average, fresh.views[0][names], captions, mode=mode)
+            output = trainer.average.teacher_forcing(fresh.views[0][names], captions, mode=mode)
         assert output.locations is not None
         share[name] = float((output.locations[:, 0, 0] == marked).float().mean())  # chance is a fifth
     assert share["argmax"] >= 0.9 and share["sample"] >= 0.8
@@ -542,7 +541,7 @@ def test_captions_without_photos_are_smoothed_as_the_others() -> None:
         data = replace(random_data(), text_corpus=texts)
         trainer = trainer_of(config, data)
         found = trainer.likelihood_of_texts(2)
-        output = teacher_forcing(trainer.decoder, torch.zeros(2, 1, D), torch.tensor(texts * 2))
+        output = trainer.decoder.teacher_forcing(torch.zeros(2, 1, D), torch.tensor(texts * 2))
         log_p, losses = word_losses(output.logits, torch.tensor(texts * 2), smoothing)
         assert torch.allclose(found.total, losses.sum(-1).mean())
         assert torch.allclose(found.watch["text_nats"], -log_p.mean())
@@ -562,7 +561,7 @@ def test_captions_without_photos_teach_words_and_leave_the_photos_alone() -> Non
     chosen = torch.randint(len(group), (6,), generator=trainer.generator)
     captions = torch.tensor([texts[group[number]] for number in chosen])
     expected = SoftObjective(doubly_stochastic=0.0)(
-        teacher_forcing(trainer.decoder, torch.zeros(6, 1, D), captions), captions
+        trainer.decoder.teacher_forcing(torch.zeros(6, 1, D), captions), captions
     )
     assert torch.allclose(found.total, expected.total)
 

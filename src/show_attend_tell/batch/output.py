@@ -130,7 +130,7 @@ class Output:
             raise SatError("is there already, and no run made it: name another output", subject=self.address)
         elif self.system.ls(self.folder, detail=False):
             raise SatError("the folder has files, and no run made it: name another output", subject=self.address)
-        content = json.dumps(manifest, indent=1, ensure_ascii=False).encode()
+        content = json.dumps(manifest, indent=1, ensure_ascii=False).encode("utf-8", "backslashreplace")
         self._put(file, lambda stream: stream.write(content))
 
     def finish(self, *, ended: bool = True) -> Sources:

@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from show_attend_tell.checkpoint.packing import Arrays
@@ -20,7 +21,6 @@ SHAPES = {
     "squash-256": "squashed to 256×256, then enlarged to a square",
     "crop": "cropped to the centre square",
 }
-FILTERS = ("repetition_cost", "class_weight")
 READS = {"mean": "α's weighted mean", "argmax": "the location of the largest α", "sample": "a location drawn from α"}
 
 
@@ -144,12 +144,11 @@ def score_lines(scores: Mapping[str, Any]) -> list[str]:
         for kind, suffix in (("with brevity penalty", ""), ("without brevity penalty", "_no_brevity")):
             cells = [found.get(name + suffix if name.startswith("bleu") else name) for name in shown]
             lines.append(f"| {split}, {kind} | " + " | ".join("–" if c is None else f"{c:.1f}" for c in cells) + " |")
-        numbers = ("beam_size", "length_penalty", "rerank_weight", "rare_word_exponent", *FILTERS)
-        generation = GenerationConfig().merge(**{name: found.get(name) for name in numbers})
+        known = {each.name: found.get(each.name) for each in fields(GenerationConfig)}
+        generation = GenerationConfig(**{name: value for name, value in known.items() if value is not None})
         unit = found.get("tokens", "split")
         tokens = "scores count characters" if unit == "characters" else f"{unit} tokens"
-        reads = READS[found.get("attention_mode", generation.attention_mode)]
-        how = f"{generation.summary()}; the decoder reads {reads}; {tokens}"
+        how = f"{generation.summary()}; the decoder reads {READS[generation.attention_mode]}; {tokens}"
         made.setdefault(how, []).append(split)
     lines += ["", "Scores are ×100. How the captions were made:", ""]
     return lines + [f"- {'; '.join(splits)}: {how}." for how, splits in made.items()]

@@ -139,7 +139,8 @@ class Checkpoint(Description):
         }
         text = json.dumps(configuration, indent=2, ensure_ascii=False) + "\n"
         texts = {"README.md": self.card(model_name(folder)), "config.json": text}
-        return {folder / name: partial(Path.write_text, data=text, encoding="utf-8") for name, text in texts.items()}
+        contents = {name: text.encode("utf-8", "backslashreplace") for name, text in texts.items()}  # any folder's name
+        return {folder / name: partial(Path.write_bytes, data=content) for name, content in contents.items()}
 
     def card(self, name: str) -> str:
         """The model's card, in Markdown, under a name."""

@@ -143,6 +143,8 @@ def caption(
     streams, cards = [], {}
     for each in (model, *compare):
         captioner = Captioner.from_pretrained(each, **loading)
+        if captioner.name in cards:
+            raise SatError(f"two models are called {captioner.name}: rename the folder of one")
         attention = captioner.checkpoint.config.attention
         if save_maps is not None and attention in ("none", "uniform"):
             raise SatError(f"{captioner.name} has no attention to draw: leave out --save-maps")
@@ -207,7 +209,7 @@ def check_sidecars(photos: Sequence[Path], files: Sequence[Path | str]) -> None:
     """Raise `SatError` where the photos' sidecars cannot be written, and for what has no folder for one."""
     from show_attend_tell.show.sidecar import sidecar_of
 
-    if others := [os.fspath(file) for file in files if file not in photos]:
+    if others := [os.fspath(file) for file in files[len(photos) :]]:
         raise SatError(f"--output xmp writes beside photos, and {others[0]} has no folder: leave out one or the other")
     for sidecar in {photo.parent: sidecar_of(photo) for photo in photos}.values():
         check_writable(sidecar)
@@ -381,12 +383,12 @@ def picture_names(files: Sequence[Path | str], form: str) -> list[str]:
     endings: dict[str, set[str]] = defaultdict(set)
     for file in map(Path, files):
         endings[file.stem].add(file.suffix)
-    names: dict[str, None] = {}  # a set in order
+    names: dict[str, str] = {}  # by what a file system that ignores case tells apart
     alike: dict[str, int] = defaultdict(int)
     for file in map(Path, files):
         name = own = "stdin" if file == STDIN else file.stem if len(endings[file.stem]) == 1 else file.name
-        while name in names:
+        while name.casefold() in names:
             alike[own] += 1
             name = f"{own}-{alike[own] + 1}"
-        names[name] = None
-    return [f"{name}.{form}" for name in names]
+        names[name.casefold()] = name
+    return [f"{name}.{form}" for name in names.values()]

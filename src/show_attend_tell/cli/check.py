@@ -45,6 +45,7 @@ def check(data: Path, encoder: dict[str, Any], restval: bool, json_file: str | N
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.data.inspection import inspect, without_captions
     from show_attend_tell.devices import pick_device
+    from show_attend_tell.model.registry import plugins
     from show_attend_tell.progress import Progress
     from show_attend_tell.training.data import learnt_vocabulary, without_unreadable
     from show_attend_tell.training.estimate import estimate
@@ -95,6 +96,7 @@ def check(data: Path, encoder: dict[str, Any], restval: bool, json_file: str | N
     words = ["sat", "train", str(data), "--output", f"{dataset.name}-model"]
     for name, value in encoder.items():
         words += [f"--{name.replace('_', '-')}", str(value)] if value is not None else []
+    words += [part for name in plugins for part in ("--plugin", name)]
     command = shlex.join([*words, *(["--restval"] if restval else [])])
     log("a training would go like this:")
     for line in plan:

@@ -103,20 +103,14 @@ def evaluate(
     dataset = read_dataset(data)
     one = len(models) == 1
     captioner = Captioner.from_pretrained(models[0], **loading) if one else Captioner.ensemble(models, **loading)
+    config = captioner.resolve_config(**{"seed": seed, **generation})
     result = evaluation.evaluate(
-        captioner,
-        dataset,
-        split,
-        cache=cache or default_cache(),
-        tokens=tokens,
-        attention=attention,
-        seed=seed,
-        **generation,
+        captioner, dataset, split, config, cache=cache or default_cache(), tokens=tokens, attention=attention
     )
     # before the file, which may not be writable any more
     settings = result.settings
     title = f"{settings['model']} on {settings['data']} {split}"
-    how = f"beam size {settings['beam_size']}, attention mode {settings['attention_mode']}"
+    how = f"{config.summary()}, attention mode {config.attention_mode}"
     write_scores(json_file, result, title, how)
     if card:
         evaluation.add_to_card(captioner.checkpoint, Path(models[0]), result, dataset, str(data.resolve()))

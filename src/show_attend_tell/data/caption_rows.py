@@ -349,7 +349,7 @@ def _only(record: Mapping[str, Any], names: list[str], where: str, what: str) ->
     value = record[names[0]] if len(names) == 1 else None
     if len(names) > 1:
         raise SatError(f"{where} names the {what} twice: as {' and as '.join(names)}; keep one")
-    if names and names[0] in IDS and isinstance(value, (int, float)) and value == int(value):
+    if names and names[0] in IDS and isinstance(value, (int, float)) and value % 1 == 0:
         return str(int(value))
     if not isinstance(value, str) or not value.strip():
         kind = "a number or a file name" if names and names[0] in IDS else "a text"

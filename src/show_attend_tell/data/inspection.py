@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from show_attend_tell.data.datasets import Dataset
-from show_attend_tell.data.photos import Found
+from show_attend_tell.data.photos import counts_as_photo
 from show_attend_tell.data.sides import side_words
 from show_attend_tell.data.tokenizers import ENGLISH as ENGLISH_TOKENIZER
 from show_attend_tell.data.tokenizers import KARPATHY, UNICODE, Tokenizer, Unigram, tokenize
@@ -161,12 +161,11 @@ def without_captions(dataset: Dataset) -> list[Path]:
     report = dataset.report
     known = {os.path.realpath(example.photo) for example in dataset.examples}
     skipped = {*report.captionless_photos, *report.copied_photos, *report.stray_photos, *report.unused_photos}
-    there = Found()
-    there.add(dataset.folder.iterdir(), recursive=True)
     found = []
-    for photo in there.photos:
+    for photo in (Path(folder, file) for folder, _, files in os.walk(dataset.folder) for file in files):
         path = photo.relative_to(dataset.folder).as_posix()
         names = (path, path.removeprefix("images/"), photo.name)  # by which a file of captions may call it
-        if skipped.isdisjoint(names) and os.path.realpath(photo) not in known:
+        new = skipped.isdisjoint(names) and os.path.realpath(photo) not in known
+        if new and counts_as_photo(path) and photo.is_file():
             found.append(photo)
-    return found
+    return sorted(found)

@@ -22,7 +22,7 @@ from PIL import Image, ImageCms, ImageEnhance, ImageOps, UnidentifiedImageError
 from pydantic import Field
 
 from show_attend_tell.errors import MissingPhoto, PhotoError, SatError
-from show_attend_tell.messages import install_command, plural
+from show_attend_tell.messages import install_command, plural, unreadable
 from show_attend_tell.settings import Count, Rate, settings
 
 if TYPE_CHECKING:
@@ -135,7 +135,8 @@ def _fetched(address: str) -> bytes:
     except FileNotFoundError:
         raise MissingPhoto("no such file", subject=address) from None
     except Exception as error:  # file systems behind an address have errors of their own
-        raise PhotoError(f"cannot be read ({error or type(error).__name__})", subject=address) from None
+        reason, remedy = unreadable(error)
+        raise PhotoError(reason, subject=address, remedy=remedy) from None
     return content
 
 

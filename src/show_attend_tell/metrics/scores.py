@@ -200,9 +200,11 @@ def words_of(text: str, tokens: Tokens) -> list[str]:
     return tokenize(text) if tokens in ("raw", "ptb") else compared(in_form(text, tokens), tokens)
 
 
-def check_scorers() -> None:
-    """Raise `SatError` now if `score` would for want of pycocoevalcap, before captions are made in vain."""
+def check_scorers(tokens: Tokens | None = None) -> None:
+    """Raise `SatError` now if `score` would for want of a program, before captions are made in vain."""
     scorer_module("rouge.rouge")
+    if tokens == "ptb":
+        Java().ptb_tokenize(["a"])
 
 
 def variety(

@@ -185,11 +185,6 @@ def at_step(embedded: Parts, time: int, paths: int) -> Parts:
     return map_parts(lambda part: part[:, time, None].expand(-1, paths, *part.shape[2:]), embedded)
 
 
-def teacher_forcing(decoder: Decoder, annotations: Tensor, captions: Tensor, **options: Any) -> DecoderOutput:
-    """`Decoder.teacher_forcing`."""
-    return decoder.teacher_forcing(annotations, captions, **options)
-
-
 def word_log_probabilities(logits: Tensor, captions: Tensor) -> Tensor:
     """log p(y_t | history) (B, P, C) of captions (B, C), from logits (B, P, C, K), in float32 at least."""
     target = captions[:, None, :, None].expand(*logits.shape[:-1], 1)

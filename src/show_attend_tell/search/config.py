@@ -90,9 +90,13 @@ class GenerationConfig:
         return {name: getattr(self, name) for name in STORED}
 
     def summary(self) -> str:
-        """Beam size, length penalty, reranker and filters in words."""
+        """Beam size, length penalty, reranker and filters in words, or how words are drawn."""
+        if self.do_sample:
+            top = f", top_k {self.top_k}" * bool(self.top_k) + f", top_p {self.top_p:g}" * (self.top_p < 1)
+            return f"words drawn at random, temperature {self.temperature:g}{top}"
         weight = f", rerank weight {self.rerank_weight:g}" if self.rerank_weight else ""
         weight += f", rare-word exponent {self.rare_word_exponent:g}" if weight and self.rare_word_exponent else ""
         weight += f", {self.repetition_cost:g} nats for a second use" if self.repetition_cost else ""
         weight += f", class weight {self.class_weight:g}" if self.class_weight else ""
+        weight += f", nouns of a confidence of {self.min_confidence:g} or more" if self.min_confidence else ""
         return f"beam size {self.beam_size}, length penalty {self.length_penalty:g}{weight}"

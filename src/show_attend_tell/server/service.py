@@ -30,7 +30,7 @@ class Service:
 
     def __init__(self, captioners: Sequence[Captioner], limits: Limits) -> None:
         if not captioners:
-            raise InvalidValue("there is no model to serve: give one, Captioner('everyday-soft') for example")
+            raise InvalidValue("there is no model to serve: give one of Captioner.from_pretrained")
         names = [captioner.name for captioner in captioners]
         if twice := [name for name in names if names.count(name) > 1]:
             raise InvalidValue(f"two models are called {twice[0]}: rename the folder of one")

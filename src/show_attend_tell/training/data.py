@@ -85,6 +85,7 @@ def prepare(plan: TrainingPlan, *, show: bool) -> tuple[TrainingPlan, TrainingDa
     start, encoder, config = plan.start.checkpoint, plan.start.encoder, plan.config
     dataset, why = custom.retokenize(plan.dataset, config, start)
     notes = [*dataset.report.lines(), *plan.start.lines, why]
+    corpus = () if plan.text_corpus is None else read_text_corpus(plan.text_corpus, dataset.tokenizer, notes)
     for line in notes:
         log(line)
     try:
@@ -99,7 +100,6 @@ def prepare(plan: TrainingPlan, *, show: bool) -> tuple[TrainingPlan, TrainingDa
     notes = []
     if plan.fit_to_data and dataset.custom:
         config, notes = custom.fitted(dataset, config, given=plan.given or (), started=start is not None)
-    corpus = () if plan.text_corpus is None else read_text_corpus(plan.text_corpus, dataset.tokenizer, notes)
     vocabulary = learnt_vocabulary(start, dataset, config, corpus)
     if start is not None and (new := vocabulary.words[len(start.vocabulary) :]):
         notes.append(

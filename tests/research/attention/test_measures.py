@@ -17,7 +17,7 @@ from torch import Tensor
 from show_attend_tell.data.datasets import Example
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.model.attention import ArgmaxAttention, Attended, AttentionMode, GivenLocations, MeanAttention
-from show_attend_tell.model.interface import teacher_forcing, word_log_probabilities
+from show_attend_tell.model.interface import word_log_probabilities
 from show_attend_tell.settings import ATTENTION_MODES, AttentionModeName
 
 
@@ -117,7 +117,7 @@ def test_every_way_of_forcing_has_the_same_log_p(name: AttentionModeName) -> Non
     decoder, mode = small_decoder(), SeededMode(name, 13)
     with torch.no_grad():
         forced = force(decoder, EXAMPLE, ANNOTATIONS, list("abcd"), IDS, mode)
-        output = teacher_forcing(decoder, ANNOTATIONS, IDS, mode=mode.along(IDS))
+        output = decoder.teacher_forcing(ANNOTATIONS, IDS, mode=mode.along(IDS))
         throughout = log_p_throughout(decoder, ANNOTATIONS.expand(3, -1, -1), forced)
         source = decoder.start(ANNOTATIONS, paths=4).source
         at_words = log_p_at_words(decoder, source, forced, mode.at_once(IDS, 3), 3)
@@ -146,7 +146,7 @@ def test_a_control_at_a_word_s_own_step(mode: AttentionModeName) -> None:
     usual = MeanAttention() if mode == "mean" else ArgmaxAttention()
 
     def log_p(step: int, special: Callable[[Tensor, Tensor], Attended]) -> float:
-        logits = teacher_forcing(decoder, ANNOTATIONS, IDS, mode=ByStep(usual, step, special)).logits
+        logits = decoder.teacher_forcing(ANNOTATIONS, IDS, mode=ByStep(usual, step, special)).logits
         return float(word_log_probabilities(logits, IDS)[0, 0, step])
 
     def by(alpha: Tensor) -> Callable[[Tensor, Tensor], Attended]:

@@ -17,7 +17,6 @@ from table1.ngram_model import SMOOTHING, NgramModel
 from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.generation import search_candidates
-from show_attend_tell.model.interface import teacher_forcing
 from show_attend_tell.search.config import GenerationConfig
 
 Array = NDArray[np.float64]
@@ -52,7 +51,7 @@ def probabilities(w: dict[str, Array], annotations: Array) -> Array:
 def test_the_logits_are_the_equations(float64: None) -> None:
     decoder, annotations, captions = small_msr(), small_annotations(), small_captions()
     captions[0, :4] = torch.tensor(CAPTIONS[0])  # with known n-grams of every length
-    output = teacher_forcing(decoder, annotations, captions, paths=P)
+    output = decoder.teacher_forcing(annotations, captions, paths=P)
     w = {name: value.numpy() for name, value in decoder.state_dict().items()}
     known = {(context, word): number for number, (context, word) in enumerate(entries(decoder))}
     used, mentioned = set(), 0

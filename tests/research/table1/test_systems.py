@@ -15,7 +15,7 @@ from table1.templates import Grammar, caption
 from torch import Tensor
 
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.model.interface import Decoder, teacher_forcing
+from show_attend_tell.model.interface import Decoder
 from show_attend_tell.model.registry import config_class
 from show_attend_tell.training.objectives.soft import SoftObjective
 from show_attend_tell.training.presets import preset
@@ -126,7 +126,7 @@ def inputs(decoder: Decoder, annotations: Tensor, captions: Tensor) -> list[tupl
 @averaging
 def test_logits_are_the_papers(kind: str, float64: None) -> None:
     decoder, annotations, captions = small_baseline(kind), small_annotations(), small_captions()
-    output = teacher_forcing(decoder, annotations, captions, paths=P)
+    output = decoder.teacher_forcing(annotations, captions, paths=P)
     assert output.alpha is None and output.beta is None and output.locations is None
     for logits, given in zip(output.logits.detach().numpy(), inputs(decoder, annotations, captions), strict=True):
         wanted = EQUATIONS[kind](*given)
@@ -140,7 +140,7 @@ def test_cmu_msr_learns_to_reconstruct_the_photo_from_the_words(float64: None) -
         small_annotations(),
         small_captions(),
     )
-    output = teacher_forcing(decoder, annotations, captions, paths=P)
+    output = decoder.teacher_forcing(annotations, captions, paths=P)
     assert output.penalty is not None
     for penalty, (w, v, x) in zip(output.penalty, inputs(decoder, annotations, captions), strict=True):
         wanted = sum(float(((seen - v) ** 2).mean()) for _, seen in cmu_msr_steps(w, v, x))

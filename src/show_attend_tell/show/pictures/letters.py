@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import unicodedata
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -109,7 +109,7 @@ def plain(text: str) -> str:
     return "".join(each for each in kept if (each in JOINERS and SHAPES) or unicodedata.category(each) not in invisible)
 
 
-@cache
+@lru_cache(maxsize=4096)  # a server draws ever new texts
 def _face(text: str) -> Face:
     """The font that has all letters of a text, or most: Inter, the one that fontconfig chooses, or a `COMMON` one."""
     lacked = _lacked(INTER, text)
