@@ -35,7 +35,7 @@ import results
 import tables
 from stages import SQUASHED, Stage, alone, evaluation, is_trained, list_stages, reporting, run, trained, training
 
-from show_attend_tell.checkpoint.arrays import CONFIDENCE, NGRAMS, TUNED, read_arrays
+from show_attend_tell.checkpoint.arrays import CLASS_WORDS, CONFIDENCE, NGRAMS, TUNED, read_arrays
 from show_attend_tell.checkpoint.card import SHAPES, figures
 from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
 from show_attend_tell.checkpoint.hub import SHIPPED
@@ -291,7 +291,7 @@ def make(name: str, chosen: Callable[[], int], output: Path) -> None:
     evaluated = {ending: read(ships, ending, output) for ending in model.evaluations()}
     checkpoint = Checkpoint.load(source)
     target.mkdir(parents=True, exist_ok=True)
-    for file in ("model.safetensors", "vocabulary.json", CONFIDENCE, NGRAMS, TUNED):
+    for file in ("model.safetensors", "vocabulary.json", CLASS_WORDS, CONFIDENCE, NGRAMS, TUNED):
         if (source / file).exists():
             shutil.copyfile(source / file, folder_of(source / file, target) / file)
     if (shared := target.parent / shared_folder(name, NGRAMS) / NGRAMS).exists():

@@ -103,7 +103,7 @@ def everyday(folder: Path = results.RESULTS) -> str:
     lines = heads("test of", *SHOWN.values())
     for data, name, of_other in (("coco", "COCO", "-coco"), ("flickr8k", "Flickr8k", "")):
         for kind in ("soft", "hard"):
-            for how, suffix in (("without the reranker", "-alone"), ("with the reranker", "")):
+            for how, suffix in (("without reranker and class words", "-alone"), ("as it ships", "")):
                 title = f"{name}, `everyday-{kind}`, {how}"
                 lines.append(row(title, [f"everyday-{kind}-{data}-test{suffix}"], folder))
                 if len(seeds := of_all_seeds(f"everyday-{kind}", f"{data}-test{suffix}", folder)) == len(SEEDS):
@@ -204,7 +204,7 @@ def evidence(kind: str = "1 or more", folder: Path = results.EVIDENCE) -> str:
     """What the controls say of evidence in mosaics, with 95 % intervals, at nouns with so many nouns before them."""
     found = [results.read(name, folder) for name in results.names(folder)]
     titles = (f"{each['model']} ({each['mosaics']} of {each['split']})" for each in found)
-    lines = heads(f"nouns with {kind} before, in mosaics", *titles)
+    lines = heads(f"nouns with {kind} nouns before, in mosaics", *titles)
     for title, (group, *path) in CONTROLS_OF_EVIDENCE.items():
         cells = []
         for each in found:
