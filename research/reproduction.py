@@ -34,6 +34,7 @@ def of_seeds(name: str) -> list[str]:
 
 RECIPES = {  # kept evaluations of soft and hard attention, where they are there, in the rows of both tables
     "its recipe here": {"soft": of_seeds("paper-soft"), "hard": of_seeds("paper-hard")},
+    "its recipe here, by argmax": {"soft": [], "hard": of_seeds("paper-hard-argmax")},
     "our recipe": {"soft": of_seeds("soft"), "hard": of_seeds("hard")},
     "our recipe with uniform α": {"soft": of_seeds("uniform"), "hard": []},
     "ships, in 4 bits a weight": {"soft": ["flickr8k-soft-test"], "hard": ["flickr8k-hard-test"]},

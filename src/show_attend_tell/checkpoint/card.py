@@ -31,7 +31,7 @@ def card(model: Description, name: str, *, tuned: bool, confidence: bool, rerank
         "Intended use": [f"- For {purpose}.", *USE],
         "Model": model_lines(model, tuned=tuned, reranker=reranker)
         + ["- Nouns have a confidence: the probability, by val, that a person would use them."] * confidence,
-        "Training": training_lines(model.training, attention),
+        "Training": training_lines(model.training, model.generation.attention_mode),
         "Scores": score_lines(model.scores) or ["Not evaluated yet."],
         "Limits": limits(attention),
     }
@@ -82,9 +82,9 @@ def model_lines(model: Description, *, tuned: bool, reranker: str | None) -> lis
     return lines
 
 
-def training_lines(training: Mapping[str, Any], attention: str) -> list[str]:
-    """How a model of that kind of attention was trained; the settings are in config.json alone."""
-    by = ", by argmax" if attention == "hard" else ""
+def training_lines(training: Mapping[str, Any], attention_mode: str) -> list[str]:
+    """How a model with that attention mode was trained; the settings are in config.json alone."""
+    by = ", by argmax" if attention_mode == "argmax" else ""
     metrics = {
         "validation_bleu_4": ("BLEU-4", f"with brevity penalty{by}"),
         "validation_bleu_4_no_brevity": ("BLEU-4", f"without brevity penalty{by}"),

@@ -198,7 +198,7 @@ def read_configuration(file: Path) -> tuple[Description, dict[str, str], str | N
             training=dict(entries["training"]),
             scores=dict(entries["scores"]),
         )
-        card.training_lines(described.training, described.config.attention)  # what no card can be made of is damaged
+        card.training_lines(described.training, "mean")  # what no card can be made of is damaged
         card.score_lines(described.scores)
         ngrams, other = entries["ngrams"], entries.get("reranker") or {}
         return described, dict(other) if ngrams is None else {"ngrams": ngrams}, entries["tuned"]
