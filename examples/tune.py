@@ -12,6 +12,7 @@ One seed decides little between close trials: models of Flickr8k differ by about
 """
 
 import argparse
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +72,11 @@ def main(given: list[str] | None = None) -> None:
     study = optuna.create_study(study_name="sat", storage=storage, direction="maximize", load_if_exists=True)
     ended = [trial for trial in study.trials if trial.state.is_finished() and trial.value is not None]
     study.optimize(objective, n_trials=max(0, options.trials - len(ended)), catch=SatError)
-    best = " ".join(f"--set {name}={value:.6g}" for name, value in study.best_params.items())
+    best = [*options.set, *(f"{name}={value:.6g}" for name, value in study.best_params.items())]
+    how = ["--preset", "flickr8k", "--encoder", options.encoder, "--resize", options.resize]
+    how += [part for setting in best for part in ("--set", setting)]
     print(f"best: {study.best_value:.3f}, trial {study.best_trial.number}; train with it:")
-    print(f"sat train {options.data} --preset flickr8k --resize {options.resize} {best} --output MODEL")
+    print(shlex.join(["sat", "train", str(options.data), *how, "--output", "MODEL"]))
 
 
 if __name__ == "__main__":

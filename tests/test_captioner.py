@@ -73,6 +73,7 @@ def test_one_photo_gives_a_caption_and_several_a_list(
     for several in (tmp_path, str(tmp_path / "ph*.png"), [tmp_path], (str(tmp_path / "*"),)):
         found = captioner(several)  # type: ignore[call-overload]
         assert [caption.source for caption in found] == [str(path)]
+    assert [str(each) for each in captioner.stream(tmp_path)] == [str(caption)]
     (each,) = captioner.stream([tmp_path])
     assert isinstance(each, PhotoError) and each.reason == "a folder, not a photo"
     assert len({str(found) for found in captioner(photos)}) > 5  # the fixture's photos are told apart

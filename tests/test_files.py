@@ -21,6 +21,7 @@ def test_a_synced_file_is_on_the_disk_before_it_replaces_another(
 ) -> None:
     file, done = tmp_path / "weights", list[str]()
     file.write_text("old", encoding="utf-8")
+    file.chmod(0o600)  # it stays private
     rename = os.replace
 
     def renamed(source: Any, target: Any) -> None:
@@ -34,8 +35,7 @@ def test_a_synced_file_is_on_the_disk_before_it_replaces_another(
     assert done == ["synced", "renamed", *(["synced"] if os.name == "posix" else [])]  # last, the folder's names
     done.clear()
     atomic_write(file, lambda scratch: scratch.write_text("quick", encoding="utf-8"))
-    assert done == ["renamed"]
-    assert list(tmp_path.iterdir()) == [file]
+    assert done == ["renamed"] and list(tmp_path.iterdir()) == [file] and file.stat().st_mode & 0o177 == 0
 
 
 def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path: Path) -> None:

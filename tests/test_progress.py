@@ -1,5 +1,7 @@
 """Progress where there is no terminal: whole lines, now and then."""
 
+import sys
+
 import pytest
 
 from show_attend_tell import progress
@@ -21,12 +23,14 @@ def test_a_log_file_gets_lines(capsys: pytest.CaptureFixture[str], monkeypatch: 
     assert lines[1].endswith("left, loss=2.5") and "\r" not in "".join(lines) and "|" not in "".join(lines)
 
 
-def test_what_is_quick_leaves_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_quick_leaves_no_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     work()
     work(disable=True)
     assert list(Progress([1, 2, 3], desc="some")) == [1, 2, 3]
     Progress(total=18, initial=16, desc="photos").close()  # what an earlier command did is no progress of this one
     assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys, "stderr", None)  # of a program with windows
+    work()
 
 
 def test_a_terminal_and_a_notebook_get_a_bar(

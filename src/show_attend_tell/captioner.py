@@ -223,12 +223,13 @@ class Captioner:
         Each gives one caption, or its `PhotoError` where it cannot be read. Raises `SatError` for a wrong value,
         and when the configuration uses a reranker or attention and the model has none.
         """
-        if is_photo(photos):
+        several = stands_for_several(photos)
+        if is_photo(photos) and not several:
             raise InvalidValue(f"{shorten(photos)} is one photo: give several of them, in a list for example")
         config = self.resolve_config(config, **overrides)
         if not isinstance(batch_size, (int, np.integer)) or isinstance(batch_size, bool) or batch_size < 1:
             raise InvalidValue(f"batch_size is {shorten(batch_size)}: give a whole number of at least 1")
-        waiting = iter(photos)
+        waiting = each_photo([cast("Photo", photos)]) if several else iter(photos)
         while batch := [self._prepared(photo) for photo in islice(waiting, batch_size)]:
             if good := [photo for photo in batch if isinstance(photo, _Prepared)]:
                 features = self.backend.encode(np.stack([photo.pixels for photo in good]))

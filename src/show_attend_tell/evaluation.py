@@ -22,10 +22,6 @@ from show_attend_tell.vision.sources import cached
 BATCH_SIZE = 64  # photos whose annotations are in memory at once
 # of a caption in an evaluation without attention
 CAPTION_FIELDS = ("caption", "words", "log_probability", "complete", "word_confidence")
-CONFIG_FIELDS = (  # what an evaluation always says of how its captions were made, beside what is not usual
-    *("beam_size", "attention_mode", "length_penalty", "rerank_weight"),
-    *("rare_word_exponent", "repetition_cost", "class_weight", "seed"),
-)
 
 
 def evaluate(
@@ -53,7 +49,7 @@ def evaluate(
     """
     check_scorers(tokens)
     dataset = dataset.retokenize(captioner.checkpoint.vocabulary.tokenizer)
-    config, usual = captioner.resolve_config(config, **overrides), asdict(GenerationConfig())
+    config = captioner.resolve_config(config, **overrides)
     entries = []
     for batch, _, found in searched(captioner, dataset, split, config, cache=cache, evidence=attention, show=show):
         for example, hypotheses in zip(batch, found, strict=True):
@@ -67,7 +63,7 @@ def evaluate(
     settings = {
         "model": captioner.name,
         **({} if dataset.tokenizer == KARPATHY else {"tokenizer": dataset.tokenizer.name}),
-        **{name: value for name, value in asdict(config).items() if name in CONFIG_FIELDS or value != usual[name]},
+        **asdict(config),
     }
     return score_split(dataset, split, entries, tokens=tokens, settings=settings)
 

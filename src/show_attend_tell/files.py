@@ -122,7 +122,8 @@ def atomic_write_all(files: Mapping[Path, Callable[[Path], object]], *, sync: bo
             write(scratch)
             mask = os.umask(0)
             os.umask(mask)
-            scratch.chmod(0o666 & ~mask)  # safetensors would have it readable by its owner alone
+            # safetensors would have it readable by its owner alone
+            scratch.chmod(file.stat().st_mode & 0o777 if file.exists() else 0o666 & ~mask)
             if sync:
                 _synced(scratch)
         for scratch, file in scratches.items():

@@ -137,6 +137,7 @@ def _caption(
         "unsupported": _unsupported(words, references, tokens),
         "complete": entry.get("complete"),
         "log_probability": _rounded(where, entry, "log_probability", 3),
+        "word_log_probabilities": _numbers(where, entry, "word_log_probabilities", (len(words),), 4),
         **{key: _rounded(where, entry, key, 1) for key in of_captions()},
         **{name: each for name, each in maps.items() if each is not None},
         "gate": _numbers(where, entry, "gate", (len(words),), 3),

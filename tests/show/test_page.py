@@ -133,7 +133,8 @@ def evaluation(folder: Path, name: str, captions: list[str], *, maps: bool = Tru
             Image.new("RGB", (WIDTH // 10, HEIGHT // 10), (number % 256, 90, 90)).save(file)
         entry: dict[str, Any] = {"photo": f"{number}.png", "file": str(file), "caption": " ".join(words)}
         entry |= {"log_probability": -1.5 - number, "complete": True, "cider": 200.0 - number, "meteor": None}
-        entry |= {"words": words, "references": ["a brown dog runs", "The dog's running!"]}
+        entry |= {"words": words, "word_log_probabilities": [-1.5] * len(words)}
+        entry["references"] = ["a brown dog runs", "The dog's running!"]
         if maps:
             entry |= {"attention": attention(*[(0, 4)] * len(words)).tolist(), "gate": [0.5] * len(words)}
             entry |= {"locations": None, "alternatives": [{"caption": "a dog", "log_probability": -9.0}]}
@@ -161,8 +162,8 @@ def test_a_report_marks_the_words_that_no_reference_has(tmp_path: Path) -> None:
     assert marked == [[], ["red"], ["cat"], ["small", "cat", "sits", "bath mat"]]
     assert (made.photos, made.missing, made.attention) == (4, [], True)
     assert opened(data["photos"][0]["image"]).size == (35, 21) and data["photos"][0]["size"] == [35, 21]
-    assert data["photos"][3]["captions"][0]["cider"] == 197
-    assert data["report"]["models"][0]["scores"]["bleu_4_no_brevity"] == 56
+    worst, scores = data["photos"][3]["captions"][0], data["report"]["models"][0]["scores"]
+    assert (worst["cider"], worst["word_log_probabilities"][0], scores["bleu_4_no_brevity"]) == (197, -1.5, 56)
 
 
 def test_sat_report_says_what_it_could_not_show(tmp_path: Path) -> None:

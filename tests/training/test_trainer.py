@@ -252,7 +252,7 @@ def test_validation_decodes_each_photo_once_with_the_weights_that_ship() -> None
             parameter.fill_(math.nan)  # were they used, nothing would be found
     scores = trainer.validate()
     assert sorted(data.views[0].read) == sorted(name for name, _ in data.validation)
-    varied = {"words_used", "distinct", "repetitive", "truncated"}
+    varied = {"words_used", "distinct", "repetitive"}  # ten captions cannot tell which are truncated
     assert scores.keys() == {"bleu_1", "bleu_2", "bleu_3", "bleu_4", "bleu_4_no_brevity", "cider", *varied}
     assert all(0 <= scores[name] <= 100 for name in scores if name != "cider")
 

@@ -202,7 +202,8 @@ export class Captioners {
     }
     const best = found[0];
     const blind = confidence && await OnnxSession.blind(decoder, annotations);
-    const confident = confidence && await confidence.of(best, found, expected, seen, blind!);
+    const trusted = Math.min(...size) < 24 ? 0.5 : 1; // of too few pixels, each word is to be checked, as in Python
+    const confident = (await confidence?.of(best, found, expected, seen, blind!))?.map((value) => value && trusted * value) ?? null;
     const judged = (confident ?? []).filter((value) => value !== null);
     const words = ({ words: ids }: Hypothesis) => {
       const known = ids.map((id) => model.words[id]);
@@ -213,8 +214,7 @@ export class Captioners {
     const text = (caption: Hypothesis) => words(caption).join(model.between).trim();
     const along = <Part>(part: (step: Backpointers, row: number) => Part): Part[] =>
       best.rows.map((row, time) => part(backpointers[time], row));
-    const [rows, columns] = grid;
-    const locations = rows * columns;
+    const [rows, columns] = grid, locations = rows * columns;
     const said = (step: Backpointers, row: number): Said => {
       const size = (step.hidden!.length * locations) / step.alpha!.length;
       const [hidden, memory] = [step.hidden!, step.memory!].map((part) => taken(part, row, size));

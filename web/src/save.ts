@@ -123,7 +123,7 @@ function overlaysOf(drawing: SatCaptions.Drawing, words: number): OffscreenCanva
 /** What stands below a word, as in show/pictures/figure.py. */
 function numbers(caption: Caption, drawing: SatCaptions.Drawing, word: number): string {
   if (drawing.evident)
-    return [`evidence ${drawing.sum(word).toFixed(2)}`, drawing.where(word)].filter(Boolean).join(" · ");
+    return [`evidence ${Math.round(100 * drawing.share(word))} %`, drawing.where(word)].filter(Boolean).join(" · ");
   const beta = caption.gate ? `β ${caption.gate[word].toFixed(2)} · ` : "";
   return `${beta}peak α ${drawing.peak(word).toFixed(3)}`;
 }

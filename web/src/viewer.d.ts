@@ -15,7 +15,7 @@ declare namespace SatCaptions {
   interface Drawing {
     evident: boolean;
     strength(word: number, stretch?: boolean): Float32Array; // 0 to 1
-    sum(word: number): number;
+    share(word: number): number; // of the strongest evidence of the caption
     peak(word: number): number;
     where(word: number): string | null; // in the photo; null for hardly any evidence
   }

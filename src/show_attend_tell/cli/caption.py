@@ -177,9 +177,9 @@ def caption(
     except KeyboardInterrupt:
         interrupted = True
     finally:
+        results.write()
         if pictures:
             results.log(f"{plural(pictures, 'picture')} of what supported each word: {save_maps}{os.sep}")
-        results.write()
     if interrupted:
         fail(f"interrupted: {results.captioned} of {plural(len(files), 'photo')} captioned", 130)
     if results.failed and len(files) > 1:

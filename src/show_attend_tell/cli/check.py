@@ -16,6 +16,7 @@ from show_attend_tell.cli.command import (
     device_option,
     encoder_options,
     json_option,
+    printable,
     write_output,
 )
 from show_attend_tell.messages import first_three, plural, shorten
@@ -59,7 +60,7 @@ def check(data: Path, encoder: dict[str, Any], restval: bool, json_file: str | N
     check_targets(json_file, read=[data])
     chosen = pick_device(device)
     dataset = read_dataset(data, restval=restval)
-    log = (lambda text: None) if json_file == "-" else click.echo
+    log: Any = (lambda text: None) if json_file == "-" else lambda text: click.echo(printable(text))
     log(f"{data}: {', '.join(dataset.report.sources)}")
     number = len(dataset.examples)
     opening = Progress(

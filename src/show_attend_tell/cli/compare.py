@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from show_attend_tell.cli.command import BaseCommand, check_targets, json_option, seed_option, write_output
+from show_attend_tell.cli.command import BaseCommand, check_targets, json_option, printable, seed_option, write_output
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import write_text
 
@@ -95,17 +95,11 @@ def report(evaluation: Path, other: Path | None, output: Path) -> None:
     cards = {name: (SHIPPED / name / "README.md").read_text(encoding="utf-8") for name in shipped_models()}
     result = made(files, cards=cards)
     check_targets(str(output), read=result.files)
-    if result.missing:
-        click.echo(
-            f"note: {len(result.missing)} of {result.photos} photos were not found and stay empty: "
-            f"{first_three(result.missing)}",
-            err=True,
-        )
+    if missing := result.missing:
+        names = printable(first_three(missing))
+        click.echo(f"note: {len(missing)} of {result.photos} photos were not found and stay empty: {names}", err=True)
     if not result.attention:
-        click.echo(
-            "note: the page cannot show where the model looked: sat evaluate --attention keeps that, for a model with "
-            "attention",
-            err=True,
-        )
+        how = "sat evaluate --attention keeps that, for a model with attention"
+        click.echo(f"note: the page cannot show where the model looked: {how}", err=True)
     write_text(output, result.page)
     click.echo(f"{output}: {plural(result.photos, 'photo')}, {output.stat().st_size / 1e6:.1f} MB")

@@ -107,7 +107,6 @@ def evaluate(
     result = evaluation.evaluate(
         captioner, dataset, split, config, cache=cache or default_cache(), tokens=tokens, attention=attention
     )
-    # before the file, which may not be writable any more
     settings = result.settings
     title = f"{settings['model']} on {settings['data']} {split}"
     how = f"{config.summary()}, attention mode {config.attention_mode}"

@@ -3,7 +3,7 @@
 import click
 
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL
-from show_attend_tell.cli.command import BaseCommand
+from show_attend_tell.cli.command import BaseCommand, printable
 from show_attend_tell.files import read_text
 
 EXAMPLES = """
@@ -25,7 +25,7 @@ def models(name: str | None) -> None:
     from show_attend_tell.checkpoint.hub import SHIPPED, find_model, shipped_models, shipped_size
 
     if name is not None:
-        click.echo(read_text(find_model(name) / "README.md"), nl=False)
+        click.echo("\n".join(map(printable, read_text(find_model(name) / "README.md").split("\n"))), nl=False)
         return
     rows = [("model", "size", "for", "CIDEr on test")]
     for shipped in sorted(shipped_models(), key=lambda name: name != DEFAULT_MODEL):

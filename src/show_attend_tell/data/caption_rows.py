@@ -327,7 +327,8 @@ def _of_record(where: str, record: Any) -> Row:
         raise SatError(f'{where} must be an object like {{"photo": …, "caption": …}}, and is {quoted(record)}')
     if "sentences" in record:
         sentences = list_of_objects(record, "sentences", where)
-        record = {**record, "caption": [each.get("raw", " ".join(each.get("tokens", []))) for each in sentences]}
+        texts = [each.get("raw") or " ".join(map(str, each.get("tokens") or [])) for each in sentences]
+        record = {**record, "caption": texts}
     named = [name for name in record if name.lower() in PHOTO] or [name for name in IDS if name in record][:1]
     photo = _only(record, named, where, "photo")
     captions: list[str] = []

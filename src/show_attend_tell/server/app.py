@@ -158,6 +158,7 @@ def api(service: Service, token: str | None) -> APIRouter:
             words = vocabulary.tokenizer.words(caption)
             if not words:
                 raise Problem(422, f"captions: {caption!r} has no word in it.")
+            service.limits.check("caption_words", len(words), 422, f"captions: one has {len(words)} words")
             unknown = [word for word in words if word not in vocabulary]
             texts.append({"caption": caption, "words": words, "unknown": unknown})
         task = service.task(model, form.captions, **form.settings())

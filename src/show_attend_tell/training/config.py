@@ -15,12 +15,14 @@ from show_attend_tell.model.config import Config, DecoderConfig
 from show_attend_tell.settings import (
     Amount,
     AttentionModeName,
+    BeamSize,
     Count,
     CountOrNone,
     Rate,
     Seed,
     Share,
     ShareBelowOne,
+    Words,
     read_setting,
     settings,
 )
@@ -68,9 +70,9 @@ class TrainingConfig:
     # or −log p a word of the true ones; or CIDEr and these nats together, for a val of few photos. Or the last epoch is
     # taken, whatever its scores.
     selected_by: Literal["bleu_4", "bleu_4_no_brevity", "cider", "nats", "cider_and_nats", "last"] = "bleu_4"
-    validation_beam_size: Count = 1
+    validation_beam_size: BeamSize = 1
     validation_attention_mode: AttentionModeName | None = None  # None: argmax for hard attention, mean for the others
-    max_length: Count = 40
+    max_length: Words = 40
     patience: Count = 10  # epochs without a better validation score before stopping
     seed: Seed = 1
 

@@ -99,7 +99,8 @@ def prepare(plan: TrainingPlan, *, show: bool) -> tuple[TrainingPlan, TrainingDa
         encoded = encode(dataset, plan, show=show)
     notes = []
     if plan.fit_to_data and dataset.custom:
-        config, notes = custom.fitted(dataset, config, given=plan.given or (), started=start is not None)
+        mixed = plan.encoder_lr is not None
+        config, notes = custom.fitted(dataset, config, given=plan.given or (), started=start is not None, mixed=mixed)
     vocabulary = learnt_vocabulary(start, dataset, config, corpus)
     if start is not None and (new := vocabulary.words[len(start.vocabulary) :]):
         notes.append(

@@ -142,11 +142,11 @@ def choose_decoding(
     kept = kept.merge(beam_size=LARGE_BEAM_SIZE) if replaced else kept
     photos, better = len(data.validation), False
     if not config.cautious or photos >= VAL_FOR_DECODING:
-        metric: Metric = config.selected_by if config.selected_by in ("bleu_4_no_brevity", "cider") else "bleu_4"
+        by = "cider" if config.selected_by == "cider_and_nats" else config.selected_by
+        metric: Metric = by if by in ("bleu_4_no_brevity", "cider") else "bleu_4"
         chosen = choose(decoder, data, usual_generation(config), metric=metric, **more)
-        better = not config.cautious or (
-            first_not_worse(-np.stack([ciders(kept), ciders(chosen.generation)]), proof=2.0) == 1
-        )
+        both = kept, chosen.generation
+        better = not config.cautious or first_not_worse(-np.stack([*map(ciders, both)]), proof=2.0) == 1
     if better:
         score = f"validation_{metric}"
         best.generation = chosen.generation

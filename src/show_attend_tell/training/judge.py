@@ -144,8 +144,7 @@ def judge_by_divisions(
         return None
     photos = [*dict.fromkeys(name for name, _ in data.captions)], [name for name, _ in data.validation]
     references: dict[str, list[list[str]]] = {name: [list(words) for words in texts] for name, texts in data.validation}
-    for name, words in data.captions:
-        references.setdefault(name, []).append(data.vocabulary.decode(words))
+    references |= {each.name: [list(words) for words in each.captions] for each in plan.dataset.split("train")}
     assert plan.start.checkpoint is not None
     of = identity(config, data), weights_digest(plan.start.checkpoint.weights), SHARES, NAT
     judged = hashlib.sha256(repr(of).encode()).hexdigest()[:16]

@@ -63,7 +63,7 @@ class Watch:
 
     def add(self, values: Mapping[str, float], captions: int) -> dict[str, str]:
         """Add those of a batch of that many captions; returns the means so far of this rank's own, to be shown."""
-        weight = ranks.part_of(captions).share
+        weight = ranks.part_of(captions).share * captions  # as in the step
         for name, value in values.items():
             self.sums[name] = self.sums.get(name, 0.0) + np.array([weight * value, weight])
         return {name: f"{total / weights:.3f}" for name, (total, weights) in self.sums.items() if weights}
@@ -209,7 +209,7 @@ class Trainer:
         with self.autocast:
             history = self.history(annotations, captions, part.rows)
             captions = captions[part.rows]
-        with self.autocast, ranks.own_dropout(self.device, self.config.seed, self.taken, 1):
+        with self.autocast, ranks.own_dropout(self.device, self.config.seed, self.taken, 1, captions.shape[1]):
             output = self.decoder.teacher_forcing(
                 annotations, captions, paths=objective.paths, mode=draws.mode, history=history
             )
@@ -261,7 +261,7 @@ class Trainer:
         if self.sampling == 0:
             return captions[mine]
         chosen = torch.rand(captions.shape, device=captions.device) < self.sampling
-        with ranks.own_dropout(self.device, self.config.seed, self.taken, 3):
+        with ranks.own_dropout(self.device, self.config.seed, self.taken, 3, captions.shape[1]):
             output = self.decoder.teacher_forcing(annotations, captions[mine])
             logits = promote(output.logits[:, 0][chosen[mine]])  # (N, K)
         logits[:, Vocabulary.END] = float("-inf")
@@ -305,7 +305,7 @@ class Trainer:
         generated = {name: tokenizer.text(words) for (name, _), words in zip(self.data.validation, found, strict=True)}
         training = [self.data.vocabulary.decode(words) for _, words in self.data.captions]
         varied = variety(generated, training, cut=tokenizer.words)
-        scores = {**scores_of(found, self.data), **{name: getattr(varied, name) or 0.0 for name in WATCHED}}
+        scores = scores_of(found, self.data) | {name: n for name in WATCHED if (n := getattr(varied, name)) is not None}
         if "nats" not in self.config.selected_by and self.init_from is None:
             return scores
         return scores | {"nats": nats_a_word(self.average, self.data)}

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.data.datasets.dataset import Part
@@ -108,7 +109,8 @@ class TunedAnnotations:
     def __getitem__(self, names: Sequence[str]) -> Tensor:
         distinct = {name: row for row, name in enumerate(dict.fromkeys(names))}
         device = next(self.blocks.parameters()).device
-        self.blocks.train(torch.is_grad_enabled())
+        for part in self.blocks.modules():  # batch norm keeps its running statistics, as in `Encoder.unfreeze`
+            part.training = torch.is_grad_enabled() and not isinstance(part, _BatchNorm)
         read = self.cache[list(distinct)].to(device).float()
         with torch.autocast(device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
             annotations: Tensor = self.blocks(read)

@@ -12,7 +12,7 @@
   const BEST = 6, WORDS = 18; // photos in a row of a report at most, and words in its list of mistakes
   const COMPARED = {
     ptb: "PTB tokens of the raw captions", split: "the data set’s own tokens", unicode: "words by the rules of Unicode",
-    characters: "scores count characters",
+    characters: "scores count characters", english: "words, numbers with their points", raw: "raw references, cut at spaces",
   };
   const SCORES = report?.scores ?? []; // of a caption: key, label, whether higher is better
 
@@ -178,7 +178,7 @@
 
   /** Whether a caption has the word, or a part of the photo's name begins with it. */
   function matches(photo, words, sought) {
-    return words.some((word) => word.trim().toLowerCase() === sought) || (SPACELESS.test(sought) && words.join("").includes(sought))
+    return words.some((word) => word.trim().toLowerCase().split(" ").includes(sought)) || (SPACELESS.test(sought) && words.join("").includes(sought))
       || photo.name.toLowerCase().split(/[\s_.-]+/).some((part) => part.startsWith(sought)) || photo.name.toLowerCase() === sought;
   }
 

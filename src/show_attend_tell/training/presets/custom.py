@@ -97,9 +97,9 @@ def why_afresh(dataset: Dataset) -> str:
 
 
 def fitted(
-    dataset: Dataset, config: TrainingConfig, *, given: Collection[str] = (), started: bool = False
+    dataset: Dataset, config: TrainingConfig, *, given: Collection[str] = (), started: bool = False, mixed: bool = False
 ) -> tuple[TrainingConfig, list[str]]:
-    """The settings for custom data but those ``given``, and a line for each that was changed; see above."""
+    """The settings for custom data but those ``given``, and a line for each change; ``mixed`` batches: any lengths."""
     lines: list[str] = []
     train, val = dataset.split("train"), dataset.split("val")
     lengths = Counter(len(words) for example in train for words in example.captions)
@@ -131,7 +131,7 @@ def fitted(
     config = replace(config, **{name: value for name, value in changes.items() if name not in given})  # type: ignore[arg-type]
     if "epochs" not in given:
         kind = "started" if started else "afresh"
-        batches = sum(math.ceil(number / config.batch_size) for number in lengths.values())
+        batches = sum(math.ceil(n / config.batch_size) for n in ([lengths.total()] if mixed else lengths.values()))
         epochs = max(config.epochs, min(MOST_EPOCHS[kind], math.ceil(UPDATES[kind] / batches)))
         if epochs != config.epochs:
             lines.append(
