@@ -107,6 +107,9 @@ def test_a_photo_of_a_batch_is_computed_once() -> None:
     torch.testing.assert_close(found[1], annotations["b",][0])
     with torch.no_grad():
         assert not annotations["c",].requires_grad
+    norm = nn.BatchNorm1d(64)
+    TunedAnnotations(Held(read), nn.Sequential(last, norm), "float32")["a", "b"]  # type: ignore[arg-type]
+    assert norm.num_batches_tracked == 0  # it keeps its running statistics
 
 
 def test_refusals() -> None:
