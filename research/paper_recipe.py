@@ -77,11 +77,10 @@ class WatchedRMSprop(torch.optim.RMSprop):
 class Watching(Trainer):
     """A training that watches its gradient, in the pass over the weights that the optimizer makes."""
 
-    optimizer: WatchedRMSprop
-
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self.optimizer = WatchedRMSprop(self.optimizer.param_groups)
+        if isinstance(self.optimizer, torch.optim.RMSprop):  # an ablation may have Adam, whose gradient is not watched
+            self.optimizer = WatchedRMSprop(self.optimizer.param_groups)
         for ours, theirs in zip(self.average.parameters(), self.decoder.parameters(), strict=True):
             ours.data = theirs.data  # the recipe has no moving average, so that what is saved is the decoder's own
 
@@ -101,6 +100,8 @@ class Watching(Trainer):
     def one_batch(self, indices: list[int]) -> dict[str, float]:
         """One step of the optimizer, and what the module says of its gradient."""
         watch = super().one_batch(indices)
+        if not isinstance(self.optimizer, WatchedRMSprop):
+            return watch
         square, change = self.optimizer.sums
         return watch | {"gradient_square": square} | ({} if change is None else {"gradient_variance": change / 2})
 

@@ -340,7 +340,7 @@ def described(checkpoint: Checkpoint, name: str, evaluated: Mapping[str, Mapping
     noted, model = checkpoint.training, SHIPS[name]
     val = next(found for ending, found in evaluated.items() if ending.endswith("val"))
     used = {key: val[key] for key in (*results.SEARCH, *results.FILTERS) if key in val}
-    best = f"validation_{model.best}"
+    best = next(key for key in noted if key.startswith("validation_"))  # of Flickr8k and COCO, `model.best`
     checkpoint.training = {
         **about(model),
         "data": noted["data"],
