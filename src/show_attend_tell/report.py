@@ -123,7 +123,7 @@ def _caption(
 ) -> dict[str, Any]:
     """What the report keeps of a caption; ``references`` are what people said of the photo."""
     tokenizer = settings.get("tokenizer", "")
-    words = entry.get("words") if tokenizer == "unigram" else entry.get("words", entry["caption"].split())
+    words = entry.get("words", None if tokenizer == "unigram" else entry["caption"].split())
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise SatError(f"{where}: 'words' must be a list of texts, and is {quoted(words)}")
     maps = {name: packed(where, entry.get(name), len(words), name) for name in ("attention", "evidence")}

@@ -57,9 +57,9 @@ def find_pieces(
                 for entry in _entries(system, path, recursive, skipped or Found())
             }
             if not found:
-                folder, none = system.isdir(path), "no photo, Parquet or tar file"
+                folder, what = system.isdir(path), "photo, Parquet or tar file"
                 hint = "" if recursive else " (--recursive reads subfolders)"
-                reason = f"{none} here{hint}" if folder else f"no such file, and {none} matches it as a pattern"
+                reason = f"no {what} here{hint}" if folder else f"no such file, and no {what} matches it as a pattern"
                 raise MissingFile(reason, subject=source, remedy=None if folder else QUOTES)
             pieces += _pieces(system, {file: found[file] for file in found if file not in taken}, column)
         except SatError:

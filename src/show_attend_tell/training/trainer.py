@@ -50,26 +50,26 @@ class Epoch(NamedTuple):
 
     number: int
     scores: dict[str, float]  # of validation captions, see `Trainer.validate`
-    watch: dict[str, float]  # means over the epoch's batches
+    watch: dict[str, float]  # means over the epoch's captions
     seconds: float
     better: bool = False  # than all before
 
 
 class Watch:
-    """The means of what is watched over an epoch's batches."""
+    """The means of what is watched over an epoch's captions."""
 
     def __init__(self) -> None:
         self.sums: dict[str, NDArray[np.float64]] = {}  # of the values, each times its batch's weight, and of these
 
     def add(self, values: Mapping[str, float], captions: int) -> dict[str, str]:
         """Add those of a batch of that many captions; returns the means so far of this rank's own, to be shown."""
-        weight = ranks.part_of(captions).share * captions  # as in the step
+        weight = ranks.part_of(captions).share * captions  # each caption weighs the same, as in the step
         for name, value in values.items():
             self.sums[name] = self.sums.get(name, 0.0) + np.array([weight * value, weight])
         return {name: f"{total / weights:.3f}" for name, (total, weights) in self.sums.items() if weights}
 
     def means(self) -> dict[str, float]:
-        """The means over the batches of all ranks."""
+        """The means over the captions of all ranks."""
         sums: dict[str, NDArray[np.float64]] = {}
         for part in ranks.gathered(self.sums):
             for name, pair in part.items():
