@@ -101,6 +101,8 @@ def test_what_a_named_proxy_says_is_in_the_document_alone(proxied: Serving, name
             assert WEB.get(f"{server.url}/static/app.js", headers=headers).status_code == 200
             right = {**headers, "authorization": "Bearer t"}
             assert WEB.get(f"{server.url}/v1/models", headers=right).status_code == 200
+    split = b"GET 1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Forwarded-Prefix: /v\r\n\r\n"
+    refused(response(answer_to(named, split)), 404)  # nor does a prefix that the path would complete
     with serving(small_captioners(), proxies=["127.0.0.0/8"]) as open_one:  # without a token, it is for this machine
         refused(WEB.get(f"{open_one.url}/", headers=said), 403, "this machine")
         refused(WEB.get(f"{open_one.url}/", headers={"host": HERE, "x-forwarded-host": "localhost"}), 403)

@@ -125,7 +125,8 @@ class Guard:
         if host:
             headers["host"] = host
         scheme = scheme.lower() if scheme.lower() in PORTS else scope["scheme"]
-        root = prefix.rstrip("/") if re.fullmatch(r"(/[\w.~-]+)+/?", prefix) else ""
+        whole = re.fullmatch(r"(/[\w.~-]+)+/?", prefix) and scope["path"].startswith("/")  # /v and 1/models are not
+        root = prefix.rstrip("/") if whole else ""
         return {**scope, "scheme": scheme, "root_path": root, "path": root + scope["path"], "headers": headers.raw}
 
     def check(self, scope: Scope, headers: Headers) -> None:
