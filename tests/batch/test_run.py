@@ -181,7 +181,8 @@ def test_an_output_behind_an_address(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["csv", "jsonl", pytest.param("parquet", marks=pytest.mark.proof)])
 def test_a_file_holds_what_all_runs_made(form: str, tmp_path: Path) -> None:
     """Also one that was killed, and what somebody has written into a table of text."""
-    folder, output, parts = folder_of(tmp_path / "photos", 5), tmp_path / f"out.{form}", tmp_path / f".out.{form}.parts"
+    folder = folder_of(tmp_path / "photos", 5)
+    output, parts = folder / f"out.{form}", folder / f".out.{form}.parts"  # among the photos, and no source itself
     (folder / "004.png").rename(folder / 'a, "b".png')
     (folder / "003.png").write_bytes(b"broken")
     assert go([folder], str(output)) == (5, 1, 5)
@@ -195,9 +196,10 @@ def test_a_file_holds_what_all_runs_made(form: str, tmp_path: Path) -> None:
         output.write_text("\n".join(mine if form == "csv" else [first, *others]), encoding="utf-8")
     assert go([folder], str(output)) == (9, 1, 5 if form == "parquet" else 4)  # with the error, which is tried again
     rows = rows_of(output)
-    assert {Path(row["source"]).name for row in rows} == {file.name for file in folder.iterdir()} and len(rows) == 9
+    assert {Path(row["source"]).name for row in rows} == {file.name for file in folder.glob("*.png")} and len(rows) == 9
     assert sorted(float(row["shade"]) for row in rows if row["shade"] is not None) == [0, 1, 2, 4, 100, 101, 102, 103]
     assert [row.get("mine") for row in rows] == (["Grün"] * 4 if form == "csv" else [None] * 4) + [None] * 5
+    assert output.read_bytes().startswith("\ufeffsource".encode()) == (form == "csv")  # for Excel
     assert [file.name for file in parts.iterdir()] == ["_manifest.json"]
 
 

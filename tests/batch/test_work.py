@@ -111,6 +111,8 @@ def test_the_commands_write_tables(photos: Path, tmp_path: Path) -> None:
     assert sorted(row["source"] for row in rows_of(output) if row["caption"]) == [
         str(photos / f"photo{number}.png") for number in range(3)
     ]
+    several = refused("caption-batch", photos, "--output", tmp_path / "y.csv", "--generation", "num_captions=2")
+    assert "num_captions: a table has one caption of each photo" in several
     for command in ("caption-batch", "encode"):
         assert "must end in " in refused(command, photos, "--output", tmp_path / "x.txt")
     assert "must end in .jsonl, .parquet" in refused("encode", photos, "--output", tmp_path / "x.csv")

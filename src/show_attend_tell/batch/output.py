@@ -17,6 +17,7 @@ import csv
 import hashlib
 import json
 import uuid
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import chain
@@ -28,13 +29,11 @@ import numpy as np
 from fsspec.implementations.local import LocalFileSystem
 
 from show_attend_tell.batch.reading import KEY, display_name
-from show_attend_tell.batch.sources import Piece, file_system, pyarrow_parquet
+from show_attend_tell.batch.sources import MANIFEST, Piece, file_system, pyarrow_parquet
 from show_attend_tell.batch.tables import FORMS, read_rows, write_rows
 from show_attend_tell.batch.work import Row
 from show_attend_tell.errors import InvalidValue, SatError
 from show_attend_tell.files import atomic_write, file_lock
-
-MANIFEST = "_manifest.json"
 
 
 class Sources:
@@ -235,6 +234,8 @@ class Output:
         def opened(scratch: Path) -> None:
             with scratch.open("wb") as stream:
                 write(stream)
+            if path.endswith(".csv") and not (content := scratch.read_bytes()).isascii():
+                scratch.write_bytes(BOM_UTF8 + content)  # without the mark Excel misreads other letters than ASCII
 
         if isinstance(self.system, LocalFileSystem):
             atomic_write(Path(path), opened, sync=True)

@@ -26,6 +26,7 @@ COLUMNS = (  # usual names of columns with photos or, after these, with their pa
     *("path", "file_name", "filename", "file", "image_path"),
 )
 TOGETHER = 64  # files of photos that are one piece
+MANIFEST = "_manifest.json"  # of a run, with which its output is no source
 
 
 class Piece(NamedTuple):
@@ -85,8 +86,9 @@ def _entries(system: Any, path: str, recursive: bool, skipped: Found) -> Iterato
         return
     entries = system.ls(path, detail=True) if system.isdir(path) else system.glob(path, detail=True).values()
     for entry in sorted(entries, key=itemgetter("name")):
-        name = entry["name"].rpartition("/")[2]
-        if not name or name.startswith("."):
+        folder, _, name = entry["name"].rpartition("/")
+        made = (f"{folder}/{each}/{MANIFEST}" for each in (name, f".{name}.parts"))  # where a run made it, as `Output`
+        if not name or name.startswith(".") or (name.lower().endswith(PARQUET) and any(map(system.exists, made))):
             continue
         if entry["type"] != "directory" and (counts_as_photo(name) or name.lower().endswith((*TAR, *PARQUET))):
             yield entry

@@ -16,7 +16,7 @@ import numpy as np
 
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, find_model
 from show_attend_tell.data.photos import PREPROCESSING_VERSION, Resize, open_photo
-from show_attend_tell.errors import PhotoError, SatError
+from show_attend_tell.errors import InvalidValue, PhotoError, SatError
 from show_attend_tell.model import registry
 from show_attend_tell.settings import Count, settings
 from show_attend_tell.vision.reading import read_ahead
@@ -129,7 +129,8 @@ class CaptionBatch(PhotoBatch):
         from show_attend_tell.captioner import Captioner
 
         captioner = Captioner.from_pretrained(self.name, device=self.device, encoder_weights=self.encoder_weights)
-        captioner.resolve_config(**self.overrides)
+        if (captioner.resolve_config(**self.overrides).num_captions or 1) > 1:
+            raise InvalidValue("a table has one caption of each photo", subject="num_captions", remedy="leave it out")
         return captioner
 
     def settings(self) -> dict[str, Any]:

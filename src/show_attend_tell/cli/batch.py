@@ -23,7 +23,7 @@ CAPTION_EXAMPLES = """
 \b
 Examples:
   sat caption-batch photos/ --recursive --output captions.csv
-  sat caption-batch shards/*.tar table.parquet --output captions.parquet/ --workers 8
+  sat caption-batch "shards/*.tar" table.parquet --output captions.parquet/ --workers 8
   sat caption-batch s3://bucket/photos --output s3://bucket/captions.parquet --engine ray --workers 64
 """
 
@@ -31,7 +31,7 @@ ENCODE_EXAMPLES = """
 \b
 Examples:
   sat encode photos/ --recursive --output features.jsonl
-  sat encode shards/*.tar --resize squash --output features.parquet/ --workers 8
+  sat encode "shards/*.tar" --resize squash --output features.parquet/ --workers 8
 """
 
 batch_options = options_from(
