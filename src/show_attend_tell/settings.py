@@ -31,8 +31,8 @@ CountOrNone = Annotated[int, Field(ge=0)]  # 0 for none
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]  # which every generator of random numbers takes
 BeamSize = Annotated[int, Field(ge=1, le=1000)]  # more than this fills the memory
 Words = Annotated[int, Field(ge=1, le=1000)]  # of a caption
-Amount = Annotated[float, Field(ge=0)]
-Rate = Annotated[float, Field(gt=0)]
+Amount = Annotated[float, Field(ge=0, le=1_000_000)]
+Rate = Annotated[float, Field(gt=0, le=1_000_000)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Exponent = Annotated[float, Field(ge=0, le=10)]
 ShareBelowOne = Annotated[float, Field(ge=0, lt=1)]  # a dropout, a smoothing, a decay

@@ -175,6 +175,7 @@ REFUSED: list[tuple[str, str]] = [
     ("PHOTOS --generation attention_mode=away", "attention_mode is 'away': choose one of mean, argmax, sample"),
     ("PHOTOS --generation do_sample=true --beam-size 3", "leave out one or the other"),
     ("PHOTOS --generation temperature=0.5", "set do_sample"),
+    ("PHOTOS --generation temperature=1e39", "give a number above 0 and up to 1000000"),
     ("PHOTOS --num-captions 3 --beam-size 2", "num_captions is 3.* larger beam_size"),
     ("PHOTOS --generation rerank_weight=5", "rerank_weight is 5, and beach has no reranker: give 0"),
     ("PHOTOS --output absent/captions.json", "absent is not a folder"),

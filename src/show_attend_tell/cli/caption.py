@@ -161,7 +161,7 @@ def caption(
     if found.note:
         click.echo(found.note, err=True)
 
-    listed = "num_captions" in generation
+    listed = generation.get("num_captions") is not None
     results = Results(outputs=outputs, photos=len(files), cards=cards, named=bool(compare), listed=listed)
     interrupted, pictures = False, 0
     try:

@@ -50,7 +50,7 @@ class GenerationConfig:
     allow_repetitions: bool = False  # whether a caption may have a word twice in a row, or three words in a row twice
     repetition_cost: Amount = 0.0  # nats that a second use of the same noun or color costs
     class_weight: Amount = 0.0  # weight of the words of the classes that the encoder's classifier sees; 0: none
-    num_captions: Count | None = None  # captions: diverse ones of the beam, or drawn ones; None: the best, or one drawn
+    num_captions: Count | None = None  # captions of a photo: diverse ones of the beam, or drawn ones; none: one
     do_sample: bool = False  # draw the words at random
     temperature: Rate = 0.3  # temperature of drawn words; below 1, probable words become more probable
     top_k: CountOrNone = 0  # draw among that many most probable words; 0: among all

@@ -627,7 +627,7 @@
   function mount(element, captions, { cards = {} } = {}) {
     const view = { shown: "evidence", heat: false, stretch: false }, panels = [], photos = new Map();
     for (const caption of captions) {
-      const key = caption.image ?? caption.source ?? caption;
+      const key = caption.image && !caption.quarters ? `${caption.source}\n${caption.image}` : caption.image ?? caption.source ?? caption;
       if (!photos.has(key)) photos.set(key, []);
       photos.get(key).push(caption);
     }

@@ -199,7 +199,7 @@
       const words = on("unsupported") ? caption.unsupported.map((index) => caption.words[index]) : caption.words;
       return sought.every((word) => matches(photo, words, word)) && (!on("unsupported") || words.length)
         && within("score", scored(caption)) && within("confidence", caption.confidence ?? -1) && within("length", caption.words.length)
-        && !(on("differ") && photo.captions[0].words.join(" ") === photo.captions[1].words.join(" "));
+        && !(on("differ") && new Set(photo.captions.map((one) => one.words.join(" "))).size === 1);
     }).sort(ORDERS[value("order")]);
     found.textContent = list.length === photos.length ? `All ${count(photos.length, "photo")}.` : `${count(list.length, "photo")} of ${photos.length.toLocaleString("en")}.`;
     gallery.replaceChildren();
