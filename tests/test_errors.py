@@ -11,20 +11,10 @@ from show_attend_tell.messages import install_command
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type)]
 
 
-@pytest.mark.parametrize(
-    ("kind", "builtin"),
-    [
-        (InvalidValue, ValueError),
-        (MissingFile, FileNotFoundError),
-        (MissingPackage, ImportError),
-        (PhotoError, OSError),
-        (MissingPhoto, FileNotFoundError),
-        (MissingPhoto, PhotoError),
-    ],
-)
-def test_an_error_is_also_the_one_that_a_program_expects(kind: type[SatError], builtin: type[Exception]) -> None:
-    with pytest.raises(builtin, match="why"):
-        raise kind("why")
+def test_an_error_is_also_the_one_that_a_program_expects() -> None:
+    pairs = {InvalidValue: ValueError, MissingFile: FileNotFoundError, MissingPackage: ImportError, PhotoError: OSError}
+    for kind, builtin in [*pairs.items(), (MissingPhoto, FileNotFoundError), (MissingPhoto, PhotoError)]:
+        assert issubclass(kind, builtin)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -28,11 +28,6 @@ def plural(number: int, thing: str) -> str:
     return f"{number:,} {thing}" + ("" if number == 1 else "es" if thing.endswith("tch") else "s")
 
 
-def times(number: int) -> str:
-    """How often, in words: once, 5 times."""
-    return "once" if number == 1 else f"{number:,} times"
-
-
 def install_command(extra: str) -> str:
     """The command that installs an extra of this package, from its folder and after a release."""
     command = f"pip install -e '.[{extra}]' in the project's folder, or pip install 'show-attend-tell[{extra}]'"

@@ -36,7 +36,7 @@ def test_it_trains_soft_attention_from_the_shipped_model(start: Path, tmp_path: 
     said = sat("train", data, "--output", tmp_path / "model", *SMALL, "--epochs", 2).stdout
     assert said.startswith("train: 10 photos, 20 captions")
     assert f"the training starts from {start} and sees photos as it does (--resize squash)" in said
-    assert "new words seen once or more: " in said and "they are appended" in said
+    assert "new words seen 1 time or more: " in said and "they are appended" in said
     assert "two trainings on half of the photos, each judged by the others" in said and " nats a word" in said
     model = Checkpoint.load(tmp_path / "model")
     assert model.config.attention == "soft" and model.encoder.preprocessing.resize == "squash"

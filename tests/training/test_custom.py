@@ -76,7 +76,7 @@ def test_updates_and_words_fit_the_set(photos: int, started: bool, epochs: int, 
     assert (found.learning_rate == 5e-4) == (found.scheduled_sampling == 0.3) == started
     assert any("learning_rate 0.0005 and scheduled_sampling 0.3" in line for line in lines) == started
     assert any(line.startswith(f"{epochs} epochs of ") for line in lines) == (epochs not in (3, 6))
-    assert any("seen once or more are learnt" in line for line in lines) == (least == 1)
+    assert any("seen 1 time or more are learnt" in line for line in lines) == (least == 1)
 
 
 def test_what_the_user_has_set_stays() -> None:

@@ -442,6 +442,8 @@ def test_the_average_follows_the_weights() -> None:
     data = random_data()
     plain, averaged = trainer_of(small_config(), data), trainer_of(small_config(averaging=0.5), data)
     expected = {name: value.clone() for name, value in averaged.average.named_parameters()}
+    for network, value in ((averaged.average, 0.0), (averaged.decoder, 1.0)):
+        network.register_buffer("seen", torch.tensor(value))
     for taken, indices in enumerate(batches(data.captions, 4, 0)[:5], start=1):
         plain.one_batch(indices)
         averaged.one_batch(indices)
@@ -450,6 +452,7 @@ def test_the_average_follows_the_weights() -> None:
         for name, value in averaged.decoder.named_parameters():
             expected[name] = decay * expected[name] + (1 - decay) * value.detach()
     torch.testing.assert_close(dict(averaged.average.named_parameters()), expected)
+    assert averaged.average.seen == 1
 
 
 def test_a_loss_that_is_no_number_is_told_to_the_user() -> None:

@@ -284,7 +284,7 @@ encoder_options = options(
         "--encoder",
         help="Encoder: vgg19, efficientnet-lite2-1280, a vision model of Hugging Face transformers, or small (for "
         "generated scenes; it must be fine-tuned). "
-        f"[default: that of the model to start from, otherwise {PAPERS_ENCODER}]",
+        f"[default: {PAPERS_ENCODER}, or that of the model to start from]",
     ),
     weights_option,
     click.option(
@@ -292,7 +292,7 @@ encoder_options = options(
         type=click.Choice(["crop", "squash", "squash-256"]),
         help="Shape of the encoder's square: crop (shortest side, then the centre), squash (the whole photo) or "
         "squash-256 (by way of 256 × 256, so that the size of a photo matters less). "
-        "[default: that of the model to start from, otherwise crop]",
+        "[default: crop, or that of the model to start from]",
     ),
     gather("encoder", "encoder", "encoder_weights", "resize"),
 )

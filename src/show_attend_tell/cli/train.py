@@ -63,7 +63,7 @@ Examples:
     "--epochs",
     type=click.IntRange(1),
     help="Largest number of epochs; with --resume, more than before let an ended training go on. [default: the "
-    "preset's, and more for small custom data]",
+    "preset's; for custom data by the number of captions]",
 )
 @click.option("--seed", type=SEED, help="Random seed. [default: the preset's]")
 @click.option(

@@ -87,7 +87,7 @@ def inspect(dataset: Dataset, vocabulary: Vocabulary, *, english: Collection[str
         for words, raw in zip(example.captions, example.raw, strict=True):
             lengths.append(len(words))
             counts[example.split].update(words)
-            if len(words) > longest:
+            if len(words) >= longest:  # of which the end token is one
                 odd["very_long"].append(Odd(example.name, raw, f"{len(words)} words"))
             if found := side_words(raw):
                 odd["sides"].append(Odd(example.name, raw, ", ".join(dict.fromkeys(found))))

@@ -2,7 +2,6 @@
 
 import re
 import tomllib
-from collections.abc import Iterable
 from pathlib import Path
 
 WORDS: dict[str, str] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))  # by language
@@ -18,8 +17,3 @@ _SIDE = re.compile(rf"(?<!\w)(?:{_WHOLE})(?!\w)|{_PARTS}", re.IGNORECASE)
 def side_words(text: str) -> list[str]:
     """The words of a caption that would be wrong of its mirrored photo, in lower case."""
     return [word.lower() for word in _SIDE.findall(text)]
-
-
-def names_side(captions: Iterable[str]) -> bool:
-    """Whether one of a photo's captions would be wrong of the mirrored photo."""
-    return any(_SIDE.search(caption) for caption in captions)

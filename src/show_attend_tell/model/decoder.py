@@ -246,8 +246,8 @@ class Dropout(nn.Dropout):
 
     def forward(self, values: Tensor) -> Tensor:
         dropped = min(255, round(256 * self.p))
-        if not self.training or not dropped:
-            return values
+        if not self.training or not dropped or values.device.type != "cpu":
+            return super().forward(values)
         words = torch.empty(-(-values.numel() // 8), dtype=torch.int64, device=values.device)
         random = words.random_(torch.iinfo(torch.int64).min, None).view(torch.uint8)[: values.numel()]
         kept = (random >= dropped).view(values.shape).to(values.dtype)

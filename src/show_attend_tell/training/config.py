@@ -66,10 +66,9 @@ class TrainingConfig:
     entropy_weight_end: float | None = None  # hard attention's λ_e moves linearly to this value; None: it stays
 
     cautious: bool = False  # for a small set: what val cannot prove stays as it was, see `presets.custom`
-    # What the best epoch is best in, on val: a score of the model's captions, which chooses the generation config too;
-    # or −log p a word of the true ones; or CIDEr and these nats together, for a val of few photos. Or the last epoch is
-    # taken, whatever its scores.
-    selected_by: Literal["bleu_4", "bleu_4_no_brevity", "cider", "nats", "cider_and_nats", "last"] = "bleu_4"
+    selected_by: Literal["bleu_4", "bleu_4_no_brevity", "cider", "nats", "cider_and_nats", "last"] = "bleu_4"  # what
+    # the best epoch is best in, on val: a score of the model's captions, which chooses the generation config too; or
+    # −log p a word of the true ones; or CIDEr and these nats together, for a val of few photos; or last, the last epoch
     validation_beam_size: BeamSize = 1
     validation_attention_mode: AttentionModeName | None = None  # None: argmax for hard attention, mean for the others
     max_length: Words = 40

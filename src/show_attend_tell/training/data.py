@@ -17,11 +17,11 @@ from show_attend_tell.backends.torch import fastest_encode
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.datasets.dataset import Dataset, repeat_by_weight
 from show_attend_tell.data.photos import PREPROCESSING_VERSION, mirrors
-from show_attend_tell.data.sides import names_side
+from show_attend_tell.data.sides import side_words
 from show_attend_tell.data.text_corpus import read_text_corpus
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.messages import first_three, plural, times
+from show_attend_tell.messages import first_three, plural
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.progress import Progress
 from show_attend_tell.training.config import TrainingConfig, TrainingPlan, flat
@@ -104,9 +104,9 @@ def prepare(plan: TrainingPlan, *, show: bool) -> tuple[TrainingPlan, TrainingDa
     vocabulary = learnt_vocabulary(start, dataset, config, corpus)
     if start is not None and (new := vocabulary.words[len(start.vocabulary) :]):
         notes.append(
-            f"{plural(len(new), 'new word')} seen {times(config.minimum_count)} or more: {first_three(new)}; they are "
-            f"appended to the {len(start.vocabulary):,} of the model to start from (--set new_words=false leaves them "
-            "out)"
+            f"{plural(len(new), 'new word')} seen {plural(config.minimum_count, 'time')} or more: {first_three(new)}; "
+            f"they are appended to the {len(start.vocabulary):,} of the model to start from (--set new_words=false "
+            "leaves them out)"
         )
     texts = [vocabulary.encode(text) for text in corpus if all(word in vocabulary for word in text)]
     if corpus:
@@ -119,7 +119,8 @@ def prepare(plan: TrainingPlan, *, show: bool) -> tuple[TrainingPlan, TrainingDa
     unknown = sum(words.count(Vocabulary.UNKNOWN) for _, words in captions)
     total = sum(len(words) - 1 for _, words in captions)
     if 10 * unknown > total:
-        remedy = f"they are seen fewer than {config.minimum_count} times. --set minimum_count=1 keeps every word"
+        seen = f"seen fewer than {plural(config.minimum_count, 'time')}"
+        remedy = f"{seen} (--set minimum_count=N), or beyond the vocabulary's size (--set vocabulary_size=N)"
         if start is not None and not config.new_words:
             remedy = "the model to start from keeps its vocabulary. --set new_words=true adds to it"
         notes.append(f"{100 * unknown / total:.0f} % of the words in the training captions are unknown: {remedy}")
@@ -167,7 +168,7 @@ def encode(dataset: Dataset, plan: TrainingPlan, *, show: bool) -> dict[str, Any
     original = source("original", ("train", "val"))
     named = {}  # photos with sides, by their names here, and in their own cache, by which their crops are drawn
     for example in train if not config.mirror_sides else ():
-        if names_side(example.raw):
+        if any(map(side_words, example.raw)):
             joined = dataset.parts and not isinstance(tuned, Encoder)
             named[example.name] = example.name.partition("/")[2] if joined else example.name
 

@@ -137,7 +137,8 @@ def choose_decoding(
     if best.reranker is not None:
         kept = kept.merge(**DECODING)
     if start is not None and competes(plan.start, config.decoder):
-        kept = start.generation if bool(start.generation.rerank_weight) == (best.reranker is not None) else kept
+        if bool(start.generation.rerank_weight) == (best.reranker is not None):
+            kept = start.generation.merge(max_length=config.max_length if "max_length" in (plan.given or ()) else None)
         kept = kept if best.class_words is not None else kept.merge(class_weight=0.0)
     kept = kept.merge(beam_size=LARGE_BEAM_SIZE) if replaced else kept
     photos, better = len(data.validation), False

@@ -26,7 +26,7 @@ from show_attend_tell.rerank.class_words import class_words_of
 from show_attend_tell.rerank.registry import load_reranker
 from show_attend_tell.training import finish, ranks
 from show_attend_tell.training.config import TrainingPlan
-from show_attend_tell.training.data import TrainingData, prepare
+from show_attend_tell.training.data import TrainingData, identity, prepare
 from show_attend_tell.training.judge import judge_by_divisions, judge_by_val
 from show_attend_tell.training.ranks import log
 from show_attend_tell.training.reports import duration, log_end, log_size, report
@@ -61,6 +61,7 @@ def train(
         plan.start.encoder.to(device)
         if data is None:  # encode the photos, make the vocabulary
             plan, data = prepare(plan, show=show)
+        ranks.check_alike(lambda: identity(plan.config, data))  # first, since it alone waits for slow encoders
         refusal = f"another process trains in {plan.output}: wait for it, or give another --output"
         plan.state.parent.mkdir(parents=True, exist_ok=True)
         with file_lock(plan.state.parent, refusal=refusal) if ranks.first() else nullcontext():

@@ -156,10 +156,10 @@ def nats_of_photos(decoder: Decoder, data: TrainingData) -> NDArray[np.float64]:
     for indices in ranks.mine(batches(captions, FORCED_BATCH_SIZE, seed=0)):
         annotations = data.views[0][[captions[index][0] for index in indices]].to(device)
         forced = torch.tensor([captions[index][1] for index in indices], device=device)
-        log_p = word_log_probabilities(decoder.teacher_forcing(annotations, forced).logits, forced)[:, 0]
-        known = forced != Vocabulary.UNKNOWN
+        log_p = word_log_probabilities(decoder.teacher_forcing(annotations, forced).logits, forced)[:, 0].cpu()
+        known = forced.cpu() != Vocabulary.UNKNOWN
         sums = torch.stack([-log_p.masked_fill(~known, 0).double().sum(1), known.double().sum(1)])
-        np.add.at(found.T, [rows[captions[index][0]] for index in indices], sums.numpy(force=True).T)
+        np.add.at(found.T, [rows[captions[index][0]] for index in indices], sums.numpy().T)
     total: NDArray[np.float64] = np.stack(ranks.gathered(found)).sum(0)
     return total
 

@@ -97,7 +97,6 @@ class Trainer:
         torch.manual_seed(config.seed)
         self.config, self.data, self.device, self.init_from = config, data, device, init_from
         self.identity = identity(config, data)
-        ranks.check_alike(lambda: self.identity)
         self.decoder = build(config.decoder).to(device)
         if initial is not None:
             self.decoder.load_state_dict(initial)
@@ -297,6 +296,8 @@ class Trainer:
         theirs: list[Tensor] = list(self.decoder.parameters())
         with torch.no_grad():
             torch._foreach_lerp_(ours, theirs, 1 - decay)
+            for mine, its in zip(self.average.buffers(), self.decoder.buffers(), strict=True):
+                mine.copy_(its)  # such as the statistics of a batch norm
 
     def validate(self, *, show: bool = False) -> dict[str, float]:
         """The scores ×100 of captions of val, by the weights that would be saved, and nats a word where these count."""

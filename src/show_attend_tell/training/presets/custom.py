@@ -39,7 +39,7 @@ from show_attend_tell.data.inspection import ENGLISH, choose_tokenizer, language
 from show_attend_tell.data.tokenizers import Tokenizer
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.messages import plural, times
+from show_attend_tell.messages import plural
 from show_attend_tell.training.config import TrainingConfig
 
 START = DEFAULT_MODEL  # a soft model
@@ -112,7 +112,7 @@ def fitted(
     if least != config.minimum_count:
         changes["minimum_count"] = least
         if "minimum_count" not in given and dataset.tokenizer.between:
-            lines.append(f"words seen {times(least)} or more are learnt, for a set this small")
+            lines.append(f"words seen {plural(least, 'time')} or more are learnt, for a set this small")
     if len(train) < SMALL:
         changes["cautious"] = True
         if "cautious" not in given:
@@ -123,9 +123,9 @@ def fitted(
     if len(val) < VAL_FOR_BLEU and config.selected_by == "bleu_4":
         changes["selected_by"] = "cider_and_nats"
         if "selected_by" not in given:
-            chosen = "the best epoch has the best CIDEr and nats a word together, not the best BLEU-4"
+            chosen = "CIDEr and nats a word together say which weights are best, not BLEU-4"
             cautious = config.cautious if "cautious" in given else changes.get("cautious", config.cautious)
-            if started and len(val) < VAL_TO_JUDGE and cautious:
+            if "learning_rate" in changes and not mixed and len(val) < VAL_TO_JUDGE and cautious:  # as `train` judges
                 chosen = "two trainings on half of the photos, each judged by the others, say what a training gains"
             lines.append(f"val has {plural(len(val), 'photo')}, too few to choose by: {chosen}")
     config = replace(config, **{name: value for name, value in changes.items() if name not in given})  # type: ignore[arg-type]
