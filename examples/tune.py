@@ -28,7 +28,7 @@ from show_attend_tell.training.trainer import Trainer
 
 
 def searched(trial: optuna.Trial) -> dict[str, Any]:
-    """The values of a trial; `sat train --set x` lists the names of all settings."""
+    """The values of a trial; `sat train . --output x --set x` lists the names of all settings."""
     return {
         "learning_rate": trial.suggest_float("learning_rate", 3e-4, 4e-3, log=True),
         "decoder.dropout": trial.suggest_float("decoder.dropout", 0.2, 0.7),
