@@ -24,6 +24,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 import threads
 import torch
@@ -265,9 +266,9 @@ def encoding(rates: Rates, effort: Effort) -> list[Row]:
 def waiting(rates: Rates, effort: Effort) -> list[Row]:
     """A caption in a process of its own, by how its threads wait."""
     times = {way: threads.seconds(threads.WAYS[way], effort.repeats) for way in effort.ways}
-    baseline = times[effort.ways[0]]
+    baseline = median(times[effort.ways[0]])
     return [
-        Row(f"caption, threads: {way}", Timing(each, each, each, effort.repeats), baseline)
+        Row(f"caption, threads: {way}, wall time", Timing(median(each), min(each), max(each), len(each)), baseline)
         for way, each in times.items()
     ]
 

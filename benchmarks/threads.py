@@ -10,10 +10,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from statistics import median
 
 PHOTO = Path(__file__).parent.parent / "examples" / "dogs.jpg"
 CAPTION = f"""
-import statistics, sys, time
+import sys, time
 from show_attend_tell import Captioner
 captioner = Captioner.from_pretrained("flickr8k-soft", device="cpu", backend="torch")
 times = []
@@ -21,20 +22,20 @@ for turn in range(1 + int(sys.argv[1])):
     began = time.perf_counter()
     captioner({str(PHOTO)!r})
     times.append(time.perf_counter() - began)
-print(statistics.median(times[1:]))  # the first warms up
+print(*times[1:])  # the first warms up
 """
 WAYS = {
     "busy loop": {"OMP_WAIT_POLICY": "active", "GOMP_SPINCOUNT": "300000"},  # the GNU runtime's default count
     "asleep": {"OMP_WAIT_POLICY": "passive"},
-    "one thread": {"OMP_NUM_THREADS": "1"},
+    "one thread": {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},  # of two numbers PyTorch takes MKL's
 }
 
 
-def seconds(settings: dict[str, str], repeats: int = 5) -> float:
-    """The median time of a caption in a process with those settings."""
+def seconds(settings: dict[str, str], repeats: int = 5) -> list[float]:
+    """The times of a caption in a process with those settings."""
     command, environment = [sys.executable, "-c", CAPTION, str(repeats)], {**os.environ, **settings}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    return float(done.stdout)
+    return list(map(float, done.stdout.split()))
 
 
 def main() -> None:
@@ -42,7 +43,7 @@ def main() -> None:
         compare = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(loops)]
         try:
             for way, settings in WAYS.items():
-                print(f"{state}, {way}: {seconds(settings):.2f} s a caption", flush=True)
+                print(f"{state}, {way}: {median(seconds(settings)):.2f} s a caption", flush=True)
         finally:
             for process in compare:
                 process.kill()

@@ -1,7 +1,7 @@
 """The pictures of README and docs that a program makes: run it when a shipped model or the look of a page has changed.
 
-    python docs/pictures.py            # writes docs/images/dogs.webp, page.jpg and app.jpg; needs Chromium
-    python docs/pictures.py --few  # writes gallery.jpg and dogs.webp alone, without Chromium
+    python docs/pictures.py            # writes gallery.jpg, dogs.webp, page.jpg and app.jpg; needs Chromium
+    python docs/pictures.py --few      # writes gallery.jpg and dogs.webp alone, without Chromium
 
 The tutorials' pictures are made by tests/docs/test_tutorial.py, and the chart by research/tables.py.
 """

@@ -3,7 +3,8 @@
     python research/class_word_controls.py everyday-soft flickr8k/ coco/ --photos 400
 
 The rows of each data set: no class words; those of another photo; the expected words of the reranker in their place;
-the most probable class put in place of the caption's first noun, where p is `SURE` or more; class words. A row has
+the most probable class put in place of the caption's first noun, where p is `SURE` or more; class words. All have the
+settings that val chose with class words; the best without them is in notes/class-words.md. A row, without interval, has
 CIDEr, the share of right nouns, and how many captions of photos with such a class have its own name.
 """
 

@@ -63,12 +63,11 @@ def chosen(captioner: Captioner, datasets: Sequence[Dataset], cache: Path) -> tu
             for each, captions in said.items():
                 scores[each] = scores.get(each, 0.0) + cider(captions, references) / len(datasets)
                 right[each] = right.get(each, 0.0) + right_nouns(captions, references) / len(datasets)
-    best_of: dict[str, float] = {}
+    best_of: dict[tuple[float, ...], GenerationConfig] = {}
     for each in sorted(scores, key=scores.__getitem__):
-        title = f"beam {each.beam_size}, second use −{each.repetition_cost:g}, class words {each.class_weight:g}"
-        best_of[f"{title}: γ {each.length_penalty:g}, ω {each.rerank_weight:g}"] = round(scores[each], 2)
+        best_of[each.beam_size, each.repetition_cost, each.class_weight] = each
     near = [each for each, score in scores.items() if score >= max(scores.values()) - NEAR]
-    return max(near, key=right.__getitem__), best_of
+    return max(near, key=right.__getitem__), {each.summary(): round(scores[each], 2) for each in best_of.values()}
 
 
 def right_nouns(captions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> float:

@@ -64,16 +64,18 @@ def measured(captioner: Captioner, dataset: Dataset, split: str, *, cache: Path)
     for examples, features, found in searched(captioner, dataset, split, captioner.resolve_config(), cache=cache):
         judged = scale.judge(captioner.backend, features, found, found)
         for example, hypotheses, values in zip(examples, found, judged, strict=True):
-            named = {singular(word) for words in example.captions for word in words}
+            named = {each for words in example.captions for word in words for each in (word, singular(word))}
             worst = least_trusted(hypotheses, values)
             for least, rows in chosen.items():
                 reaching = (number for number, each in enumerate(worst) if each >= least)
                 number = next(reaching, int(np.argmax(worst))) if least else 0
-                words = vocabulary.decode(hypotheses[number].words)
+                words = hypotheses[number].said(vocabulary, compared=True)
                 nouns = [
-                    singular(word) in named for word, each in zip(words, values[number], strict=True) if each == each
+                    (singular(shown) or shown) in named
+                    for shown, each in zip((word.split()[-1] for word in words), values[number], strict=True)
+                    if each == each
                 ]
-                rows.append((100 * cider(words, example.captions), sum(nouns), len(nouns)))
+                rows.append((100 * cider(" ".join(words).split(), example.captions), sum(nouns), len(nouns)))
                 if not least:
                     own = [each for each in values[0] if each == each]
                     steps = zip(hypotheses[0].word_log_probabilities, values[0], strict=True)

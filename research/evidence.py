@@ -217,11 +217,13 @@ def main(given: Sequence[str] | None = None) -> None:
     try:
         dataset = read_dataset(data)
     except SatError as error:
-        if options.html is None or (data.is_dir() and not isinstance(error, NoCaptions)):
+        if options.html is None or options.json is not None or (data.is_dir() and not isinstance(error, NoCaptions)):
             raise
     shown: Sequence[Sequence[Example]]
     if dataset is None:  # photos without captions
-        shown = own_mosaics(captioner, find_photos([str(data)], recursive=None).photos, most=ON_PAGE)
+        shown = own_mosaics(
+            captioner, find_photos([str(data)], recursive=None).photos, most=ON_PAGE, **generation(options)
+        )
     else:
         examples, mosaics = dataset.split(options.split), options.mosaics
         found = point_in_mosaics(captioner, examples, data=dataset.name, mosaics=mosaics, **named)

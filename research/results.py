@@ -197,7 +197,7 @@ def main() -> None:
             write_list()
     for name in names():
         found = read(name)
-        print(f"{name:34} B-4 {found['bleu_4']:4.1f}  CIDEr {found['cider']:4.1f}  {found['command']}")
+        print(f"{name:34} B-4 {found['bleu_4']:4.1f}  CIDEr {found['cider']:4.1f}  {command(found)}")
 
 
 if __name__ == "__main__":

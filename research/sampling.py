@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sets = []
     for folder in given.data:
         split = read_dataset(folder).retokenize(captioner.checkpoint.vocabulary.tokenizer).split("val")
-        examples = random.Random(given.seed).sample(split, given.photos)
+        examples = random.Random(given.seed).sample(split, min(given.photos, len(split)))
         pixels = [captioner.backend.encoder.preprocessing.pixels(open_photo(example.photo)) for example in examples]
         parts = [captioner.backend.encode(np.stack(pixels[at : at + 8])) for at in range(0, len(pixels), 8)]
         sets.append((examples, np.concatenate(parts), CiderD([example.captions for example in split])))

@@ -392,6 +392,9 @@ def keep(models: Mapping[str, Model], output: Path, seeds: Sequence[int]) -> Non
 
 def install(output: Path) -> None:
     """Put the models and evaluations into this checkout, and write the tables of README and docs anew."""
+    for model in (output / "models").iterdir():  # what a model had and the new one has not goes
+        for file in {CLASS_WORDS, CONFIDENCE, NGRAMS, TUNED} - {each.name for each in model.iterdir()}:
+            (SHIPPED / model.name / file).unlink(missing_ok=True)
     shutil.copytree(output / "models", SHIPPED, dirs_exist_ok=True)
     shutil.copytree(output / "results", results.RESULTS, dirs_exist_ok=True, ignore=shutil.ignore_patterns("README.md"))
     results.write_list()

@@ -60,7 +60,7 @@ def reporting(main: Callable[P, None]) -> Callable[P, None]:
         except SatError as error:
             sys.exit(f"{script}: {error}")
         except KeyboardInterrupt:
-            sys.exit(f"{script}: interrupted; the same command goes on")
+            sys.exit(f"{script}: interrupted")
 
     return report
 

@@ -110,6 +110,8 @@ class Comparison:
             lines.append(
                 f"The intervals are over photos: they do not say how far another seed moves {', '.join(single)}."
             )
+        if any(1 < number < 5 for number in self.trainings.values()):
+            lines.append("With fewer than five trainings of a system the intervals are too narrow, with two by far.")
         lines += [f"{METRICS[metric].label} is left out: {reason}." for metric, reason in self.missing.items()]
         return lines
 
