@@ -70,7 +70,7 @@ class WatchedRMSprop(torch.optim.RMSprop):
             state["step"] += 1
             kept = state["square_avg"], state["grad_avg"], state["momentum_buffer"]
             tensors = weight.detach(), weight.grad.contiguous(), before, *kept
-            sums += torch.stack(update(torch.tensor(group["lr"]), *(each.view(-1) for each in tensors)))
+            sums += torch.stack(update(torch.tensor(group["lr"]), *(each.view(-1) for each in tensors))).cpu()
         self.sums = float(sums[0]), None if first else float(sums[1])
 
 

@@ -112,7 +112,7 @@ class Trainer:
         self.optimizer: torch.optim.Optimizer
         if config.optimizer == "adam":
             self.optimizer = torch.optim.Adam(groups, fused=True)
-        else:  # Graves' centred RMSProp with the authors' program's constants
+        else:  # Graves' centred RMSProp with the authors' program's constants; they have √(v + 1e-4), not √v + 1e-2
             self.optimizer = torch.optim.RMSprop(groups, alpha=0.95, eps=1e-2, momentum=0.9, centered=True)
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
         self.text_corpus = of_one_length([("", words) for words in data.text_corpus], range(len(data.text_corpus)))
