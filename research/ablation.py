@@ -104,7 +104,8 @@ def ablation(
 
     ``photos`` of the split are drawn by ``seed``. The words measured are those of each photo's caption by the model
     itself or, with ``captions`` "reference", of its first reference. ``captioned`` is on how many of the photos the
-    model also makes captions with each control at every step, all by default and 0 for none. ``encoded`` is on how many
+    model also makes captions with each control at every step, all by default and 0 for none; all captions are made
+    without class words and the cost of a second use. ``encoded`` is on how many
     locations are hidden in the photo too, which takes about 40 encodings a photo. ``overrides`` change the
     `GenerationConfig` of the checkpoint. Raises `SatError` for a model without attention, for fewer than two photos,
     and where fewer than two captions have two words.
@@ -117,7 +118,7 @@ def ablation(
     captioned = len(drawn) if captioned is None else min(captioned, len(drawn))
     if captioned:
         check_scorers()
-    config = captioner.resolve_config(**overrides)
+    config = captioner.resolve_config(**overrides, class_weight=0.0, repetition_cost=0.0)
     backend = captioner.torch_backend()
     annotations = cached(dataset, backend.encoder, cache, splits=(split,), encode=backend.encode, show=show)
     modes = [SeededMode(config.attention_mode, photo_seed(seed, example.name.encode())) for example in drawn]
