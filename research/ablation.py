@@ -103,9 +103,9 @@ def ablation(
     """Measure whether the locations that a model attends to matter to its words.
 
     ``photos`` of the split are drawn by ``seed``. The words measured are those of each photo's caption by the model
-    itself or, with ``captions`` "reference", of its first reference. ``captioned`` is on how many of the photos the
-    model also makes captions with each control at every step, all by default and 0 for none; all captions are made
-    without class words and the cost of a second use. ``encoded`` is on how many
+    itself, which was found under its own α and so favors it, or, with ``captions`` "reference", of its first reference.
+    ``captioned`` is on how many of the photos the model also makes captions with each control at every step, all by
+    default and 0 for none. All are made without class words and the cost of a second use. ``encoded`` is on how many
     locations are hidden in the photo too, which takes about 40 encodings a photo. ``overrides`` change the
     `GenerationConfig` of the checkpoint. Raises `SatError` for a model without attention, for fewer than two photos,
     and where fewer than two captions have two words.
