@@ -234,7 +234,7 @@ class Output:
         def opened(scratch: Path) -> None:
             with scratch.open("wb") as stream:
                 write(stream)
-            if path.endswith(".csv") and not (content := scratch.read_bytes()).isascii():
+            if (path, self.form) == (self.file, "csv") and not (content := scratch.read_bytes()).isascii():
                 scratch.write_bytes(BOM_UTF8 + content)  # without the mark Excel misreads other letters than ASCII
 
         if isinstance(self.system, LocalFileSystem):

@@ -104,7 +104,8 @@ def fitted(
     train, val = dataset.split("train"), dataset.split("val")
     lengths = Counter(len(words) for example in train for words in example.captions)
     changes: dict[str, object] = {}
-    if started and config.decoder.attention == "soft":
+    started_soft = started and config.decoder.attention == "soft"
+    if started_soft:
         changes |= STARTED
         if small := [f"{name} {value:g}" for name, value in STARTED.items() if name not in ("epochs", *given)]:
             lines.append(f"{' and '.join(small)}, for a model that is trained on (--set NAME=VALUE chooses)")
@@ -125,7 +126,7 @@ def fitted(
         if "selected_by" not in given:
             chosen = "CIDEr and nats a word together say which weights are best, not BLEU-4"
             cautious = config.cautious if "cautious" in given else changes.get("cautious", config.cautious)
-            if "learning_rate" in changes and not mixed and len(val) < VAL_TO_JUDGE and cautious:  # as `train` judges
+            if started_soft and not mixed and len(val) < VAL_TO_JUDGE and cautious:  # as `train` judges
                 chosen = "two trainings on half of the photos, each judged by the others, say what a training gains"
             lines.append(f"val has {plural(len(val), 'photo')}, too few to choose by: {chosen}")
     config = replace(config, **{name: value for name, value in changes.items() if name not in given})  # type: ignore[arg-type]
