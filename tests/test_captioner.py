@@ -448,8 +448,8 @@ def test_an_ensemble_is_made_explicitly(photos: list[Image.Image], tmp_path: Pat
     assert both.name == "model5 + model7" and both(photos[0]).words
     with pytest.raises(SatError, match="is an ensemble: save its members"):
         both.save_pretrained(tmp_path / "both")
-    for wrong in ([], "model5"):
-        with pytest.raises(SatError, match="give a list of models"):
+    for wrong, why in (([], "give a list of models"), ("model5", "give a list of models"), ([5], "5 is not a path")):
+        with pytest.raises(SatError, match=why):
             Captioner.ensemble(wrong)
     one = Checkpoint.load(names[1])
     for changed, why in (

@@ -91,8 +91,8 @@ class Captioner:
         PyTorch on a GPU. ONNX Runtime computes in float32 on the processor. Raises `SatError` for a model that is not
         there, is damaged, or was trained on another encoder's weights.
         """
-        weights = None if encoder_weights is None else os.fspath(as_path(encoder_weights))
-        folder = find_model(os.fspath(as_path(name)) if not isinstance(name, str) else name)
+        weights = None if encoder_weights is None else as_path(encoder_weights)
+        folder = find_model(name)
         checkpoint, title = Checkpoint.load(folder), model_name(folder)
         running = backends.load(checkpoint, title, backend=backend, device=device, encoder_weights=weights)
         made = cls(checkpoint, running, name=title)
@@ -118,14 +118,10 @@ class Captioner:
             from show_attend_tell.backends.torch import TorchBackend
         except ModuleNotFoundError as error:
             raise needs_torch("an ensemble") from error
-        folders = [find_model(os.fspath(name)) for name in names]
+        weights = None if encoder_weights is None else as_path(encoder_weights)
+        folders = [find_model(name) for name in names]
         checkpoints, titles = [Checkpoint.load(folder) for folder in folders], [model_name(each) for each in folders]
-        running = TorchBackend.load(
-            checkpoints,
-            titles,
-            device=pick_device(device),
-            encoder_weights=None if encoder_weights is None else os.fspath(encoder_weights),
-        )
+        running = TorchBackend.load(checkpoints, titles, device=pick_device(device), encoder_weights=weights)
         reranker = next((each.reranker for each in checkpoints if each.reranker is not None), None)
         first = dataclasses.replace(checkpoints[0], reranker=reranker, confidence=None)
         made = cls(first, running, name=" + ".join(titles))

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from show_attend_tell.errors import MissingFile, MissingPackage
-from show_attend_tell.files import hub_id
+from show_attend_tell.files import as_path, hub_id
 from show_attend_tell.messages import install_command
 
 SHIPPED = Path(__file__).parent / "models"
@@ -28,11 +28,12 @@ def model_name(folder: Path) -> str:
     return hub_id(folder) or absolute(folder).name
 
 
-def find_model(name: str) -> Path:
+def find_model(name: str | os.PathLike[str]) -> Path:
     """The folder of a model: a shipped model's name, a path, or a hub id "owner/name" (with ``huggingface_hub``).
 
     A folder that has the name of a shipped model is found as "./NAME". Raises `MissingFile` for one that is not there.
     """
+    name = name if isinstance(name, str) else os.fspath(as_path(name))
     if name in shipped_models():
         return SHIPPED / name
     if name and Path(name).is_dir():
