@@ -20,10 +20,7 @@ from show_attend_tell.metrics.scores import Evaluation, score
 
 pytest.importorskip("pycocoevalcap")
 
-
-@pytest.fixture(autouse=True)
-def no_java(without_java: None) -> None:
-    """METEOR, which takes seconds, is left out."""
+pytestmark = pytest.mark.usefixtures("without_java")
 
 
 @pytest.fixture(scope="module")

@@ -24,10 +24,7 @@ OLD = Path(__file__).parent / "01bcaf0"
 EXPECTED: dict[str, Any] = json.loads((OLD / "expected.json").read_text(encoding="utf-8"))
 PHOTOS = [shape_photo(*scene) for scene in shape_scenes(4)]
 
-
-@pytest.fixture(autouse=True)
-def always_small(small: None) -> None:
-    """The small encoder in every test here."""
+pytestmark = pytest.mark.usefixtures("small")
 
 
 def held(found: Any, expected: Any, where: str = "") -> None:

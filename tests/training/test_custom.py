@@ -14,7 +14,7 @@ from trainers import learn, logged
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import SHIPPED
-from show_attend_tell.data.datasets import DataReport, Dataset, Example
+from show_attend_tell.data.datasets.dataset import DataReport, Dataset, Example, Part
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.interface import word_log_probabilities
 from show_attend_tell.rerank.class_words import COMMON, class_words_of
@@ -77,6 +77,12 @@ def test_updates_and_words_fit_the_set(photos: int, started: bool, epochs: int, 
     assert any("learning_rate 0.0005 and scheduled_sampling 0.3" in line for line in lines) == started
     assert any(line.startswith(f"{epochs} epochs of ") for line in lines) == (epochs not in (3, 6))
     assert any("seen 1 time or more are learnt" in line for line in lines) == (least == 1)
+
+
+def test_updates_are_of_the_captions_that_an_epoch_shows() -> None:
+    data = custom(300)
+    double = replace(data, parts=[Part(each.name, data, 2.0) for each in data.examples])
+    assert [fitted(each, preset("flickr8k", "soft"), started=True)[0].epochs for each in (data, double)] == [16, 9]
 
 
 def test_what_the_user_has_set_stays() -> None:

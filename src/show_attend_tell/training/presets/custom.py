@@ -28,7 +28,7 @@ changed.
 """
 
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -102,7 +102,10 @@ def fitted(
     """The settings for custom data but those ``given``, and a line for each change; ``mixed`` batches: any lengths."""
     lines: list[str] = []
     train, val = dataset.split("train"), dataset.split("val")
-    lengths = Counter(len(words) for example in train for words in example.captions)
+    shown = {part.name: part.weight for part in dataset.parts}  # how often, of data sets that are joined
+    lengths: dict[int, float] = defaultdict(float)  # how many captions of each length an epoch shows; mixed: of any, 0
+    for name, words in [(example.name, words) for example in train for words in example.captions]:
+        lengths[0 if mixed else len(words)] += shown.get(name.partition("/")[0], 1)
     changes: dict[str, object] = {}
     started_soft = started and config.decoder.attention == "soft"
     if started_soft:
@@ -132,7 +135,7 @@ def fitted(
     config = replace(config, **{name: value for name, value in changes.items() if name not in given})  # type: ignore[arg-type]
     if "epochs" not in given:
         kind = "started" if started else "afresh"
-        batches = sum(math.ceil(n / config.batch_size) for n in ([lengths.total()] if mixed else lengths.values()))
+        batches = sum(math.ceil(n / config.batch_size) for n in lengths.values())
         epochs = max(config.epochs, min(MOST_EPOCHS[kind], math.ceil(UPDATES[kind] / batches)))
         if epochs != config.epochs:
             lines.append(
