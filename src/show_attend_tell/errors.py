@@ -21,6 +21,10 @@ class InvalidValue(SatError, ValueError):
     """A value that an argument or a setting cannot have."""
 
 
+class UnknownName(SatError, KeyError):
+    """A name that nothing is registered under."""
+
+
 class MissingFile(SatError, FileNotFoundError):
     """A file, folder or model that is not there."""
 

@@ -66,9 +66,7 @@ class Taken(Config):
 def test_a_kind_is_needed_and_is_had_once() -> None:
     with pytest.raises(SatError, match="Unnamed has no kind: give the class one"):
         register_decoder(Unnamed, Decoder)
-    with pytest.raises(
-        SatError, match=r"Taken has the kind 'attention', as .*\.DecoderConfig has: choose another kind"
-    ):
+    with pytest.raises(SatError, match=r"there is a decoder of the kind 'attention' already \(.*\.DecoderConfig\)"):
         register_decoder(Taken, Decoder)
     assert config_class("attention") is DecoderConfig
 

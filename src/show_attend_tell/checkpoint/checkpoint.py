@@ -45,7 +45,7 @@ from show_attend_tell.checkpoint.hub import absolute, model_name
 from show_attend_tell.checkpoint.packing import SCALE, Arrays, arrays_digest, pack, unpack, weights_digest
 from show_attend_tell.checkpoint.records import Description, EncoderRecord
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.errors import SatError
+from show_attend_tell.errors import SatError, UnknownName
 from show_attend_tell.files import atomic_write_all, make_folder
 from show_attend_tell.messages import shorten
 from show_attend_tell.model.config import misfit
@@ -186,7 +186,7 @@ class Checkpoint(Description):
 def read_configuration(file: Path) -> tuple[Description, dict[str, str], str | None]:
     """The configuration in a file, and the SHA-256 of the model's reranker, by its kind, and of its tuned encoder."""
     try:
-        entries = json.loads(file.read_text(encoding="utf-8"), parse_constant=refused)
+        entries = json.loads(file.read_text(encoding="utf-8"), parse_constant=reject_non_finite)
         number = entries["format"]
         if number != FORMAT:
             remedy = "update show-attend-tell" if isinstance(number, int) and number > FORMAT else "train it again"
@@ -204,6 +204,8 @@ def read_configuration(file: Path) -> tuple[Description, dict[str, str], str | N
         return described, dict(other) if ngrams is None else {"ngrams": ngrams}, entries["tuned"]
     except FileNotFoundError as error:
         raise SatError(f"{file.parent} is not a model: it has no {file.name}") from error
+    except UnknownName as error:
+        raise SatError(f"{file}: {error}") from error
     except (ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:
         why = shorten(error, 300)
         raise SatError(f"{file} is damaged or from another program ({why}): copy the model again") from error
@@ -213,7 +215,7 @@ def read_configuration(file: Path) -> tuple[Description, dict[str, str], str | N
         raise SatError(f"{file} cannot be read ({error.strerror}): give yourself the right to read it") from None
 
 
-def refused(constant: str) -> NoReturn:
+def reject_non_finite(constant: str) -> NoReturn:
     """Raise `ValueError` for NaN or an infinity, which are not JSON."""
     raise ValueError(f"{constant} is no number")
 

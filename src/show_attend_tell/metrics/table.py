@@ -12,6 +12,7 @@ import numpy as np
 from show_attend_tell.metrics.bleu import bleu_counts, brevity_penalty, precisions, smoothed_bleu
 from show_attend_tell.metrics.bootstrap import Array
 from show_attend_tell.metrics.java import Java, meteor_of, scorer_module
+from show_attend_tell.registries import Registry
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def _bleu(n: int, *, brevity: bool) -> Metric:
 
 
 # by the name in files
-METRICS = {
+_OURS = {
     **{f"bleu_{n}": _bleu(n, brevity=True) for n in range(1, 5)},
     **{f"bleu_{n}_no_brevity": _bleu(n, brevity=False) for n in range(1, 5)},
     "meteor": Metric(
@@ -79,6 +80,7 @@ METRICS = {
     "spice": Metric("SPICE", lambda texts: texts.java.spice(texts.captions, texts.references), needs="English"),
     "bleu_4_smoothed": Metric("BLEU-4, smoothed", bleu, corpus=None, each=smoothed_bleu),
 }
+METRICS: Registry[Metric] = Registry("a metric", "metrics", _OURS)
 
 
 def besides_bleu() -> dict[str, str]:

@@ -1,16 +1,12 @@
 """The kinds of rerankers, by the names that models' files have."""
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.errors import SatError
+from show_attend_tell.registries import Registry
 from show_attend_tell.rerank import Reranker
 from show_attend_tell.rerank.ngrams import VisualNgrams
 
-RERANKERS: dict[str, type[Reranker]] = {"ngrams": VisualNgrams}
-
-
-def register_reranker(kind: str, reranker: type[Reranker]) -> None:
-    """Register a kind of reranker; a model stores its arrays in a file with this name (`Checkpoint.reranker`)."""
-    RERANKERS[kind] = reranker
+RERANKERS: Registry[type[Reranker]] = Registry("a reranker of the kind", "rerankers", {"ngrams": VisualNgrams})
+register_reranker = RERANKERS.register  # a model stores its arrays in a file with this name (`Checkpoint.reranker`)
 
 
 def load_reranker(checkpoint: Checkpoint) -> Reranker | None:
@@ -18,6 +14,4 @@ def load_reranker(checkpoint: Checkpoint) -> Reranker | None:
     if checkpoint.reranker is None:
         return None
     kind, arrays = checkpoint.reranker
-    if kind not in RERANKERS:
-        raise SatError(f"no reranker of the kind {kind!r} is registered: name the module that does it by --plugin")
     return RERANKERS[kind](arrays)

@@ -1,17 +1,16 @@
 """The encoders whose layers are known as data, by their names. Nothing here needs PyTorch."""
 
-from show_attend_tell.errors import SatError
+from show_attend_tell.registries import Registry
 from show_attend_tell.vision.efficientnet import EFFICIENTNET_LITE2
 from show_attend_tell.vision.network import Network
 from show_attend_tell.vision.vgg import VGG19
 
-ENCODERS = {network.name: network for network in (VGG19, EFFICIENTNET_LITE2)}
+ENCODERS = Registry("an encoder", "encoders", {network.name: network for network in (VGG19, EFFICIENTNET_LITE2)})
 
 
 def register_encoder(network: Network) -> None:
     """Register an encoder under its name, so that both back ends build it. Raises `SatError` for a name in use."""
-    if ENCODERS.setdefault(network.name, network) != network:
-        raise SatError(f"there is an encoder {network.name!r} already: choose another name")
+    ENCODERS.register(network.name, network)
 
 
 def offset(name: str) -> tuple[float, float]:

@@ -1,0 +1,128 @@
+"""What can be added by name: decoders, encoders, attention modes, rerankers, metrics, readers, formats, …
+
+All follow one policy, that of `Registry`. A plugin adds an entry when it is imported: by the user's program, by
+``--plugin``, or by itself, once the installed package that it belongs to names it in an entry-point group. A model's
+files name entries, and never code.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, TypeVar, overload
+
+from show_attend_tell.errors import MissingPackage, SatError, UnknownName
+from show_attend_tell.messages import install_command
+
+Value = TypeVar("Value")
+
+
+class Registry(MutableMapping[str, Value]):
+    """Entries of one kind by their names: a mapping in which a name, once taken, keeps its meaning.
+
+    A name that is unknown may be that of an installed plugin: an entry point in `group` whose module registers it.
+    This module is imported when the name is looked up, and those of all such plugins when one iterates.
+    """
+
+    def __init__(self, what: str, group: str, entries: Mapping[str, Value] | None = None) -> None:
+        """``what`` is one entry in words, "a metric"; ``group`` ends the group's name, "show_attend_tell.metrics"."""
+        self.what = what
+        self._kind = what.partition(" ")[2]  # without its article
+        self.group = f"show_attend_tell.{group}"
+        self._entries = dict(entries or {})
+
+    @overload
+    def register(self, name: str) -> Callable[[Value], Value]: ...
+    @overload
+    def register(self, name: str, value: Value) -> Value: ...
+    def register(self, name: str, value: Any = None) -> Any:
+        """Add an entry, or give the decorator that adds one. Raises `SatError` for a name that another entry has.
+
+        The same entry may come again, and that of a module that is imported twice: the later one is kept.
+        """
+        if value is None:
+            return lambda decorated: self.register(name, decorated)
+        if name in self._entries and not same(self._entries[name], value):
+            other = place(self._entries[name])
+            raise SatError(
+                f"there is {self.what} {name!r} already{f' ({other})' if other else ''}: choose another name"
+            )
+        self._entries[name] = value
+        return value
+
+    def names(self) -> list[str]:
+        """The names of all entries, and of installed plugins, none of which is imported for it."""
+        return list(dict.fromkeys([*self._entries, *(point.name for point in installed(self.group))]))
+
+    def __getitem__(self, name: str) -> Value:
+        """The entry of that name. Raises `UnknownName`, with the known ones, for another."""
+        if name not in self._entries:
+            for point in installed(self.group):
+                if point.name == name:
+                    self._import(point)
+        if name not in self._entries:
+            raise UnknownName(
+                f"no {self._kind} {name!r} is registered (registered: {', '.join(self.names())})",
+                remedy="name the module that defines it by --plugin MODULE, or import this module before",
+            )
+        return self._entries[name]
+
+    def __setitem__(self, name: str, value: Value) -> None:
+        self.register(name, value)
+
+    def __delitem__(self, name: str) -> None:
+        del self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        for point in installed(self.group):
+            if point.name not in self._entries:
+                self._import(point)
+        return iter(list(self._entries))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def _import(self, point: EntryPoint) -> None:
+        import_registering(point.module, f"the installed {self._kind} {point.name!r}")
+
+
+@cache
+def installed(group: str) -> tuple[EntryPoint, ...]:
+    """The entry points of a group, in the order of their names; read once, since reading takes milliseconds."""
+    return tuple(sorted(entry_points(group=group), key=lambda point: point.name))
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two entries are the same, or come from the same lines of a module that was imported twice."""
+    if type(one) is not type(other):
+        return False
+    if dataclasses.is_dataclass(one) and not isinstance(one, type):
+        return all(same(getattr(one, field.name), getattr(other, field.name)) for field in dataclasses.fields(one))
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other) or bool(place(one) == place(other) != "")
+
+
+def place(value: Any) -> str:
+    """Where a class or function is defined, "package.module.name"; "" for one without a name in a module.
+
+    Of a tuple, the place of its first value.
+    """
+    if isinstance(value, tuple):
+        return place(value[0])
+    name = getattr(value, "__qualname__", "<>")
+    return "" if "<" in name else f"{value.__module__}.{name}"
+
+
+def import_registering(module: str, what: str) -> None:
+    """Import a module that registers something. Raises `SatError`, which says what it is, where this fails."""
+    try:
+        import_module(module)
+    except SatError:
+        raise
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+            raise MissingPackage(f"{what} needs PyTorch", remedy=install_command("torch")) from error
+        reason = f"{what} cannot be imported ({type(error).__name__}: {error})"
+        raise SatError(reason, remedy="mend or install it") from error
