@@ -192,7 +192,7 @@ def search_roofline(rates: Rates, decoder: AttentionDecoder, found: list[Hypothe
 def searches(rates: Rates, effort: Effort) -> list[Row]:
     """The search of several photos, time per photo; each session searches as many at once as suits it."""
     captioner = Captioner.from_pretrained("everyday-soft", device="cpu", backend="torch")
-    backend, reranker, photos = captioner.torch_backend(), captioner.reranker, effort.photos
+    backend, reranker, photos = captioner.torch_backend(), captioner.decoding.reranker, effort.photos
     decoder = backend.decoder
     assert isinstance(decoder, AttentionDecoder) and reranker is not None
     annotations = backend.encode(read(backend, photos))

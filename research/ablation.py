@@ -17,6 +17,7 @@ T words of a caption, end token excluded · L locations in a grid of rows and co
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -37,13 +38,13 @@ from show_attend_tell.data.datasets import Dataset, Example, read_dataset
 from show_attend_tell.data.parts_of_speech import PartOfSpeech, part_of_speech
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
-from show_attend_tell.generation import GenerationConfig, photo_seed, rescored
+from show_attend_tell.generation import GenerationConfig, photo_seed
 from show_attend_tell.metrics.comparison import differences
 from show_attend_tell.metrics.scores import Statistics, check_scorers, score
+from show_attend_tell.model.attention import AttentionMode
 from show_attend_tell.progress import Progress
-from show_attend_tell.search.beam import beam_search
-from show_attend_tell.search.filters import word_filters
-from show_attend_tell.search.hypotheses import Hypothesis, rank
+from show_attend_tell.search.hypotheses import Hypothesis
+from show_attend_tell.search.session import DecoderSession
 from show_attend_tell.training.objectives.losses import entropy
 from show_attend_tell.vision import registry
 from show_attend_tell.vision.sources import Annotations, cached
@@ -105,10 +106,10 @@ def ablation(
     ``photos`` of the split are drawn by ``seed``. The words measured are those of each photo's caption by the model
     itself, which was found under its own α and so favors it, or, with ``captions`` "reference", of its first reference.
     ``captioned`` is on how many of the photos the model also makes captions with each control at every step, all by
-    default and 0 for none. All are made without class words and the cost of a second use. ``encoded`` is on how many
-    locations are hidden in the photo too, which takes about 40 encodings a photo. ``overrides`` change the
-    `GenerationConfig` of the checkpoint. Raises `SatError` for a model without attention, for fewer than two photos,
-    and where fewer than two captions have two words.
+    default and 0 for none. ``encoded`` is on how many locations are hidden in the photo too, which takes about 40
+    encodings a photo. ``overrides`` change the `GenerationConfig` of the checkpoint, but captions are made without
+    class words and the cost of a second use unless the overrides have them. Raises `SatError` for a model without
+    attention, for fewer than two photos, and where fewer than two captions have two words.
     """
     check_attention(captioner)
     dataset = dataset.retokenize(captioner.checkpoint.vocabulary.tokenizer)
@@ -118,7 +119,7 @@ def ablation(
     captioned = len(drawn) if captioned is None else min(captioned, len(drawn))
     if captioned:
         check_scorers()
-    config = captioner.resolve_config(**overrides, class_weight=0.0, repetition_cost=0.0)
+    config = captioner.resolve_config(**{"class_weight": 0.0, "repetition_cost": 0.0, **overrides})
     backend = captioner.torch_backend()
     annotations = cached(dataset, backend.encoder, cache, splits=(split,), encode=backend.encode, show=show)
     modes = [SeededMode(config.attention_mode, photo_seed(seed, example.name.encode())) for example in drawn]
@@ -189,6 +190,24 @@ def measure(subject: Subject, forced: Mapping[int, Forced], row: int, other: int
 # ---------------------------------------------------------------- captions made with other maps
 
 
+class ByMode:
+    """A back end whose searches have another attention mode; all photos that it is given are searched at once."""
+
+    def __init__(self, backend: TorchBackend, mode: AttentionMode | None) -> None:
+        self.backend, self.mode = backend, mode
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.backend, name)
+
+    def batch_size(self, config: GenerationConfig) -> int:
+        """As many as there are: the mode is made for all of them."""
+        return BATCH_SIZE
+
+    def session(self, features: Tensor, config: GenerationConfig, *, seeds: Sequence[int]) -> DecoderSession:
+        """As `Backend.session`."""
+        return self.backend.session(features, config, seeds=seeds, mode=self.mode)
+
+
 def caption_photos(
     subject: Subject, number: int, *, control: str | None = None, own: Sequence[Hypothesis] = (), show: bool = True
 ) -> list[Hypothesis]:
@@ -196,9 +215,10 @@ def caption_photos(
 
     The other photo of a control is the next one, and the last one's is the first.
     """
-    backend, config, reranker = subject.backend, subject.config, subject.captioner.reranker
+    backend, config = subject.backend, subject.config
+    decoding = replace(subject.captioner.decoding, config=config)
     alphas = [_maps(hypothesis) for hypothesis in own]
-    found: list[Hypothesis] = []
+    captions: list[Hypothesis] = []
     title = "captions" if control is None else f"captions by {CONTROLS[control]}"
     with Progress(total=number, desc=title, unit="photo", disable=not show) as bar:
         for start in range(0, number, BATCH_SIZE):
@@ -210,13 +230,10 @@ def caption_photos(
                 size = {"paths": config.beam_size, "steps": config.max_length}
                 mode = mode_for_search(control, of_photos, others, modes, **size)
             features = backend.features(subject.annotations[[subject.examples[row].name for row in rows]])
-            session = backend.session(features, config, seeds=[each.seed for each in modes], mode=mode)
-            searched = beam_search(session, config, word_filters(config))
-            if reranker is not None:
-                searched = rescored(backend, features, searched, config, reranker)
-            found += [rank(each, config.length_penalty, config.rerank_weight)[0] for each in searched]
+            candidates = decoding.candidates(ByMode(backend, mode), features, seeds=[each.seed for each in modes])
+            captions += [decoding.ranked(of_photo)[0] for of_photo in candidates]
             bar.update(len(rows))
-    return found
+    return captions
 
 
 def scores_of_controls(

@@ -31,7 +31,7 @@ Filter = Callable[[Any, float], ClassFilter]
 
 def of_reranker(captioner: Captioner) -> Filter:
     """Class words by the shares of captions that the reranker expects to have them, each word a class of its own."""
-    words, ngrams = captioner.class_words, captioner.reranker
+    words, ngrams = captioner.decoding.class_words, captioner.decoding.reranker
     assert words is not None and isinstance(ngrams, VisualNgrams)
     columns = np.array([ngrams.numbers.get((0, word), -1) for word in words.ids.tolist()])
     usual = np.where(columns < 0, 0, ngrams.prior[columns])
@@ -51,7 +51,7 @@ def of_reranker(captioner: Captioner) -> Filter:
 def of_other_photos(captioner: Captioner, probabilities: np.ndarray[Any, Any]) -> Filter:
     """Class words of the photo that is half of the split away, when photos come in the split's order."""
     others = iter(np.roll(probabilities, len(probabilities) // 2, axis=0))
-    words = captioner.class_words
+    words = captioner.decoding.class_words
     assert words is not None
     return lambda features, weight: ClassFilter([words.photo(next(others)) for _ in features], weight)
 
@@ -64,7 +64,7 @@ def with_class(words: Sequence[str], name: str) -> list[str]:
 
 def rows(captioner: Captioner, dataset: Dataset, cache: Path) -> None:
     """Print the rows of a data set."""
-    words, vocabulary = captioner.class_words, captioner.checkpoint.vocabulary
+    words, vocabulary = captioner.decoding.class_words, captioner.checkpoint.vocabulary
     assert words is not None
     usual, config = words.filter, captioner.resolve_config()
     references: list[Sequence[Sequence[str]]] = []

@@ -88,7 +88,11 @@ def fitted_confidence(captioner: Captioner, datasets: Sequence[Dataset], cache: 
         for examples, features, found in searched(captioner, dataset, "val", captioner.resolve_config(), cache=cache)
     )
     return confidence.fit(
-        captioner.backend, captioner.checkpoint.vocabulary, captioner.reranker, batches, captioner.class_words
+        captioner.backend,
+        captioner.checkpoint.vocabulary,
+        captioner.decoding.reranker,
+        batches,
+        captioner.decoding.class_words,
     )
 
 

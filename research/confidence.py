@@ -53,7 +53,7 @@ def calibration_error(confidence: Array, right: Array) -> float:
 
 def measured(captioner: Captioner, dataset: Dataset, split: str, *, cache: Path) -> dict[str, Any]:
     """The figures of a model on a split."""
-    scale, vocabulary = captioner.confidence, captioner.checkpoint.vocabulary
+    scale, vocabulary = captioner.decoding.confidence, captioner.checkpoint.vocabulary
     if scale is None:
         raise SatError(f"{captioner.name} has no confidence: train it with more photos in val")
     dataset = dataset.retokenize(vocabulary.tokenizer)

@@ -28,7 +28,7 @@ from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.training.config import TrainingPlan, changed
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.run import train
-from show_attend_tell.training.selection import captions_of, nats_a_word, scores_of, usual_generation
+from show_attend_tell.training.selection import captions_of, nats_a_word, scores_of, usual_decoding
 from show_attend_tell.training.start import choose_start
 from show_attend_tell.training.trainer import Trainer
 
@@ -92,10 +92,11 @@ class Watching(Trainer):
         scores = {**super().validate(show=show), "nats": nats_a_word(self.average, self.data)}
         if self.config.decoder.attention == "soft":
             return scores
-        by_argmax = usual_generation(self.config).merge(attention_mode="argmax")
-        (found,) = captions_of(self.average, self.data, by_argmax, show=show)
-        of_found = scores_of(found, self.data)
-        return scores | {f"{key}_argmax": of_found[key] for key in ARGMAX}
+        usual = usual_decoding(self.config, self.data)
+        by_argmax = dataclasses.replace(usual, config=usual.config.merge(attention_mode="argmax"))
+        (captions,) = captions_of(self.average, self.data, by_argmax, show=show)
+        scores_by_argmax = scores_of(captions, self.data)
+        return scores | {f"{key}_argmax": scores_by_argmax[key] for key in ARGMAX}
 
     def one_batch(self, indices: list[int]) -> dict[str, float]:
         """One step of the optimizer, and what the module says of its gradient."""

@@ -21,7 +21,7 @@ from show_attend_tell.captioner import Captioner, each_photo
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.errors import PhotoError, SatError
+from show_attend_tell.errors import InvalidValue, PhotoError, SatError
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.settings import ATTENTION_MODES
 from show_attend_tell.vision.encoder import load_encoder
@@ -200,6 +200,18 @@ def test_a_wrong_type_is_a_mistake_that_is_told(
 ) -> None:
     with pytest.raises(SatError, match=message):
         call(captioner, captioner(photos[0]), photos[0])
+
+
+def test_a_call_takes_filters_of_words(captioner: Captioner, photos: list[Image.Image]) -> None:
+    said = captioner.checkpoint.vocabulary.encode(captioner(photos[0]).words[:1])[0]
+
+    def never(history: Any, photos: Any) -> tuple[list[int], float]:
+        return [said], float("-inf")
+
+    for caption in captioner(photos, filters=[never]):
+        assert said not in captioner.checkpoint.vocabulary.encode(caption.words)
+    with pytest.raises(InvalidValue):
+        captioner(photos[0], filters=never)  # type: ignore[arg-type]
 
 
 def test_numpy_s_whole_numbers_are_whole_numbers(captioner: Captioner, photos: list[Image.Image]) -> None:

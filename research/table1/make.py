@@ -38,6 +38,7 @@ from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_object, read_text, write_text
+from show_attend_tell.generation import Decoding
 from show_attend_tell.metrics.bootstrap import RESAMPLES, Array, draw, interval
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.selection import choose_generation
@@ -168,7 +169,8 @@ def choose_as_paper(model: Path, data: Path, output: Path) -> None:
     source = cached(dataset, encoder, default_cache(), splits=("val",), encode=fastest_encode(encoder))
     on_val = msr_training.validation_data(dataset, checkpoint.vocabulary, source)
     mode, most = checkpoint.generation.attention_mode, checkpoint.generation.max_length
-    usual = GenerationConfig(beam_size=1, attention_mode=mode, max_length=most)
+    greedy = GenerationConfig(beam_size=1, attention_mode=mode, max_length=most)
+    usual = Decoding(vocabulary=checkpoint.vocabulary, config=greedy)
     chosen = choose_generation(build_decoder(checkpoint), on_val, usual, metric="bleu_4_no_brevity")
     print(f"on val: {chosen.scores}", flush=True)
     replace(checkpoint, generation=chosen.generation, reranker=None).save(output, bits=16)

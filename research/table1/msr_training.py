@@ -13,6 +13,7 @@ n-grams had been counted without this caption, since it would trust n-grams too 
 import json
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,11 @@ from show_attend_tell.data.datasets import Dataset, Example, read_dataset
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.evaluation import score_split
 from show_attend_tell.files import write_text
-from show_attend_tell.generation import search_candidates
+from show_attend_tell.generation import Decoding
 from show_attend_tell.model.interface import Decoder, word_log_probabilities
 from show_attend_tell.progress import Progress
 from show_attend_tell.rerank.fit import fit_ngrams
 from show_attend_tell.rerank.ngrams import VisualNgrams
-from show_attend_tell.search.hypotheses import rank
 from show_attend_tell.training.data import TrainingData, batches
 from show_attend_tell.training.presets import flickr8k
 from show_attend_tell.training.selection import Grid, choose_generation, usual_generation
@@ -120,8 +120,8 @@ def make(dataset: Dataset, output: Path, *, seed: int, epochs: int, cache: Path,
     told.load_state_dict(learnt(decoder, train, unseen, show=show))
     on_val = OfPhotos([*val], detected(decoder.detectors, seen[1])[:, None])
     data = validation_data(dataset, vocabulary, on_val)
-    usual = usual_generation(settings)
-    chosen = choose_generation(told.eval(), data, usual, reranker=Coverage({}), grid=GRID, show=show)
+    decoding = Decoding(vocabulary=vocabulary, config=usual_generation(settings), reranker=Coverage({}))
+    chosen = choose_generation(told.eval(), data, decoding, grid=GRID, show=show)
     print(f"on val: {chosen.scores}", flush=True)
     notes = {"data": dataset.name, "seed": seed, "mean_average_precision": found, "validation_bleu_4": chosen.scores}
     Checkpoint(
@@ -209,18 +209,13 @@ def examine(dataset: Dataset, model: Path, *, cache: Path, show: bool = True) ->
     nats["flickr8k-soft"] = nats_a_word(soft, captions, seen)
     nats["flickr8k-soft on the mean photo"] = nats_a_word(soft, captions, usual.expand(len(seen), -1, -1))
     scores = {}
+    decoding = replace(Decoding.of(checkpoint), reranker=Coverage({}))
     for name in ("detected words", "true words"):
         logits, entries = known[name], []
         for rows in torch.split(torch.arange(len(val)), BATCH_SIZE):
-            hypotheses = search_candidates(
-                TorchBackend(decoder),
-                logits[rows][:, None],
-                checkpoint.generation,
-                seeds=[0] * len(rows),
-                reranker=Coverage({}),
-            )
-            for row, each in zip(rows.tolist(), hypotheses, strict=True):
-                best = rank(each, checkpoint.generation.length_penalty, checkpoint.generation.rerank_weight)[0]
+            candidates = decoding.candidates(TorchBackend(decoder), logits[rows][:, None], seeds=[0] * len(rows))
+            for row, of_photo in zip(rows.tolist(), candidates, strict=True):
+                best = decoding.ranked(of_photo)[0]
                 entries.append({"photo": val[row].name, "caption": vocabulary.text(best.words)})
         corpus = score_split(dataset, "val", entries).scores.corpus
         scores[name] = {each: round(corpus[each] or 0.0, 1) for each in SHOWN}

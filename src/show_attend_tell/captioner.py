@@ -24,14 +24,11 @@ from show_attend_tell.data.tokenizers import KARPATHY
 from show_attend_tell.devices import needs_torch, pick_device
 from show_attend_tell.errors import InvalidValue, PhotoError, SatError
 from show_attend_tell.files import as_path
-from show_attend_tell.generation import GenerationConfig, photo_seed
+from show_attend_tell.generation import Decoding, GenerationConfig, check_filters, photo_seed
 from show_attend_tell.messages import shorten
 from show_attend_tell.progress import Progress
-from show_attend_tell.rerank.class_words import class_words_of
-from show_attend_tell.rerank.confidence import Confidence
-from show_attend_tell.rerank.registry import load_reranker
-from show_attend_tell.search.filters import SecondUse
 from show_attend_tell.search.hypotheses import Hypothesis
+from show_attend_tell.search.registry import Filter
 from show_attend_tell.vision import registry
 
 if TYPE_CHECKING:
@@ -64,13 +61,9 @@ class Captioner:
         self.checkpoint, self.backend, self.name = checkpoint, backend, name
         self.members: Sequence[str] = [name]  # of an ensemble, the names of its models
         try:
-            self.reranker = load_reranker(checkpoint)
-            self.class_words = class_words_of(checkpoint)
-            given = checkpoint.confidence
-            self.confidence = None if given is None else Confidence(given, self.reranker, self.class_words)
+            self.decoding = Decoding.of(checkpoint)
         except SatError as error:
             raise SatError(f"{name} is damaged: {error}: copy the model again") from error
-        self.second_use = SecondUse(checkpoint.vocabulary)
         self._load: Callable[[], Captioner] = partial(_loaded, checkpoint, name, backend.name, backend.device)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -145,6 +138,7 @@ class Captioner:
         config: GenerationConfig | None = None,
         *,
         evidence: bool = False,
+        filters: Sequence[Filter] = (),
         batch_size: int = 8,
         progress: bool | None = None,
         **overrides: Any,
@@ -156,6 +150,7 @@ class Captioner:
         config: GenerationConfig | None = None,
         *,
         evidence: bool = False,
+        filters: Sequence[Filter] = (),
         batch_size: int = 8,
         progress: bool | None = None,
         **overrides: Any,
@@ -166,6 +161,7 @@ class Captioner:
         config: GenerationConfig | None = None,
         *,
         evidence: bool = False,
+        filters: Sequence[Filter] = (),
         batch_size: int = 8,
         progress: bool | None = None,
         **overrides: Any,
@@ -177,6 +173,7 @@ class Captioner:
 
         - ``config``: how captions are made; None for the model's own settings
         - ``evidence``: whether captions have it: the gradient of each word's log p by the attention's energies
+        - ``filters``: functions that forbid words or change their log p, see `search.filters.Filter`
         - ``batch_size``: number of photos that are encoded and searched together
         - ``progress``: whether a bar on standard error shows the progress; by default for more than 8 photos
         - ``overrides``: fields of `GenerationConfig` to change, for example ``beam_size=3``
@@ -196,14 +193,15 @@ class Captioner:
             photos = list(each_photo(photos))
         total = 1 if one else len(photos) if isinstance(photos, Sized) else None
         given = [photos] if one else each_photo(photos)
-        found: list[Caption] = []
+        captions: list[Caption] = []
         with progress_bar(total, show=progress if progress is not None else (total or 0) > FEW) as bar:
-            for made in self.stream(given, config, batch_size=batch_size, evidence=evidence, **overrides):
-                if isinstance(made, PhotoError):
-                    raise made
-                found.append(made)
+            how: dict[str, Any] = {"evidence": evidence, "filters": filters, "batch_size": batch_size, **overrides}
+            for caption in self.stream(given, config, **how):
+                if isinstance(caption, PhotoError):
+                    raise caption
+                captions.append(caption)
                 bar.update()
-        return found[0] if one else found
+        return captions[0] if one else captions
 
     def stream(
         self,
@@ -211,6 +209,7 @@ class Captioner:
         config: GenerationConfig | None = None,
         *,
         evidence: bool = False,
+        filters: Sequence[Filter] = (),
         batch_size: int = 8,
         **overrides: Any,
     ) -> Iterator[Caption | PhotoError]:
@@ -223,6 +222,7 @@ class Captioner:
         if is_photo(photos) and not several:
             raise InvalidValue(f"{shorten(photos)} is one photo: give several of them, in a list for example")
         config = self.resolve_config(config, **overrides)
+        filters = check_filters(filters)
         if not isinstance(batch_size, (int, np.integer)) or isinstance(batch_size, bool) or batch_size < 1:
             raise InvalidValue(f"batch_size is {shorten(batch_size)}: give a whole number of at least 1")
         waiting = each_photo([cast("Photo", photos)]) if several else iter(photos)
@@ -230,13 +230,13 @@ class Captioner:
             if good := [photo for photo in batch if isinstance(photo, _Prepared)]:
                 features = self.backend.encode(np.stack([photo.pixels for photo in good]))
                 seeds = [photo_seed(config.seed, photo.pixels.tobytes()) for photo in good]
-                found = iter(self.generate(features, config, seeds=seeds, evidence=evidence))
+                captions = iter(self.generate(features, config, seeds=seeds, evidence=evidence, filters=filters))
             for photo in batch:
                 if isinstance(photo, PhotoError):
                     yield photo
                 else:
-                    made = self.assemble(next(found), config, size=photo.size, source=photo.source)
-                    yield dataclasses.replace(made, kept=photo.kept)
+                    caption = self.assemble(next(captions), config, size=photo.size, source=photo.source)
+                    yield dataclasses.replace(caption, kept=photo.kept)
 
     def resolve_config(self, config: GenerationConfig | None = None, **overrides: Any) -> GenerationConfig:
         """How captions are made: the model's settings, or those given, with other values for some.
@@ -252,9 +252,9 @@ class Captioner:
                 f"attention_mode is {config.attention_mode!r}, and {self.name} has no attention: leave it out"
             )
         needed = {
-            "rerank_weight": (self.reranker, "has no reranker"),
-            "class_weight": (self.class_words, "has no class words"),
-            "min_confidence": (self.confidence, "cannot tell how far its words can be trusted"),
+            "rerank_weight": (self.decoding.reranker, "has no reranker"),
+            "class_weight": (self.decoding.class_words, "has no class words"),
+            "min_confidence": (self.decoding.confidence, "cannot tell how far its words can be trusted"),
         }
         for name, (part, lack) in needed.items():
             if part is None and (value := getattr(config, name)):
@@ -267,21 +267,17 @@ class Captioner:
         return registry.offset(self.checkpoint.encoder.name)
 
     def generate(
-        self, features: Any, config: GenerationConfig | None = None, *, seeds: Sequence[int], evidence: bool = False
+        self,
+        features: Any,
+        config: GenerationConfig | None = None,
+        *,
+        seeds: Sequence[int],
+        evidence: bool = False,
+        filters: Sequence[Filter] = (),
     ) -> list[list[Hypothesis]]:
-        """The captions of features (B, L, D) of the back end, best first for each photo, see `generation.generate`."""
-        config = self.resolve_config(config)
-        return generation.generate(
-            self.backend,
-            features,
-            config,
-            seeds=seeds,
-            reranker=self.reranker,
-            confidence=self.confidence,
-            class_words=self.class_words,
-            second_use=self.second_use,
-            evidence=evidence,
-        )
+        """The captions of features (B, L, D) of the back end, best first for each photo, see `Decoding.captions`."""
+        decoding = dataclasses.replace(self.decoding, config=self.resolve_config(config), filters=filters)
+        return decoding.captions(self.backend, features, seeds=seeds, evidence=evidence)
 
     def explain(
         self,
@@ -385,12 +381,12 @@ class Captioner:
             names = ["do_sample", "temperature", "top_k", "top_p"]
         else:
             names = ["beam_size", "length_penalty"]
-            names += ["rerank_weight", "rare_word_exponent"] if self.reranker is not None else []
+            names += ["rerank_weight", "rare_word_exponent"] if self.decoding.reranker is not None else []
             names += [name for name in ("repetition_cost", "class_weight") if getattr(config, name)]
         names += ["min_confidence"] if config.min_confidence else []
         names += ["num_captions"] if config.num_captions is not None else []
         names += ["seed"] if config.do_sample or config.attention_mode == "sample" else []
-        return made | {name: getattr(config, name) for name in names}
+        return made | {name: getattr(config, name) for name in names} | dict(config.filters)
 
     def _encoded(self, photo: Photo, config: GenerationConfig) -> "tuple[_Prepared, Any, int]":
         """One photo, its features (1, L, D) and its seed. Raises `PhotoError`."""

@@ -1,4 +1,4 @@
-"""From features to captions: search, then rerank. Everything that makes captions comes through here.
+"""From features to captions: search, then rerank. Everything that makes captions comes through `Decoding`.
 
 B photos · L locations · D annotation size.
 """
@@ -6,103 +6,156 @@ B photos · L locations · D annotation size.
 import dataclasses
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from show_attend_tell.backends.base import Backend
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import InvalidValue
+from show_attend_tell.messages import shorten
 from show_attend_tell.rerank import Reranker
-from show_attend_tell.rerank.class_words import ClassWords
+from show_attend_tell.rerank.class_words import ClassWords, class_words_of
 from show_attend_tell.rerank.confidence import Confidence
+from show_attend_tell.rerank.registry import load_reranker
 from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.search.filters import SecondUse, word_filters
+from show_attend_tell.search.filters import word_filters
 from show_attend_tell.search.hypotheses import Hypothesis, diverse, force, rank
+from show_attend_tell.search.registry import FILTERS, Filter, MakeFilter
 from show_attend_tell.search.sampling import sample
 
-__all__ = ["GenerationConfig", "explain", "generate", "photo_seed", "search_candidates", "with_evidence"]
+__all__ = ["Decoding", "GenerationConfig", "explain", "photo_seed", "with_evidence"]
 
 
-def generate(
-    backend: Backend,
-    features: Any,
-    config: GenerationConfig,
-    *,
-    seeds: Sequence[int],
-    confidence: Confidence | None = None,
-    evidence: bool = False,
-    **helpers: Any,
-) -> list[list[Hypothesis]]:
-    """The captions of photos, best first for each, of features (B, L, D); ``helpers`` are `search_candidates`'.
+@dataclass(frozen=True, kw_only=True)
+class Decoding:
+    """All that turns features into captions, but for the back end that computes: one value, used everywhere.
 
-    With ``num_captions``, the others differ from the first in content; captions drawn at random are in the order of
-    their drawing. With ``confidence``, the first has that of its words, and ``min_confidence`` may choose it. With
-    ``evidence``, the first has it.
+    A part that is None is not used, whatever the configuration says. `dataclasses.replace` gives another one, for
+    example with another ``config``.
     """
-    found = search_candidates(backend, features, config, seeds=seeds, **helpers)
-    if not config.do_sample:
-        found = [rank(each, config.length_penalty, config.rerank_weight) for each in found]
-        if confidence is not None:
-            found = confidence.add(backend, features, found, config.min_confidence)
-        if config.num_captions is not None:
-            found = [diverse(each, config.num_captions, config.length_penalty, config.rerank_weight) for each in found]
-    if evidence:
-        best = with_evidence(backend, features, [each[0] for each in found], config)
-        found = [[first, *each[1:]] for first, each in zip(best, found, strict=True)]
-    return found
+
+    vocabulary: Vocabulary
+    config: GenerationConfig = field(default_factory=GenerationConfig)
+    reranker: Reranker | None = None
+    class_words: ClassWords | None = None
+    confidence: Confidence | None = None
+    filters: Sequence[Filter] = ()  # the caller's own, beside those of the configuration
+    kinds_of_filters: dict[str, MakeFilter] = field(default_factory=dict, repr=False, compare=False)  # made so far
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> "Decoding":
+        """The decoding of a model, by its own configuration. Raises `SatError` for damaged or unknown parts."""
+        reranker = load_reranker(checkpoint)
+        class_words = class_words_of(checkpoint)
+        confidence = None
+        if checkpoint.confidence is not None:
+            confidence = Confidence(checkpoint.confidence, reranker, class_words)
+        return cls(
+            vocabulary=checkpoint.vocabulary,
+            config=checkpoint.generation,
+            reranker=reranker,
+            class_words=class_words,
+            confidence=confidence,
+        )
+
+    def captions(
+        self, backend: Backend, features: Any, *, seeds: Sequence[int], evidence: bool = False
+    ) -> list[list[Hypothesis]]:
+        """The captions of photos, best first for each, of features (B, L, D); ``seeds`` has one a photo.
+
+        With ``num_captions``, the others differ from the first in content; captions drawn at random are in the order
+        of their drawing. The first has the confidence of its words, and ``min_confidence`` may choose it. With
+        ``evidence``, the first has it.
+        """
+        config = self.config
+        captions = self.candidates(backend, features, seeds=seeds)
+        if not config.do_sample:
+            captions = [self.ranked(of_photo) for of_photo in captions]
+            if self.confidence is not None:
+                captions = self.confidence.add(backend, features, captions, config.min_confidence)
+            if config.num_captions is not None:
+                order = config.length_penalty, config.rerank_weight
+                captions = [diverse(of_photo, config.num_captions, *order) for of_photo in captions]
+        if evidence:
+            first = with_evidence(backend, features, [of_photo[0] for of_photo in captions], config)
+            captions = [[best, *of_photo[1:]] for best, of_photo in zip(first, captions, strict=True)]
+        return captions
+
+    def candidates(self, backend: Backend, features: Any, *, seeds: Sequence[int]) -> list[list[Hypothesis]]:
+        """What the search finds for each photo by its seed, with rerank scores from the reranker; `rank` orders it."""
+        config, size = self.config, backend.batch_size(self.config)
+        candidates: list[list[Hypothesis]] = []
+        for start in range(0, len(features), size):
+            part = slice(start, start + size)
+            candidates += self.searched(backend, features[part], seeds[part])
+        if self.reranker is None or config.do_sample:
+            return candidates
+        return rescored(backend, features, candidates, config, self.reranker)
+
+    def searched(self, backend: Backend, features: Any, seeds: Sequence[int]) -> list[list[Hypothesis]]:
+        """The captions that one search of some photos finds, without rerank scores."""
+        config, session = self.config, backend.session(features, self.config, seeds=seeds)
+        filters = [*word_filters(config), *self.filters]
+        if config.do_sample:
+            of_words = [seed + 1 for seed in seeds]  # other random numbers than those of the locations
+            return sample(session, config, of_words, filters)
+        filters += self.filters_with_settings()
+        if self.class_words is None or not config.class_weight:
+            return beam_search(session, config, filters)
+        of_classes = self.class_words.filter(features, config.class_weight)
+        return of_classes.named(beam_search(session, config, [*filters, of_classes]))
+
+    def filters_with_settings(self) -> list[Filter]:
+        """The registered filters whose setting is not 0. Raises `SatError` for one that is not registered."""
+        settings = {"repetition_cost": self.config.repetition_cost, **dict(self.config.filters)}
+        filters = []
+        for name, value in settings.items():
+            if value and name not in self.kinds_of_filters:
+                self.kinds_of_filters[name] = FILTERS[name](self.vocabulary)
+            if value:
+                filters.append(self.kinds_of_filters[name](value))
+        return filters
+
+    def ranked(self, captions: list[Hypothesis]) -> list[Hypothesis]:
+        """The captions of one photo, best first by the configuration's score."""
+        return rank(captions, self.config.length_penalty, self.config.rerank_weight)
+
+
+def rescored(
+    backend: Backend, features: Any, captions: list[list[Hypothesis]], config: GenerationConfig, reranker: Reranker
+) -> list[list[Hypothesis]]:
+    """The captions of each photo with their rerank scores, by the photos' features (B, L, D)."""
+    scores = reranker.scores(backend, features, captions, config.rare_word_exponent)
+    return [
+        [dataclasses.replace(caption, rerank_score=score) for caption, score in zip(of_photo, its_scores, strict=True)]
+        for of_photo, its_scores in zip(captions, scores, strict=True)
+    ]
 
 
 def with_evidence(
     backend: Backend, features: Any, captions: Sequence[Hypothesis], config: GenerationConfig
 ) -> list[Hypothesis]:
     """One caption for each photo's features (B, L, D), with its evidence where it has a word and the decoder has it."""
-    size, made = backend.batch_size(config), list(captions)
-    said = [photo for photo, caption in enumerate(captions) if caption.words]
-    for start in range(0, len(said), size):
-        part = said[start : start + size]
+    size, explained = backend.batch_size(config), list(captions)
+    with_words = [photo for photo, caption in enumerate(captions) if caption.words]
+    for start in range(0, len(with_words), size):
+        part = with_words[start : start + size]
         maps = backend.evidence(features[part], [captions[photo] for photo in part], config)
-        for photo, each in zip(part, maps or [], strict=maps is not None):
-            made[photo] = dataclasses.replace(captions[photo], evidence=each)
-    return made
+        for photo, evidence in zip(part, maps or [], strict=maps is not None):
+            explained[photo] = dataclasses.replace(captions[photo], evidence=evidence)
+    return explained
 
 
-def search_candidates(
-    backend: Backend,
-    features: Any,
-    config: GenerationConfig,
-    *,
-    seeds: Sequence[int],
-    reranker: Reranker | None = None,
-    class_words: ClassWords | None = None,
-    second_use: SecondUse | None = None,
-) -> list[list[Hypothesis]]:
-    """What the search finds for each photo by its seed, with rerank scores from a reranker; `rank` orders it."""
-    size, found = backend.batch_size(config), []
-    for start in range(0, len(features), size):
-        part = slice(start, start + size)
-        session, filters = backend.session(features[part], config, seeds=seeds[part]), word_filters(config)
-        if config.do_sample:
-            apart = [seed + 1 for seed in seeds[part]]  # from the locations' seeds
-            found += sample(session, config, apart, filters)
-            continue
-        if second_use is not None and config.repetition_cost:
-            filters.append(second_use.filter(config.repetition_cost))
-        if class_words is None or not config.class_weight:
-            found += beam_search(session, config, filters)
-            continue
-        raised = class_words.filter(features[part], config.class_weight)
-        found += raised.named(beam_search(session, config, [*filters, raised]))
-    return found if reranker is None or config.do_sample else rescored(backend, features, found, config, reranker)
-
-
-def rescored(
-    backend: Backend, features: Any, found: list[list[Hypothesis]], config: GenerationConfig, reranker: Reranker
-) -> list[list[Hypothesis]]:
-    """The hypotheses of each photo with their rerank scores, by the photos' features (B, L, D)."""
-    scores = reranker.scores(backend, features, found, config.rare_word_exponent)
-    return [
-        [dataclasses.replace(hypothesis, rerank_score=score) for hypothesis, score in zip(each, of_photo, strict=True)]
-        for each, of_photo in zip(found, scores, strict=True)
-    ]
+def check_filters(filters: Sequence[Filter]) -> tuple[Filter, ...]:
+    """A caller's filters. Raises `InvalidValue` for what is no list of functions."""
+    if not isinstance(filters, (list, tuple)) or not all(map(callable, filters)):
+        raise InvalidValue(
+            f"filters is {shorten(filters)}",
+            remedy="give a list of functions of the paths' words and their photos, see search.filters.Filter",
+        )
+    return tuple(filters)
 
 
 def explain(backend: Backend, features: Any, ids: list[int], config: GenerationConfig, seed: int) -> Hypothesis:

@@ -36,7 +36,8 @@ def settings(options: dict[str, Any]) -> GenerationConfig:
 def found(decoder: Decoder, annotations: Tensor, mode: AttentionModeName) -> list[Hypothesis]:
     config = settings({"beam_size": 3, "attention_mode": mode})
     seeds = SEEDS[: len(annotations)]
-    return [each[0] for each in generation.generate(TorchBackend(decoder), annotations, config, seeds=seeds)]
+    decoding = generation.Decoding(vocabulary=Vocabulary([]), config=config)
+    return [of_photo[0] for of_photo in decoding.captions(TorchBackend(decoder), annotations, seeds=seeds)]
 
 
 class Raised:

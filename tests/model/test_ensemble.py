@@ -7,7 +7,8 @@ import torch
 from decoders import B, C, P, Scripted, small_annotations, small_baseline, small_captions, small_decoder
 
 from show_attend_tell.backends.torch import TorchBackend
-from show_attend_tell.generation import search_candidates
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.generation import Decoding
 from show_attend_tell.model.attention import attention_mode_by_name
 from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.search.config import GenerationConfig
@@ -39,7 +40,8 @@ def test_a_beam_finds_what_the_mean_is_sure_of() -> None:
     one[4], two[4] = torch.tensor([0.01, 0.01, 0.5, 0.48]), torch.tensor([0.5, 0.01, 0.01, 0.48])
     one[:4, 0] = two[:4, 0] = 1
     backend = TorchBackend(Ensemble([Scripted(one.log()), Scripted(two.log())]), device=torch.device("cpu"))
-    found = search_candidates(backend, torch.zeros(1, 1, 1), GenerationConfig(beam_size=1), seeds=[0])
+    greedy = Decoding(vocabulary=Vocabulary([]), config=GenerationConfig(beam_size=1))
+    found = greedy.candidates(backend, torch.zeros(1, 1, 1), seeds=[0])
     assert found[0][0].words == [3]
     assert found[0][0].log_probability == pytest.approx(math.log(0.48) + math.log(1 / 1.03), abs=1e-3)
 

@@ -11,7 +11,7 @@ from searching import MODELS, talkative
 
 from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.generation import explain, generate
+from show_attend_tell.generation import Decoding, explain
 from show_attend_tell.rerank import confidence
 from show_attend_tell.rerank.confidence import Confidence, fit, regression
 from show_attend_tell.search.config import GenerationConfig
@@ -34,7 +34,11 @@ ARRAYS = {  # that count log p, the gain and the share of captions
 def found_for(photos: int, *, backend: TorchBackend | None = None) -> tuple[TorchBackend, Any, list[list[Hypothesis]]]:
     backend = backend or TorchBackend(talkative(spread=1.0))
     features = small_annotations(photos, 4)
-    return backend, features, generate(backend, features, BEAM, seeds=[0] * photos)
+    return (
+        backend,
+        features,
+        Decoding(vocabulary=Vocabulary([]), config=BEAM).captions(backend, features, seeds=[0] * photos),
+    )
 
 
 @pytest.mark.parametrize("options", MODELS.values(), ids=MODELS.keys())

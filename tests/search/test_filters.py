@@ -1,6 +1,7 @@
 """What is added to the log-probabilities of words: the search follows it, and a caption's log p does not have it."""
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,17 @@ from documents import ROOT, blocks
 from searching import same, talkative
 
 from show_attend_tell.backends.torch import TorchBackend, TorchSession
+from show_attend_tell.data.parts_of_speech import part_of_speech
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.generation import explain
+from show_attend_tell.errors import InvalidValue, SatError
+from show_attend_tell.generation import Decoding, explain
 from show_attend_tell.model.attention import MeanAttention
 from show_attend_tell.model.interface import word_log_probabilities
 from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.search.filters import Filter, SecondUse, apply, word_filters
+from show_attend_tell.search.filters import SecondUse, apply, word_filters
 from show_attend_tell.search.hypotheses import Hypothesis
+from show_attend_tell.search.registry import FILTERS, Filter, MakeFilter
 from show_attend_tell.search.session import Numbers
 
 PAGE = (ROOT / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
@@ -116,9 +120,43 @@ def test_the_documentation_s_filter_and_attention_mode() -> None:
         assert best.log_probability == pytest.approx(float(word_log_probabilities(told.logits, words).sum()), abs=1e-4)
 
 
+def test_a_registered_filter_is_a_setting_everywhere() -> None:
+    """Its name is a setting of `GenerationConfig`, of a model's file, and of what is said of a caption."""
+
+    @FILTERS.register("no_color")
+    def no_color(vocabulary: Vocabulary) -> MakeFilter:
+        colors = [number for number, word in enumerate(vocabulary.words) if part_of_speech(word) == "color"]
+        return lambda cost: lambda history, photos: (colors, -cost)
+
+    try:
+        config = GenerationConfig().merge(no_color=99.0, beam_size=3)
+        assert config.filters == (("no_color", 99.0),)
+        assert GenerationConfig.from_dict(config.to_dict()) == config and "no_color 99" in config.summary()
+        assert config.merge(no_color=0.0).filters == ()
+        with pytest.raises(InvalidValue):
+            config.merge(do_sample=True, no_color=1.0)
+        vocabulary = Vocabulary("a red dog".split())
+        decoder, features = talkative(vocabulary_size=len(vocabulary)), small_annotations(B, locations=LOCATIONS)
+        with torch.no_grad():
+            decoder.output_bias[red := vocabulary.words.index("red")] += 4
+
+        def has_red(decoding: Decoding) -> bool:
+            captions = decoding.captions(TorchBackend(decoder), features, seeds=[0] * B)
+            return any(red in caption.words for of_photo in captions for caption in of_photo)
+
+        decoding = Decoding(vocabulary=vocabulary, config=config)
+        plain = replace(decoding, config=GenerationConfig(beam_size=3))
+        own = replace(plain, filters=[lambda history, photos: ([red], float("-inf"))])
+        assert [has_red(each) for each in (decoding, plain, own)] == [False, True, False]
+    finally:
+        del FILTERS["no_color"]
+    with pytest.raises(SatError, match="no_color"):
+        has_red(Decoding(vocabulary=vocabulary, config=config))
+
+
 def test_a_second_use_of_a_noun_or_color_costs() -> None:
     vocabulary = Vocabulary(["a", "dog", "dogs", "red", "runs"])
-    filter = SecondUse(vocabulary).filter(2.0)
+    filter = SecondUse(vocabulary)(2.0)
     for said, costs in (
         ("a dog runs", {"dog": -2.0, "dogs": -2.0}),
         ("a red", {"red": -2.0}),

@@ -16,6 +16,7 @@ from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.data.datasets.dataset import DataReport, Dataset, Example, Part
 from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.generation import Decoding
 from show_attend_tell.model.interface import word_log_probabilities
 from show_attend_tell.rerank.class_words import COMMON, class_words_of
 from show_attend_tell.search.config import GenerationConfig
@@ -158,8 +159,9 @@ def test_the_usual_settings_stay_where_val_cannot_choose() -> None:
     data = random_data()
     trainer = Trainer(sized(small_config(), data), data, device=torch.device("cpu"))
     data.validation = [(name, [["unheard"]]) for name, _ in data.validation]
+    usual = Decoding(vocabulary=data.vocabulary, config=GenerationConfig(beam_size=3))
     with logged() as messages:
-        chosen = choose_generation(trainer.average, data, GenerationConfig(beam_size=3), grid=Grid((1, 2)))
+        chosen = choose_generation(trainer.average, data, usual, grid=Grid((1, 2)))
     assert chosen.generation.beam_size == 3 and chosen.generation.length_penalty == 0
     assert "val cannot tell these settings apart" in messages[-1]
 

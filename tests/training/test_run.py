@@ -37,6 +37,7 @@ from show_attend_tell.data.tokenizers import ENGLISH, KARPATHY
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import file_lock
+from show_attend_tell.generation import Decoding
 from show_attend_tell.rerank import Reranker, confidence
 from show_attend_tell.rerank.ngrams import VisualNgrams
 from show_attend_tell.search.config import GenerationConfig
@@ -402,8 +403,8 @@ def test_an_epoch_is_the_best_if_it_beats_the_start(dataset: Dataset, soft: Chec
 
 
 def test_a_cautious_training_keeps_the_start_s_decoding_and_reranker(dataset: Dataset, tmp_path: Path) -> None:
-    def decoded(decoder: Any, data: Any, usual: GenerationConfig, **options: Any) -> Chosen:
-        config = usual.merge(beam_size=4, **ranked)
+    def decoded(decoder: Any, data: Any, usual: Decoding, **options: Any) -> Chosen:
+        config = usual.config.merge(beam_size=4, **ranked)
         return Chosen(config, {"beam 4": 1.0}, config, 1.0)
 
     ranked = {"length_penalty": 0.25, "rerank_weight": 8.0, "rare_word_exponent": 0.75}
@@ -674,11 +675,12 @@ def test_confidence_is_of_captions_that_are_made_as_the_model_makes_them(tokeniz
             return [[0.0] * len(hypotheses) for hypotheses in found]
 
     generation = GenerationConfig(beam_size=4, max_length=6, rare_word_exponent=0.5, allow_repetitions=True)
-    assert fit_confidence(decoder, data, generation, reranker=Constant({})) is None  # val has too few photos
+    decoding = Decoding(vocabulary=data.vocabulary, config=generation, reranker=Constant({}))
+    assert fit_confidence(decoder, data, decoding) is None  # val has too few photos
     assert not seen
     references = {name: [data.vocabulary.decode(words)] for name, words in data.captions}
     many = replace(data, validation=list(references.items()))
-    fitted = fit_confidence(decoder, many, generation, reranker=Constant({}))
+    fitted = fit_confidence(decoder, many, decoding)
     assert fitted is not None and {(beam, weight) for beam, _, weight in seen} == {(4, 0.5)}
     assert all(longest <= 6 for _, longest, _ in seen)
 
@@ -686,9 +688,9 @@ def test_confidence_is_of_captions_that_are_made_as_the_model_makes_them(tokeniz
 def test_a_training_keeps_a_reranker_that_val_chooses(dataset: Dataset, tmp_path: Path) -> None:
     weight = 32.0
 
-    def choose(decoder: Any, data: Any, usual: GenerationConfig, reranker: Any, **options: Any) -> Chosen:
-        rerankers.append(reranker)
-        plain = usual.merge(beam_size=1, length_penalty=0.5)
+    def choose(decoder: Any, data: Any, usual: Decoding, **options: Any) -> Chosen:
+        rerankers.append(usual.reranker)
+        plain = usual.config.merge(beam_size=1, length_penalty=0.5)
         best = plain.merge(beam_size=4, rerank_weight=weight, rare_word_exponent=RARE_WORD_EXPONENT if weight else 0.0)
         return Chosen(best, {"beam 4": 12.0}, plain, 1.0)
 

@@ -43,7 +43,7 @@ from show_attend_tell.training.objectives.hard import HardObjective
 from show_attend_tell.training.objectives.losses import Loss, word_losses
 from show_attend_tell.training.objectives.soft import SoftObjective
 from show_attend_tell.training.presets import preset
-from show_attend_tell.training.selection import captions_of, scores_of, usual_generation
+from show_attend_tell.training.selection import captions_of, scores_of, usual_decoding, usual_generation
 from show_attend_tell.training.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -272,7 +272,7 @@ def test_validation_is_by_bleu_with_penalty_and_a_hard_model_s_argmax() -> None:
     )
     longer = [[[*words, *"abcd"]] for words in argmax]  # so the penalty counts, and the figure is not 0
     data = replace(data, validation=[(name, each) for (name, _), each in zip(data.validation, longer, strict=True)])
-    scores = scores_of(captions_of(trainer.average, data, usual_generation(config))[0], data)
+    scores = scores_of(captions_of(trainer.average, data, usual_decoding(config, data))[0], data)
     assert scores["bleu_1"] == bleu(argmax, longer)[0] < 50  # by the penalty: half of the captions is missing
     assert scores["bleu_1"] > bleu(mean, longer)[0]
     assert usual_generation(preset("paper", "hard")).attention_mode == "mean"  # as in the authors' program

@@ -208,7 +208,7 @@ def test_class_words_and_second_uses_are_pythons(run: Callable[..., Any]) -> Non
         "named": np.array([True] * 5 + [False]),
     }
     class_words = ClassWords(arrays, Classes(np.zeros((6, 4)), np.zeros(6), names, words), vocabulary)
-    second_use = SecondUse(vocabulary).filter(2)
+    second_use = SecondUse(vocabulary)(2)
     photos = np.concatenate([chance.dirichlet(np.full(6, 0.3), 20), np.full((6, 6), 0.05) + 0.7 * np.eye(6)])
     said = ["", "a", "animal", "a cat on a dog", "cats cat cats", "a sign animal on an animal", "a red bus", "an on a"]
     said += ["a animal on a red vehicle", "tabby on a vehicle", "an vehicle an"]

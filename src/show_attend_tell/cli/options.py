@@ -69,7 +69,10 @@ def options_from(classes: str, *names: str, into: str, rest: str = "", default: 
         for name, text in given:
             if name in values:
                 raise click.BadParameter(f"'{name}={text}': {name} is given twice")
-            values[name] = read_setting(fields[name][0], name, text)
+            if name in fields:
+                values[name] = read_setting(fields[name][0], name, text)
+            else:  # a registered filter, whose value is like the cost of a second use
+                values[name] = read_setting(fields["repetition_cost"][0], "repetition_cost", text)
 
     def add(command: F) -> F:
         command.__dict__.setdefault("__click_params__", []).append(make)  # where click's own decorators put theirs
@@ -95,7 +98,10 @@ def _fields(classes: Iterable[type]) -> dict[str, Field]:
 
 def _pair(text: str, fields: Mapping[str, Field]) -> tuple[str, str]:
     name, equals, value = text.partition("=")
-    if not equals or name not in fields:
+    from show_attend_tell.search.registry import FILTERS
+
+    registered = FILTERS if "repetition_cost" in fields else {}
+    if not equals or (name not in fields and name not in registered):
         from show_attend_tell.settings import meant
 
         why = (equals and meant(name, fields)) or f"give KEY=VALUE with one of the keys {', '.join(fields)}"

@@ -1,11 +1,13 @@
 """`GenerationConfig`: how captions are made of a photo, in one value."""
 
 import dataclasses
+from collections.abc import Container, Mapping
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from show_attend_tell.errors import InvalidValue
+from show_attend_tell.search.registry import FILTERS
 from show_attend_tell.settings import (
     Amount,
     AttentionModeName,
@@ -18,15 +20,16 @@ from show_attend_tell.settings import (
     settings,
 )
 
-STORED = (
-    *("beam_size", "attention_mode", "length_penalty", "rerank_weight", "rare_word_exponent"),
-    *("max_length", "allow_repetitions", "repetition_cost", "class_weight"),
+BEAM_SEARCH = (  # has these alone
+    "beam_size",
+    "length_penalty",
+    "rerank_weight",
+    "min_confidence",
+    "repetition_cost",
+    "class_weight",
 )
-SEARCHED = (  # what only a beam search has
-    *("beam_size", "length_penalty", "rerank_weight", "min_confidence"),
-    *("repetition_cost", "class_weight"),
-)
-DRAWN = ("temperature", "top_k", "top_p")  # what only drawn words have
+DRAWING = ("temperature", "top_k", "top_p")  # words that are drawn have these alone
+PER_CALL = {"min_confidence", "num_captions", "do_sample", *DRAWING, "seed"}  # a model stores all others
 
 
 @settings
@@ -50,6 +53,7 @@ class GenerationConfig:
     allow_repetitions: bool = False  # whether a caption may have a word twice in a row, or three words in a row twice
     repetition_cost: Amount = 0.0  # nats that a second use of the same noun or color costs
     class_weight: Amount = 0.0  # weight of the words of the classes that the encoder's classifier sees; 0: none
+    filters: tuple[tuple[str, float], ...] = ()  # registered filters without a field here, each with its value
     num_captions: Count | None = None  # captions of a photo: diverse ones of the beam, or drawn ones; none: one
     do_sample: bool = False  # draw the words at random
     temperature: Rate = 0.3  # temperature of drawn words; below 1, probable words become more probable
@@ -60,7 +64,7 @@ class GenerationConfig:
     def __post_init__(self) -> None:
         if self.do_sample and self.min_confidence:
             raise InvalidValue("min_confidence is for captions that are searched", remedy="leave it or do_sample out")
-        if not self.do_sample and any(getattr(self, name) != getattr(type(self), name) for name in DRAWN):
+        if not self.do_sample and any(getattr(self, name) != getattr(type(self), name) for name in DRAWING):
             raise InvalidValue("temperature, top_k and top_p are for words drawn at random", remedy="set do_sample too")
         if not self.do_sample and (self.num_captions or 1) > self.beam_size:
             raise InvalidValue(
@@ -76,18 +80,27 @@ class GenerationConfig:
     def merge(self, **overrides: Any) -> "GenerationConfig":
         """This configuration with other values; an override of None changes nothing.
 
-        Raises `InvalidValue` for a name that is no setting, and for settings of the beam search with ``do_sample``.
+        The name of a registered filter is a setting too. Raises `InvalidValue` for a name that is no setting, and for
+        settings of the beam search with ``do_sample``.
         """
         changed = {name: value for name, value in overrides.items() if value is not None}
-        if changed.get("do_sample") and (searched := [name for name in SEARCHED if name in changed]):
-            raise InvalidValue(
-                f"{' and '.join(searched)}: do_sample draws the words", remedy="leave out one or the other"
-            )
-        return GenerationConfig(**{**dataclasses.asdict(self), **changed})
+        if changed.get("do_sample"):
+            refused = [name for name in changed if name in BEAM_SEARCH or name in FILTERS]
+            if refused:
+                raise InvalidValue(
+                    f"{' and '.join(refused)}: do_sample draws the words", remedy="leave out one or the other"
+                )
+        return GenerationConfig(**with_filters({**dataclasses.asdict(self), **changed}))
 
     def to_dict(self) -> dict[str, Any]:
-        """What a checkpoint stores: the settings of the search, without sampling and seeds."""
-        return {name: getattr(self, name) for name in STORED}
+        """What a checkpoint stores: all settings but those of a single call."""
+        names = [field.name for field in dataclasses.fields(self) if field.name not in {*PER_CALL, "filters"}]
+        return {name: getattr(self, name) for name in names} | dict(self.filters)
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> "GenerationConfig":
+        """The configuration that `to_dict` gave; a name that is no field is a filter's, registered or not."""
+        return cls(**with_filters(stored, stored))
 
     def summary(self) -> str:
         """Beam size, length penalty, reranker and filters in words, or how words are drawn."""
@@ -98,5 +111,15 @@ class GenerationConfig:
         weight += f", rare-word exponent {self.rare_word_exponent:g}" if weight and self.rare_word_exponent else ""
         weight += f", {self.repetition_cost:g} nats for a second use" if self.repetition_cost else ""
         weight += f", class weight {self.class_weight:g}" if self.class_weight else ""
+        weight += "".join(f", {name} {value:g}" for name, value in self.filters)
         weight += f", nouns of a confidence of {self.min_confidence:g} or more" if self.min_confidence else ""
         return f"beam size {self.beam_size}, length penalty {self.length_penalty:g}{weight}"
+
+
+def with_filters(values: Mapping[str, Any], names: Container[str] = FILTERS) -> dict[str, Any]:
+    """Settings by name, in which those that ``names`` has and that are no field of their own stand in ``filters``."""
+    fields = {field.name for field in dataclasses.fields(GenerationConfig)}
+    own = {name: value for name, value in values.items() if name in names and name not in fields}
+    others = {name: value for name, value in values.items() if name not in own}
+    filters = dict(others.get("filters", ())) | own
+    return others | {"filters": tuple(sorted((name, value) for name, value in filters.items() if value))}

@@ -7,30 +7,18 @@ B′ photos that are still searched · P′ paths of each that are followed · t
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from show_attend_tell.data.parts_of_speech import part_of_speech, singular
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.search.registry import FILTERS, Filter
 from show_attend_tell.search.session import Numbers, Scores, gather
 
 NEVER = float("-inf")
 UNKNOWN, END = np.array([Vocabulary.UNKNOWN]), np.array([Vocabulary.END])
-
-
-class Filter(Protocol):
-    """Anything that is called so, a function for example."""
-
-    def __call__(self, history: Numbers, photos: Numbers) -> tuple[Any, Any] | None:
-        """The ids of words, and what is added to their log p as the next word of a path, in nats; None for nothing.
-
-        Gets the words of each path (B′, P′, t), and which of the search's photos these are (B′,). Both results may be
-        (B′, P′, N), (B′, 1, N), (N,) …; a number stands for N equal weights. −∞ forbids a word, and 0 says nothing. A
-        word may be named twice: its weights add up.
-        """
-        ...
 
 
 class Added(NamedTuple):
@@ -66,7 +54,7 @@ def apply(filters: Sequence[Filter], history: Numbers, photos: Numbers) -> Added
 
 
 def word_filters(config: GenerationConfig) -> list[Filter]:
-    """The filters of a search, by its configuration: a new one is added here."""
+    """The filters that need neither the vocabulary nor the photo: a new one is added here."""
     filters: list[Filter] = [no_unknown]
     if config.do_sample or config.beam_size == 1:  # a wider beam has other captions, and its empty one comes last
         filters.append(no_empty)
@@ -97,6 +85,7 @@ def no_repetitions(history: Numbers, photos: Numbers) -> tuple[Any, Any] | None:
     return np.concatenate([last, np.where(before, history[..., 2:], last)], axis=-1), NEVER
 
 
+@FILTERS.register("repetition_cost")
 class SecondUse:
     """What a second use of the same noun or color costs a path: "a desk with a laptop and a desk"."""
 
@@ -111,7 +100,7 @@ class SecondUse:
         for same in groups.values():
             self.forms[same, : len(same)] = same
 
-    def filter(self, cost: float) -> Filter:
+    def __call__(self, cost: float) -> Filter:
         """The filter by which each further use of a word costs so many nats."""
 
         def used_before(history: Numbers, photos: Numbers) -> tuple[Any, Any] | None:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.search.filters import NEVER, Filter, apply
+from show_attend_tell.search.filters import NEVER, apply
 from show_attend_tell.search.hypotheses import Backpointers, Hypothesis, read_back
+from show_attend_tell.search.registry import Filter
 from show_attend_tell.search.session import DecoderSession, Numbers, Scores
 
 

@@ -21,7 +21,7 @@ from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.generation import search_candidates
+from show_attend_tell.generation import Decoding
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.registry import build
 from show_attend_tell.rerank.ngrams import VisualNgrams
@@ -129,7 +129,8 @@ def estimate(dataset: Dataset, config: TrainingConfig, start: Start, vocabulary:
     backend, beam = TorchBackend(decoder.eval()), max(2, config.validation_beam_size)
     generation = usual_generation(config).merge(beam_size=beam, max_length=typical)
     few = backend.features(annotations[:2])
-    found, _ = seconds_of(lambda: search_candidates(backend, few, generation, seeds=[0] * len(few)))
+    decoding = Decoding(vocabulary=vocabulary, config=generation)
+    found, _ = seconds_of(lambda: decoding.candidates(backend, few, seeds=[0] * len(few)))
     caption = found / len(few) / beam  # of one photo, a beam of one
 
     views, photos = 1 + len(config.views), len(train) + len(val)

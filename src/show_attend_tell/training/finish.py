@@ -6,7 +6,7 @@ With few photos (the setting ``cautious``) each leaves what it was by proof only
 
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from show_attend_tell.backends.torch import decoder_weights
 from show_attend_tell.checkpoint.checkpoint import Checkpoint, StoredReranker
 from show_attend_tell.data.tokenizers import ENGLISH, KARPATHY
+from show_attend_tell.generation import Decoding
 from show_attend_tell.messages import plural
 from show_attend_tell.metrics.bootstrap import first_not_worse
 from show_attend_tell.model.interface import Decoder
@@ -22,7 +23,6 @@ from show_attend_tell.progress import Progress
 from show_attend_tell.rerank import class_words
 from show_attend_tell.rerank.adapt import adapt_ngrams
 from show_attend_tell.rerank.fit import LEAST, fit_ngrams
-from show_attend_tell.rerank.registry import load_reranker
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.config import TrainingPlan
 from show_attend_tell.training.data import TrainingData
@@ -124,11 +124,12 @@ def choose_decoding(
     val's CIDEr does not fall by it.
     """
     config, start = plan.config, plan.start.checkpoint
-    more: dict[str, Any] = {"reranker": load_reranker(best), "show": show}
-    of_classes = class_words.class_words_of(best)
+    decoding = Decoding.of(best)
 
     def ciders(generation: GenerationConfig) -> NDArray[np.float64]:
-        return ciders_of(captions_of(decoder, data, generation, class_words=of_classes, **more)[0], data)
+        tried = replace(decoding, config=generation)
+        (captions,) = captions_of(decoder, data, tried, show=show)
+        return ciders_of(captions, data)
 
     for name in [*best.training]:  # decisions before the training went on
         if name.startswith("validation_") or name in ("without_reranker", "decoding"):
@@ -145,7 +146,8 @@ def choose_decoding(
     if not config.cautious or photos >= VAL_FOR_DECODING:
         by = "cider" if config.selected_by == "cider_and_nats" else config.selected_by
         metric: Metric = by if by in ("bleu_4_no_brevity", "cider") else "bleu_4"
-        chosen = choose(decoder, data, usual_generation(config), metric=metric, **more)
+        usual = replace(decoding, config=usual_generation(config), class_words=None)
+        chosen = choose(decoder, data, usual, metric=metric, show=show)
         both = kept, chosen.generation
         better = not config.cautious or first_not_worse(-np.stack([*map(ciders, both)]), proof=2.0) == 1
     if better:
@@ -160,7 +162,9 @@ def choose_decoding(
             }
         if photos >= VAL_FOR_DECODING and plan.dataset.custom and data.vocabulary.tokenizer in (KARPATHY, ENGLISH):
             reached = float(ciders(best.generation).mean())
-            filters = {"repetition_cost": SECOND_USE} | ({"class_weight": 1.0} if of_classes else {})
+            filters = {"repetition_cost": SECOND_USE}
+            if decoding.class_words is not None:
+                filters["class_weight"] = 1.0
             for name, value in filters.items():
                 filtered = best.generation.merge(**{name: value})
                 with_it = float(ciders(filtered).mean())

@@ -34,7 +34,7 @@ from show_attend_tell.training import ranks
 from show_attend_tell.training.config import TrainingConfig, TrainingPlan
 from show_attend_tell.training.data import TrainingData, identity
 from show_attend_tell.training.presets.custom import VAL_TO_JUDGE
-from show_attend_tell.training.selection import NAT, captions_of, ciders_of, nats_of_photos, usual_generation
+from show_attend_tell.training.selection import NAT, captions_of, ciders_of, nats_of_photos, usual_decoding
 from show_attend_tell.training.trainer import Trainer
 
 SHOWN = 200  # photos of val, by which a model is compared with its start
@@ -81,7 +81,7 @@ class Verdict:
 
 def figures_of(decoder: Decoder, data: TrainingData, plan: TrainingPlan) -> Figures:
     """A decoder's figures on the validation photos, by captions as after an epoch."""
-    (captions,) = captions_of(decoder, data, usual_generation(plan.config))
+    (captions,) = captions_of(decoder, data, usual_decoding(plan.config, data))
     return Figures(nats_of_photos(decoder, data), ciders_of(captions, data))
 
 

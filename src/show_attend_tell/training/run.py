@@ -21,9 +21,8 @@ from show_attend_tell.checkpoint.packing import as_tensors
 from show_attend_tell.devices import pick_device
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_writable, file_lock
+from show_attend_tell.generation import Decoding
 from show_attend_tell.progress import Progress
-from show_attend_tell.rerank.class_words import class_words_of
-from show_attend_tell.rerank.registry import load_reranker
 from show_attend_tell.training import finish, ranks
 from show_attend_tell.training.config import TrainingPlan
 from show_attend_tell.training.data import TrainingData, identity, prepare
@@ -141,15 +140,12 @@ def train(
             else:
                 if best.tuned_encoder is not None:  # that of the best epoch, which the decoder was trained with
                     plan.start.encoder.adopt(as_tensors(best.tuned_encoder))
-                best.reranker = None
+                best.reranker = best.confidence = None
                 replaced = config.visual_ngrams and finish.fit_reranker(plan, data, best, show=show)
                 finish.fit_class_words(plan, data, best, show=show)
                 finish.choose_decoding(plan, data, best, decoder, choose=choose, replaced=replaced, show=show)
                 if ranks.first():  # last, since the others do not wait for it
-                    reranker, words = load_reranker(best), class_words_of(best)
-                    best.confidence = fit_confidence(
-                        decoder, data, best.generation, reranker=reranker, class_words=words, show=show
-                    )
+                    best.confidence = fit_confidence(decoder, data, Decoding.of(best), show=show)
             if ranks.first():
                 best.save(plan.output, bits=plan.bits)
         took = duration(time.monotonic() - began)

@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
@@ -14,15 +15,13 @@ from torch import Tensor
 from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.data.tokenizers import ENGLISH, KARPATHY
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.generation import search_candidates
+from show_attend_tell.generation import Decoding
 from show_attend_tell.metrics.bleu import bleu
 from show_attend_tell.metrics.cider import CiderD, cider
 from show_attend_tell.model.interface import Decoder, word_log_probabilities
 from show_attend_tell.progress import Progress
-from show_attend_tell.rerank import Reranker, confidence
-from show_attend_tell.rerank.class_words import ClassWords
+from show_attend_tell.rerank import confidence
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.search.filters import SecondUse
 from show_attend_tell.search.hypotheses import Hypothesis, rank
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import TrainingConfig
@@ -61,47 +60,43 @@ def usual_generation(config: TrainingConfig) -> GenerationConfig:
     return GenerationConfig(beam_size=config.validation_beam_size, attention_mode=mode, max_length=config.max_length)
 
 
+def usual_decoding(config: TrainingConfig, data: TrainingData) -> Decoding:
+    """How a training generates captions of val until its own decoding is chosen: without reranker and class words."""
+    return Decoding(vocabulary=data.vocabulary, config=usual_generation(config))
+
+
 @torch.no_grad()
 def searches(
-    decoder: Decoder,
-    data: TrainingData,
-    names: Sequence[str],
-    generation: GenerationConfig,
-    *,
-    show: bool = False,
-    **helpers: Any,
+    decoder: Decoder, data: TrainingData, names: Sequence[str], decoding: Decoding, *, show: bool = False
 ) -> Iterator[tuple[Tensor, list[list[Hypothesis]]]]:
-    """The annotations (B, L, D) of some photos at a time, and what `search_candidates` finds, with its ``helpers``."""
+    """The annotations (B, L, D) of some photos at a time, and the candidates that the decoding finds for them."""
     backend = TorchBackend(decoder)
-    if generation.repetition_cost:
-        helpers["second_use"] = SecondUse(data.vocabulary)
-    what = f"val, beam size {generation.beam_size}"
+    what = f"val, beam size {decoding.config.beam_size}"
     with Progress(total=len(names), desc=what, unit="photo", disable=not show, leave=False) as bar:
         for start in range(0, len(names), BATCH_SIZE):
             annotations = backend.features(data.views[0][names[start : start + BATCH_SIZE]])
             seeds = [0] * len(annotations)
-            yield annotations, search_candidates(backend, annotations, generation, seeds=seeds, **helpers)
+            yield annotations, decoding.candidates(backend, annotations, seeds=seeds)
             bar.update(len(annotations))
 
 
 def captions_of(
     decoder: Decoder,
     data: TrainingData,
-    generation: GenerationConfig,
+    decoding: Decoding,
     *,
     rankings: Sequence[tuple[float, float]] = (),
     show: bool = False,
-    **helpers: Any,
 ) -> list[list[list[str]]]:
-    """A decoder's captions of the validation photos, as words, for each of the ``rankings``; helpers as in `searches`.
+    """A decoder's captions of the validation photos, as words, for each of the ``rankings``.
 
-    A ranking is a length penalty γ and a rerank weight ω of `hypotheses.rank`, by default those of ``generation``; one
+    A ranking is a length penalty γ and a rerank weight ω of `hypotheses.rank`, by default those of ``decoding``; one
     search serves all of them. Ranks share the photos, and each gets all captions.
     """
-    rankings = rankings or [(generation.length_penalty, generation.rerank_weight)]
+    rankings = rankings or [(decoding.config.length_penalty, decoding.config.rerank_weight)]
     found: list[list[list[str]]] = [[] for _ in rankings]
     names = ranks.mine([name for name, _ in data.validation])
-    for _, searched in searches(decoder, data, names, generation, show=show, **helpers):
+    for _, searched in searches(decoder, data, names, decoding, show=show):
         for hypotheses in searched:
             for captions, ranking in zip(found, rankings, strict=True):
                 captions.append(" ".join(rank(hypotheses, *ranking)[0].said(data.vocabulary, compared=True)).split())
@@ -187,10 +182,9 @@ class Chosen(NamedTuple):
 def choose_generation(
     decoder: Decoder,
     data: TrainingData,
-    usual: GenerationConfig,
+    usual: Decoding,
     *,
     metric: Metric = "bleu_4",
-    reranker: Reranker | None = None,
     grid: Grid = GRID,
     show: bool = False,
 ) -> Chosen:
@@ -203,11 +197,12 @@ def choose_generation(
     found: dict[GenerationConfig, float] = {}
     title = f"val {TITLES[metric]} by length penalty"
     log(f"{title:<37}" + "  ".join(f"{gamma:5g}" for gamma in grid.length_penalties))
-    for beam_size in grid.beam_sizes if reranker is None else (*grid.beam_sizes, *grid.large_beam_sizes):
-        weights = (0.0,) if reranker is None or beam_size == 1 else grid.rerank_weights
+    reranks = usual.reranker is not None
+    for beam_size in (*grid.beam_sizes, *grid.large_beam_sizes) if reranks else grid.beam_sizes:
+        weights = grid.rerank_weights if reranks and beam_size > 1 else (0.0,)
         rankings = [(gamma, weight) for weight in weights for gamma in grid.length_penalties]
-        generation = usual.merge(beam_size=beam_size, rare_word_exponent=RARE_WORD_EXPONENT)
-        captions = captions_of(decoder, data, generation, rankings=rankings, reranker=reranker, show=show)
+        tried = usual.config.merge(beam_size=beam_size, rare_word_exponent=RARE_WORD_EXPONENT)
+        captions = captions_of(decoder, data, replace(usual, config=tried), rankings=rankings, show=show)
         known: dict[str, float] = {}  # rankings that choose the same captions are scored once
         scores = {}
         for ranking, chosen in zip(rankings, captions, strict=True):
@@ -220,8 +215,8 @@ def choose_generation(
         for (gamma, weight), score in scores.items():
             exponent = RARE_WORD_EXPONENT if weight else 0.0
             how = {"length_penalty": gamma, "rerank_weight": weight, "rare_word_exponent": exponent}
-            found[usual.merge(beam_size=beam_size, **how)] = score
-    return best_of(found, usual=usual.beam_size, plain_beam_sizes=grid.beam_sizes)
+            found[usual.config.merge(beam_size=beam_size, **how)] = score
+    return best_of(found, usual=usual.config.beam_size, plain_beam_sizes=grid.beam_sizes)
 
 
 def best_of(found: Mapping[GenerationConfig, float], *, usual: int, plain_beam_sizes: Collection[int]) -> Chosen:
@@ -256,13 +251,11 @@ def label(config: GenerationConfig) -> str:
 def fit_confidence(
     decoder: Decoder,
     data: TrainingData,
-    generation: GenerationConfig,
+    decoding: Decoding,
     *,
-    reranker: Reranker | None = None,
-    class_words: ClassWords | None = None,
     show: bool = False,
 ) -> dict[str, NDArray[Any]] | None:
-    """How far the nouns of a model's captions with this generation config can be trusted, by val; None as `fit`."""
+    """How far the nouns of a model's captions with this decoding can be trusted, by val; None as `fit`."""
     if len(data.validation) < confidence.LEAST or data.vocabulary.tokenizer not in (KARPATHY, ENGLISH):
         return None
     names, references = zip(*data.validation, strict=True)
@@ -270,10 +263,9 @@ def fit_confidence(
     weights = [
         weight for part, weight in zip(parts, confidence.balanced([*map(len, parts)]), strict=True) for _ in part
     ]
-    ranking = (generation.length_penalty, generation.rerank_weight)
-    found = searches(decoder, data, names, generation, reranker=reranker, class_words=class_words, show=show)
+    found = searches(decoder, data, names, decoding, show=show)
     batches = (
-        (annotations, [rank(each, *ranking) for each in hypotheses], references[at:][:BATCH_SIZE], weights[at:])
+        (annotations, [*map(decoding.ranked, hypotheses)], references[at:][:BATCH_SIZE], weights[at:])
         for at, (annotations, hypotheses) in zip(range(0, len(names), BATCH_SIZE), found, strict=True)
     )
-    return confidence.fit(TorchBackend(decoder), data.vocabulary, reranker, batches, class_words)
+    return confidence.fit(TorchBackend(decoder), data.vocabulary, decoding.reranker, batches, decoding.class_words)

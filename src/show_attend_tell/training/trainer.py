@@ -38,7 +38,7 @@ from show_attend_tell.training.data import (
 from show_attend_tell.training.objectives.hard import HardObjective
 from show_attend_tell.training.objectives.losses import Loss, word_losses
 from show_attend_tell.training.ranks import log
-from show_attend_tell.training.selection import NAT, captions_of, nats_a_word, scores_of, usual_generation
+from show_attend_tell.training.selection import NAT, captions_of, nats_a_word, scores_of, usual_decoding
 
 LONG_TRAINING = 1000  # mini-batches
 RESTART = 0.5  # of the first learning rate, where an ended training got more epochs
@@ -301,7 +301,7 @@ class Trainer:
 
     def validate(self, *, show: bool = False) -> dict[str, float]:
         """The scores ×100 of captions of val, by the weights that would be saved, and nats a word where these count."""
-        (found,) = captions_of(self.average, self.data, usual_generation(self.config), show=show)
+        (found,) = captions_of(self.average, self.data, usual_decoding(self.config, self.data), show=show)
         tokenizer = self.data.vocabulary.tokenizer
         generated = {name: tokenizer.text(words) for (name, _), words in zip(self.data.validation, found, strict=True)}
         training = [self.data.vocabulary.decode(words) for _, words in self.data.captions]

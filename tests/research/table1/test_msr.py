@@ -16,7 +16,7 @@ from table1.ngram_model import SMOOTHING, NgramModel
 
 from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.generation import search_candidates
+from show_attend_tell.generation import Decoding
 from show_attend_tell.search.config import GenerationConfig
 
 Array = NDArray[np.float64]
@@ -138,7 +138,8 @@ def test_mean_average_precision_is_that_of_its_definition() -> None:
 def test_captions_are_ranked_by_how_much_of_what_is_detected_they_mention() -> None:
     decoder, annotations = small_msr(), small_annotations()
     backend, config = TorchBackend(decoder), GenerationConfig(beam_size=P, max_length=C)
-    found = search_candidates(backend, annotations, config, seeds=[0] * B, reranker=Coverage({}))
+    decoding = Decoding(vocabulary=Vocabulary([]), config=config, reranker=Coverage({}))
+    found = decoding.candidates(backend, annotations, seeds=[0] * B)
     start = decoder.start(annotations)
     shares = start.source[:, 0].exp() * start.memory.left[:, 0]
     mentioned = set()
