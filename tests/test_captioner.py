@@ -17,7 +17,7 @@ from builders import captioner_of, shape_photo, shape_scenes, small_checkpoint, 
 from PIL import Image
 
 from show_attend_tell.caption import Caption
-from show_attend_tell.captioner import Captioner, each_photo
+from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.vocabulary import Vocabulary
@@ -25,6 +25,7 @@ from show_attend_tell.errors import InvalidValue, PhotoError, SatError
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.settings import ATTENTION_MODES
 from show_attend_tell.vision.encoder import load_encoder
+from show_attend_tell.vision.prepared import each_photo
 
 
 @pytest.fixture

@@ -1,17 +1,13 @@
 """`Captioner`: what a user holds. It makes a `Caption` of a photo, with where each word comes from."""
 
 import dataclasses
-import glob
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from functools import partial
 from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
-from numpy.typing import NDArray
-from PIL import Image
 
 from show_attend_tell import backends, generation
 from show_attend_tell.backends.base import Backend
@@ -19,27 +15,30 @@ from show_attend_tell.caption import Caption
 from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, find_model, model_name
 from show_attend_tell.checkpoint.packing import as_array
-from show_attend_tell.data.photos import FEWEST, Photo, find_photos, is_address, is_photo, open_photo
-from show_attend_tell.data.tokenizers import KARPATHY
+from show_attend_tell.data.photos import FEWEST, Photo, is_photo
 from show_attend_tell.devices import needs_torch, pick_device
 from show_attend_tell.errors import InvalidValue, PhotoError, SatError
 from show_attend_tell.files import as_path
 from show_attend_tell.generation import Decoding, GenerationConfig, check_filters, photo_seed
 from show_attend_tell.messages import shorten
-from show_attend_tell.progress import Progress
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.registry import Filter
 from show_attend_tell.vision import registry
+from show_attend_tell.vision.prepared import (
+    FEW,
+    PreparedPhoto,
+    each_photo,
+    prepare_photo,
+    progress_bar,
+    stands_for_several,
+)
 
 if TYPE_CHECKING:
     import torch
 
     from show_attend_tell.backends.torch import TorchBackend
 
-KEPT = 1000  # pixels of the longer side of a photo that a caption holds
 EVIDENCE = "gradient at the mean context"  # the name of the definition, see `Backend.evidence`
-FEW = 8  # photos that are captioned without showing the progress
-PROGRESS = "{n_fmt} of {total_fmt} photos |{bar:30}| {elapsed} gone, {remaining} left"
 
 
 class Captioner:
@@ -58,7 +57,9 @@ class Captioner:
         Raises `SatError` for another encoder than the model was trained on, and for damaged arrays.
         """
         checkpoint.encoder.check(backend.encoder, name)
-        self.checkpoint, self.backend, self.name = checkpoint, backend, name
+        self.checkpoint = checkpoint
+        self.backend = backend
+        self.name = name
         self.members: Sequence[str] = [name]  # of an ensemble, the names of its models
         try:
             self.decoding = Decoding.of(checkpoint)
@@ -86,11 +87,12 @@ class Captioner:
         """
         weights = None if encoder_weights is None else as_path(encoder_weights)
         folder = find_model(name)
-        checkpoint, title = Checkpoint.load(folder), model_name(folder)
+        checkpoint = Checkpoint.load(folder)
+        title = model_name(folder)
         running = backends.load(checkpoint, title, backend=backend, device=device, encoder_weights=weights)
-        made = cls(checkpoint, running, name=title)
-        made._load = partial(cls.from_pretrained, folder, device=device, backend=backend, encoder_weights=weights)
-        return made
+        captioner = cls(checkpoint, running, name=title)
+        captioner._load = partial(cls.from_pretrained, folder, device=device, backend=backend, encoder_weights=weights)
+        return captioner
 
     @classmethod
     def ensemble(
@@ -113,14 +115,15 @@ class Captioner:
             raise needs_torch("an ensemble") from error
         weights = None if encoder_weights is None else as_path(encoder_weights)
         folders = [find_model(name) for name in names]
-        checkpoints, titles = [Checkpoint.load(folder) for folder in folders], [model_name(each) for each in folders]
+        checkpoints = [Checkpoint.load(folder) for folder in folders]
+        titles = [model_name(folder) for folder in folders]
         running = TorchBackend.load(checkpoints, titles, device=pick_device(device), encoder_weights=weights)
-        reranker = next((each.reranker for each in checkpoints if each.reranker is not None), None)
+        reranker = next((member.reranker for member in checkpoints if member.reranker is not None), None)
         first = dataclasses.replace(checkpoints[0], reranker=reranker, confidence=None)
-        made = cls(first, running, name=" + ".join(titles))
-        made.members = titles
-        made._load = partial(cls.ensemble, folders, device=device, encoder_weights=encoder_weights)
-        return made
+        captioner = cls(first, running, name=" + ".join(titles))
+        captioner.members = titles
+        captioner._load = partial(cls.ensemble, folders, device=device, encoder_weights=encoder_weights)
+        return captioner
 
     def save_pretrained(self, folder: str | os.PathLike[str], *, bits: Bits = 32) -> None:
         """Write the model as a checkpoint folder, with ``bits`` bits per weight.
@@ -191,12 +194,13 @@ class Captioner:
             )
         if isinstance(photos, (list, tuple)):
             photos = list(each_photo(photos))
-        total = 1 if one else len(photos) if isinstance(photos, Sized) else None
-        given = [photos] if one else each_photo(photos)
+        if one:
+            photos = [photos]
+        total = len(photos) if isinstance(photos, Sized) else None
         captions: list[Caption] = []
         with progress_bar(total, show=progress if progress is not None else (total or 0) > FEW) as bar:
             how: dict[str, Any] = {"evidence": evidence, "filters": filters, "batch_size": batch_size, **overrides}
-            for caption in self.stream(given, config, **how):
+            for caption in self.stream(each_photo(photos), config, **how):
                 if isinstance(caption, PhotoError):
                     raise caption
                 captions.append(caption)
@@ -226,8 +230,10 @@ class Captioner:
         if not isinstance(batch_size, (int, np.integer)) or isinstance(batch_size, bool) or batch_size < 1:
             raise InvalidValue(f"batch_size is {shorten(batch_size)}: give a whole number of at least 1")
         waiting = each_photo([cast("Photo", photos)]) if several else iter(photos)
-        while batch := [self._prepared(photo) for photo in islice(waiting, batch_size)]:
-            if good := [photo for photo in batch if isinstance(photo, _Prepared)]:
+        preprocessing = self.backend.encoder.preprocessing
+        while batch := [prepare_photo(photo, preprocessing) for photo in islice(waiting, batch_size)]:
+            good = [photo for photo in batch if isinstance(photo, PreparedPhoto)]
+            if good:
                 features = self.backend.encode(np.stack([photo.pixels for photo in good]))
                 seeds = [photo_seed(config.seed, photo.pixels.tobytes()) for photo in good]
                 captions = iter(self.generate(features, config, seeds=seeds, evidence=evidence, filters=filters))
@@ -257,7 +263,8 @@ class Captioner:
             "min_confidence": (self.decoding.confidence, "cannot tell how far its words can be trusted"),
         }
         for name, (part, lack) in needed.items():
-            if part is None and (value := getattr(config, name)):
+            value = getattr(config, name)
+            if part is None and value:
                 raise InvalidValue(f"{name} is {value:g}, and {self.name} {lack}: give 0")
         return config
 
@@ -296,13 +303,13 @@ class Captioner:
         """
         config = self.resolve_config(config, **overrides)
         prepared, features, seed = self._encoded(photo, config)
-        found = self.explain_features(features, text, config, seed)
+        hypothesis = self.explain_features(features, text, config, seed)
         if evidence:
-            (found,) = generation.with_evidence(self.backend, features, [found], config)
-        made = self.assemble([found], config, size=prepared.size, source=prepared.source)
-        kept = ("model", "attention_mode", "tokenizer", "seed", "evidence")
-        settings = {name: value for name, value in made.settings.items() if name in kept}
-        return dataclasses.replace(made, settings=settings, kept=prepared.kept)
+            (hypothesis,) = generation.with_evidence(self.backend, features, [hypothesis], config)
+        caption = self.assemble([hypothesis], config, size=prepared.size, source=prepared.source)
+        of_reading = ("model", "attention_mode", "tokenizer", "seed", "evidence")
+        settings = {name: value for name, value in caption.settings.items() if name in of_reading}
+        return dataclasses.replace(caption, settings=settings, kept=prepared.kept)
 
     def explain_features(self, features: Any, text: str, config: GenerationConfig, seed: int) -> Hypothesis:
         """`explain` for features (1, L, D) of the back end, with the photo's own seed."""
@@ -325,7 +332,7 @@ class Captioner:
         config = self.resolve_config(config, **overrides)
         _, features, seed = self._encoded(photo, config)
         texts = text if isinstance(text, Iterable) and not isinstance(text, str) else [text]
-        scores = [self.explain_features(features, each, config, seed).log_probability for each in texts]
+        scores = [self.explain_features(features, one, config, seed).log_probability for one in texts]
         return scores if texts is text else scores[0]
 
     def assemble(
@@ -340,11 +347,14 @@ class Captioner:
 
         ``size`` is the photo's width and height in pixels. Without it, the part that the encoder saw is not known.
         """
-        best, vocabulary = hypotheses[0], self.checkpoint.vocabulary
+        best = hypotheses[0]
+        vocabulary = self.checkpoint.vocabulary
         rows, columns = self.checkpoint.encoder.grid
-        attention, locations = as_array(best.alpha), as_array(best.locations)
+        attention = as_array(best.alpha)
+        locations = as_array(best.locations)
         too_small = size is not None and min(size) < FEWEST
-        trusted = 0.5 if too_small else 1.0  # of too few pixels, each word is to be checked
+        settings = {"model": self.name, **dataclasses.replace(self.decoding, config=config).settings()}
+        trust = 0.5 if too_small else 1.0  # of too few pixels, each word is to be checked
         return Caption(
             words=best.said(vocabulary),
             log_probability=best.log_probability,
@@ -354,12 +364,12 @@ class Captioner:
             gate=as_array(best.beta),
             locations=None if locations is None else np.stack([locations // columns, locations % columns], axis=1),
             rerank_score=best.rerank_score,
-            word_confidence=None if best.word_confidence is None else trusted * np.array(best.word_confidence, float),
+            word_confidence=None if best.word_confidence is None else trust * np.array(best.word_confidence, float),
             complete=best.ended,
             alternatives=[
-                (vocabulary.tokenizer.text(each.said(vocabulary)), each.log_probability) for each in hypotheses[1:]
+                (vocabulary.tokenizer.text(other.said(vocabulary)), other.log_probability) for other in hypotheses[1:]
             ],
-            settings=self._settings(config) | ({} if best.evidence is None else {"evidence": EVIDENCE}),
+            settings=settings | ({} if best.evidence is None else {"evidence": EVIDENCE}),
             source=source,
             size=size,
             visible_box=None if size is None else self.backend.encoder.preprocessing.seen(*size),
@@ -372,81 +382,15 @@ class Captioner:
             raise InvalidValue(f"{self.name} is run by {self.backend.name}: load it with backend='torch'")
         return cast("TorchBackend", self.backend)
 
-    def _settings(self, config: GenerationConfig) -> dict[str, Any]:
-        """How a caption was made, in plain values."""
-        made: dict[str, Any] = {"model": self.name, "attention_mode": config.attention_mode}
-        if self.checkpoint.vocabulary.tokenizer != KARPATHY:
-            made["tokenizer"] = self.checkpoint.vocabulary.tokenizer.name
-        if config.do_sample:
-            names = ["do_sample", "temperature", "top_k", "top_p"]
-        else:
-            names = ["beam_size", "length_penalty"]
-            names += ["rerank_weight", "rare_word_exponent"] if self.decoding.reranker is not None else []
-            names += [name for name in ("repetition_cost", "class_weight") if getattr(config, name)]
-        names += ["min_confidence"] if config.min_confidence else []
-        names += ["num_captions"] if config.num_captions is not None else []
-        names += ["seed"] if config.do_sample or config.attention_mode == "sample" else []
-        return made | {name: getattr(config, name) for name in names} | dict(config.filters)
-
-    def _encoded(self, photo: Photo, config: GenerationConfig) -> "tuple[_Prepared, Any, int]":
+    def _encoded(self, photo: Photo, config: GenerationConfig) -> tuple[PreparedPhoto, Any, int]:
         """One photo, its features (1, L, D) and its seed. Raises `PhotoError`."""
-        prepared = self._prepared(photo)
+        prepared = prepare_photo(photo, self.backend.encoder.preprocessing)
         if isinstance(prepared, PhotoError):
             raise prepared
         seed = photo_seed(config.seed, prepared.pixels.tobytes())
         return prepared, self.backend.encode(prepared.pixels[None]), seed
 
-    def _prepared(self, photo: "Photo | PhotoError") -> "_Prepared | PhotoError":
-        """What is needed of a photo, without holding it; or why it cannot be read."""
-        if isinstance(photo, PhotoError):
-            return photo
-        try:
-            image = open_photo(photo)
-        except PhotoError as error:
-            return error.with_traceback(None)  # which would hold the photo
-        pixels, size = self.backend.encoder.preprocessing.pixels(image), image.size
-        path = os.fsdecode(photo) if isinstance(photo, (str, os.PathLike)) else None
-        if path is not None and not is_address(photo):
-            return _Prepared(pixels, size, path, Path(path).absolute())
-        if max(size) > KEPT:
-            image.thumbnail((KEPT, KEPT), Image.Resampling.LANCZOS)
-        return _Prepared(pixels, size, path, image)
-
-
-class _Prepared(NamedTuple):
-    """A photo that waits to be captioned."""
-
-    pixels: NDArray[np.float32]  # (3, S, S), the encoder's square
-    size: tuple[int, int]  # of the photo, width and height
-    source: str | None
-    kept: Path | Image.Image
-
 
 def _loaded(checkpoint: Checkpoint, name: str, backend: str, device: str) -> Captioner:
     """A captioner that was made of a checkpoint, when it is copied."""
     return Captioner(checkpoint, backends.load(checkpoint, name, backend=backend, device=device), name=name)
-
-
-def stands_for_several(photo: object) -> bool:
-    """Whether something is the path of a folder of photos, or a pattern."""
-    if not isinstance(photo, (str, os.PathLike)) or is_address(photo):
-        return False
-    return os.path.isdir(photo) or (glob.has_magic(os.fsdecode(photo)) and not os.path.exists(photo))
-
-
-def each_photo(photos: "Iterable[Photo | PhotoError]") -> "Iterator[Photo | PhotoError]":
-    """Photos, with those of folders and patterns in their place, or why a pattern stands for none."""
-    for photo in photos:
-        if not stands_for_several(photo):
-            yield photo
-            continue
-        try:
-            yield from find_photos([os.fsdecode(cast(str, photo))], recursive=None).photos
-        except PhotoError as error:
-            yield error
-
-
-def progress_bar(total: int | None, *, show: bool) -> Progress:
-    """A bar on standard error that says "12 of 30 photos"."""
-    form = None if total is None else PROGRESS
-    return Progress(total=total, desc="photos", disable=not show, unit="photo", bar_format=form)

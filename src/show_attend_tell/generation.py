@@ -11,6 +11,7 @@ from typing import Any
 
 from show_attend_tell.backends.base import Backend
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.data.tokenizers import KARPATHY
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import InvalidValue
 from show_attend_tell.messages import shorten
@@ -117,6 +118,23 @@ class Decoding:
             if value:
                 filters.append(self.kinds_of_filters[name](value))
         return filters
+
+    def settings(self) -> dict[str, Any]:
+        """How captions are made, in plain values, without what is not used."""
+        config = self.config
+        names = ["attention_mode"]
+        if config.do_sample:
+            names += ["do_sample", "temperature", "top_k", "top_p"]
+        else:
+            names += ["beam_size", "length_penalty"]
+            names += ["rerank_weight", "rare_word_exponent"] if self.reranker is not None else []
+            names += [name for name in ("repetition_cost", "class_weight") if getattr(config, name)]
+        names += ["min_confidence"] if config.min_confidence else []
+        names += ["num_captions"] if config.num_captions is not None else []
+        names += ["seed"] if config.do_sample or config.attention_mode == "sample" else []
+        tokenizer = self.vocabulary.tokenizer
+        cut = {} if tokenizer == KARPATHY else {"tokenizer": tokenizer.name}
+        return cut | {name: getattr(config, name) for name in names} | dict(config.filters)
 
     def ranked(self, captions: list[Hypothesis]) -> list[Hypothesis]:
         """The captions of one photo, best first by the configuration's score."""

@@ -120,8 +120,9 @@ def caption(
     millions of photos. With --compare, models of soft attention ignore attention_mode and keep the mean. Ctrl-C ends
     the command, and the files then hold the captions made so far.
     """
-    from show_attend_tell.captioner import FEW, Captioner, progress_bar
+    from show_attend_tell.captioner import Captioner
     from show_attend_tell.data.photos import find_photos, is_address
+    from show_attend_tell.vision.prepared import FEW, progress_bar
 
     outputs = read_outputs(targets)
     if save_maps is None and style:

@@ -1,0 +1,70 @@
+"""Photos on their way to a model: those that are meant, and what is needed of each."""
+
+import glob
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from show_attend_tell.data.photos import Photo, Preprocessing, find_photos, is_address, open_photo
+from show_attend_tell.errors import PhotoError
+from show_attend_tell.progress import Progress
+
+KEPT = 1000  # pixels of the longer side of a photo that a caption holds
+FEW = 8  # photos that are captioned without showing the progress
+PROGRESS = "{n_fmt} of {total_fmt} photos |{bar:30}| {elapsed} gone, {remaining} left"
+
+
+class PreparedPhoto(NamedTuple):
+    """A photo that waits to be captioned."""
+
+    pixels: NDArray[np.float32]  # (3, S, S), the encoder's square
+    size: tuple[int, int]  # of the photo, width and height
+    source: str | None
+    kept: Path | Image.Image
+
+
+def prepare_photo(photo: "Photo | PhotoError", preprocessing: Preprocessing) -> PreparedPhoto | PhotoError:
+    """What is needed of a photo, without holding it; or why it cannot be read."""
+    if isinstance(photo, PhotoError):
+        return photo
+    try:
+        image = open_photo(photo)
+    except PhotoError as error:
+        return error.with_traceback(None)  # which would hold the photo
+    pixels, size = preprocessing.pixels(image), image.size
+    path = os.fsdecode(photo) if isinstance(photo, (str, os.PathLike)) else None
+    if path is not None and not is_address(photo):
+        return PreparedPhoto(pixels, size, path, Path(path).absolute())
+    if max(size) > KEPT:
+        image.thumbnail((KEPT, KEPT), Image.Resampling.LANCZOS)
+    return PreparedPhoto(pixels, size, path, image)
+
+
+def stands_for_several(photo: object) -> bool:
+    """Whether something is the path of a folder of photos, or a pattern."""
+    if not isinstance(photo, (str, os.PathLike)) or is_address(photo):
+        return False
+    return os.path.isdir(photo) or (glob.has_magic(os.fsdecode(photo)) and not os.path.exists(photo))
+
+
+def each_photo(photos: "Iterable[Photo | PhotoError]") -> "Iterator[Photo | PhotoError]":
+    """Photos, with those of folders and patterns in their place, or why a pattern stands for none."""
+    for photo in photos:
+        if not stands_for_several(photo):
+            yield photo
+            continue
+        try:
+            yield from find_photos([os.fsdecode(cast(str, photo))], recursive=None).photos
+        except PhotoError as error:
+            yield error
+
+
+def progress_bar(total: int | None, *, show: bool) -> Progress:
+    """A bar on standard error that says "12 of 30 photos"."""
+    form = None if total is None else PROGRESS
+    return Progress(total=total, desc="photos", disable=not show, unit="photo", bar_format=form)
