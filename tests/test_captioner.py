@@ -297,6 +297,20 @@ def test_log_probability_takes_a_caption_as_written(captioner: Captioner, photos
     assert captioner.score(photos[0], "word3 zebra") == captioner.score(photos[0], "word3 lion")
     for unused in ({"beam_size": 3, "num_captions": 3}, {"do_sample": True, "temperature": 0.5}):
         assert captioner.score(photos[0], "word3 word4", **unused) == plain
+    other = captioner.score(photos[1], "word3 word4")
+    assert captioner.score(photos[:2], "word3 word4") == [plain, other]
+    assert captioner.score(iter(photos[:2]), iter(["word3", "word3 word4"]))[1][1] == other
+    with pytest.raises(InvalidValue):
+        captioner.score(3, "word3")
+
+
+def test_several_captions_of_a_photo_are_whole_captions(captioner: Captioner, photos: list[Image.Image]) -> None:
+    first = captioner(photos[0], beam_size=4, num_captions=3)
+    assert [(other.text, other.log_probability) for other in first.others] == first.alternatives
+    for other in first.others:
+        assert other.photo is not None and other.size == first.size and not other.others
+        assert other.attention is not None and len(other.attention) == len(other.words)
+    assert captioner(photos[0], beam_size=4).others == []
 
 
 # Evidence
@@ -322,7 +336,7 @@ def test_to_dict_is_complete_and_plain(
     photos[0].save(tmp_path / "photo.png")
     caption = captioner(tmp_path / "photo.png", seed=4, **options)
     values = json.loads(json.dumps(caption.to_dict(), allow_nan=False))
-    fields = {field.name for field in dataclasses.fields(Caption)} - {"kept"}
+    fields = {field.name for field in dataclasses.fields(Caption)} - {"kept", "others"}
     assert values.keys() == fields | {"caption", "confidence", "reaches_min_confidence"}
     assert values["caption"] == str(caption) and values["words"] == caption.words
     assert values["source"] == str(tmp_path / "photo.png") and values["visible_box"] == [0, 0, 50, 30]

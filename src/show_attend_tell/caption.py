@@ -4,7 +4,7 @@ T words, end token excluded · L locations in a grid of rows and columns.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ class Caption:
     visible_box: tuple[float, float, float, float] | None = None  # what the encoder saw of it, in its pixels
     offset: tuple[float, float] = (0.0, 0.0)  # where a location looks, down and right of its cell's middle, in cells
     kept: Path | Image.Image | None = field(default=None, repr=False)  # where `photo` comes from
+    others: Sequence["Caption"] = ()  # the other captions whole, where ``num_captions`` asked for several
 
     @property
     def text(self) -> str:

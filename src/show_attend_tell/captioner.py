@@ -30,6 +30,7 @@ from show_attend_tell.vision.prepared import (
     each_photo,
     prepare_photo,
     progress_bar,
+    several_photos,
     stands_for_several,
 )
 
@@ -184,23 +185,14 @@ class Captioner:
         What is drawn for a photo depends on the seed and the photo's pixels, not on the photos beside it. Raises
         `PhotoError` for the first photo that cannot be read, where `stream` goes on, and `SatError` for a wrong value.
         """
-        if stands_for_several(photos):
-            photos = [photos]
-        one = is_photo(photos)
-        if not one and not isinstance(photos, Iterable):
-            raise InvalidValue(
-                f"{shorten(photos)} is not a photo: give a path, bytes, a file object, a PIL image, an array, a "
-                "tensor, or several of them in a list"
-            )
-        if isinstance(photos, (list, tuple)):
-            photos = list(each_photo(photos))
-        if one:
-            photos = [photos]
+        several = several_photos(photos)
+        one = several is None
+        photos = [photos] if several is None else several
         total = len(photos) if isinstance(photos, Sized) else None
         captions: list[Caption] = []
         with progress_bar(total, show=progress if progress is not None else (total or 0) > FEW) as bar:
             how: dict[str, Any] = {"evidence": evidence, "filters": filters, "batch_size": batch_size, **overrides}
-            for caption in self.stream(each_photo(photos), config, **how):
+            for caption in self.stream(photos, config, **how):
                 if isinstance(caption, PhotoError):
                     raise caption
                 captions.append(caption)
@@ -242,7 +234,8 @@ class Captioner:
                     yield photo
                 else:
                     caption = self.assemble(next(captions), config, size=photo.size, source=photo.source)
-                    yield dataclasses.replace(caption, kept=photo.kept)
+                    others = [dataclasses.replace(other, kept=photo.kept) for other in caption.others]
+                    yield dataclasses.replace(caption, kept=photo.kept, others=others)
 
     def resolve_config(self, config: GenerationConfig | None = None, **overrides: Any) -> GenerationConfig:
         """How captions are made: the model's settings, or those given, with other values for some.
@@ -318,22 +311,22 @@ class Captioner:
             raise InvalidValue(f"caption {shorten(text)} has no word in it: give a text with at least one")
         return generation.explain(self.backend, features, self.checkpoint.vocabulary.encode(words), config, seed)
 
-    @overload
-    def score(self, photo: Photo, text: str, config: GenerationConfig | None = None, **overrides: Any) -> float: ...
-    @overload
-    def score(
-        self, photo: Photo, text: Iterable[str], config: GenerationConfig | None = None, **overrides: Any
-    ) -> list[float]: ...
-    def score(self, photo: Photo, text: Any, config: GenerationConfig | None = None, **overrides: Any) -> Any:
-        """log p(text | photo) in nats, end token included, as `explain` gives it; of several texts, that of each.
+    def score(self, photo: Any, text: Any, config: GenerationConfig | None = None, **overrides: Any) -> Any:
+        """log p(text | photo) in nats, end token included, as `explain` gives it.
 
-        With the attention mode "sample" it is that of one sampled sequence of locations.
+        A text gives a number, several texts a list. Several photos, as in a call, give such a result for each. With
+        the attention mode "sample" it is that of one sampled sequence of locations. Raises `PhotoError` for the first
+        photo that cannot be read, and `SatError` for a text without a word.
         """
+        photos = several_photos(photo)
+        if photos is not None:
+            texts = text if isinstance(text, str) else list(text)
+            return [self.score(one, texts, config, **overrides) for one in photos]
         config = self.resolve_config(config, **overrides)
         _, features, seed = self._encoded(photo, config)
-        texts = text if isinstance(text, Iterable) and not isinstance(text, str) else [text]
-        scores = [self.explain_features(features, one, config, seed).log_probability for one in texts]
-        return scores if texts is text else scores[0]
+        if isinstance(text, str) or not isinstance(text, Iterable):
+            return self.explain_features(features, text, config, seed).log_probability
+        return [self.explain_features(features, one, config, seed).log_probability for one in text]
 
     def assemble(
         self,
@@ -354,6 +347,7 @@ class Captioner:
         locations = as_array(best.locations)
         too_small = size is not None and min(size) < FEWEST
         settings = {"model": self.name, **dataclasses.replace(self.decoding, config=config).settings()}
+        others = [] if config.num_captions is None else hypotheses[1:]
         trust = 0.5 if too_small else 1.0  # of too few pixels, each word is to be checked
         return Caption(
             words=best.said(vocabulary),
@@ -374,6 +368,7 @@ class Captioner:
             size=size,
             visible_box=None if size is None else self.backend.encoder.preprocessing.seen(*size),
             offset=self.offset,
+            others=[self.assemble([other], config, size=size, source=source) for other in others],
         )
 
     def torch_backend(self) -> "TorchBackend":

@@ -4,14 +4,15 @@ import glob
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from show_attend_tell.data.photos import Photo, Preprocessing, find_photos, is_address, open_photo
-from show_attend_tell.errors import PhotoError
+from show_attend_tell.data.photos import Photo, Preprocessing, find_photos, is_address, is_photo, open_photo
+from show_attend_tell.errors import InvalidValue, PhotoError
+from show_attend_tell.messages import shorten
 from show_attend_tell.progress import Progress
 
 KEPT = 1000  # pixels of the longer side of a photo that a caption holds
@@ -50,6 +51,24 @@ def stands_for_several(photo: object) -> bool:
     if not isinstance(photo, (str, os.PathLike)) or is_address(photo):
         return False
     return os.path.isdir(photo) or (glob.has_magic(os.fsdecode(photo)) and not os.path.exists(photo))
+
+
+def several_photos(photos: Any) -> "Iterable[Photo | PhotoError] | None":
+    """The photos that are meant, without folders and patterns; None for what is one photo.
+
+    Photos of a list are a list again. Raises `InvalidValue` for what is neither a photo nor several.
+    """
+    if stands_for_several(photos):
+        photos = [photos]
+    if is_photo(photos):
+        return None
+    if not isinstance(photos, Iterable):
+        raise InvalidValue(
+            f"{shorten(photos)} is not a photo",
+            remedy="give a path, bytes, a file object, a PIL image, an array, a tensor, or several of them in a list",
+        )
+    each = each_photo(photos)
+    return list(each) if isinstance(photos, (list, tuple)) else each
 
 
 def each_photo(photos: "Iterable[Photo | PhotoError]") -> "Iterator[Photo | PhotoError]":
