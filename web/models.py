@@ -153,8 +153,10 @@ def exported(name: str, files: Files) -> dict[str, Any]:
     backend = OnnxBackend.load(checkpoint, name)
     checkpoint.encoder.check(backend.encoder, name)
     encoder, generation, vocabulary = backend.encoder, checkpoint.generation, checkpoint.vocabulary
-    if generation.attention_mode == "sample":
-        raise SatError(f"{name} has attention mode 'sample', which the web page lacks: give another model")
+    if generation.attention_mode not in ("mean", "argmax"):
+        raise SatError(
+            f"{name} has attention mode {generation.attention_mode!r}, which the web page lacks: give another model"
+        )
     if checkpoint.reranker is not None and checkpoint.reranker.kind != "ngrams":
         raise SatError(f"{name} has a reranker of the kind {checkpoint.reranker.kind!r}, which the web page lacks")
     decoder = backend.decoder  # with the graphs of a wide beam search

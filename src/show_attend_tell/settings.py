@@ -21,10 +21,12 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, dataclass_transform, get_args, get_origin, get_type_hints
 
 import numpy as np
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
+from pydantic_core.core_schema import CoreSchema, no_info_after_validator_function
 
 from show_attend_tell.errors import InvalidValue
+from show_attend_tell.registries import Registry
 
 Count = Annotated[int, Field(ge=1)]
 CountOrNone = Annotated[int, Field(ge=0)]  # 0 for none
@@ -37,8 +39,30 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Exponent = Annotated[float, Field(ge=0, le=10)]
 ShareBelowOne = Annotated[float, Field(ge=0, lt=1)]  # a dropout, a smoothing, a decay
 
-AttentionModeName = Literal["mean", "argmax", "sample"]  # a closed set: ONNX Runtime and the browser have each, too
-ATTENTION_MODES: tuple[AttentionModeName, ...] = get_args(AttentionModeName)
+
+class NameIn:
+    """What makes the type of a setting a name of a registry: ``Annotated[str, NameIn(registry)]``."""
+
+    def __init__(self, registry: Registry[Any]) -> None:
+        self.registry = registry
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(schema), "enum": self.registry.names()}
+
+    def check(self, name: str) -> str:
+        """The name; raises `ValueError` for one that is not registered."""
+        if name not in self.registry:
+            raise ValueError(f"choose one of {', '.join(self.registry.names())}")
+        return name
+
+
+# Each back end computes these modes itself, and the page in the browser too. Those of plugins run in PyTorch alone.
+EVERYWHERE = ("mean", "argmax", "sample")
+ATTENTION_MODES: Registry[Any] = Registry("an attention mode", "attention_modes", dict.fromkeys(EVERYWHERE))
+AttentionModeName = Annotated[str, NameIn(ATTENTION_MODES)]
 
 TRANSFORMERS_NAMES = {  # what `transformers` calls settings of a search
     "num_beams": "beam_size",
@@ -101,10 +125,10 @@ def comments(cls: type) -> dict[str, str]:
 def read_setting(cls: type, name: str, text: str) -> Any:
     """The value of a setting that a text stands for, "1e-3" or "none"; raises `InvalidValue` for another text."""
     hint = get_type_hints(cls, include_extras=True)[name]
-    choices = {"none": None} if NoneType in get_args(hint) else {}
-    choices |= {str(choice): choice for choice in get_args(hint) if get_origin(hint) is Literal}
-    if text.lower() in choices:
-        return choices[text.lower()]
+    values = {"none": None} if NoneType in get_args(hint) else {}
+    values |= {str(value): value for value in get_args(hint) if get_origin(hint) is Literal}
+    if text.lower() in values:
+        return values[text.lower()]
     try:
         return TypeAdapter(hint, config=ConfigDict(allow_inf_nan=False)).validate_strings(text)
     except ValidationError:
@@ -113,12 +137,20 @@ def read_setting(cls: type, name: str, text: str) -> Any:
 
 def remedy(hint: Any) -> str:
     """What to give for a setting of that type: "give a whole number from 1" or "choose one of soft, hard"."""
-    return f"{'choose' if get_origin(hint) is Literal else 'give'} {_in_words(hint)}"
+    return f"{'choose' if choices(hint) else 'give'} {_in_words(hint)}"
+
+
+def choices(hint: Any) -> list[str]:
+    """The values from which a setting of that type is chosen, as texts; none for a type of numbers or of any text."""
+    if get_origin(hint) is Literal:
+        return list(map(str, get_args(hint)))
+    registries = [note.registry for note in getattr(hint, "__metadata__", ()) if isinstance(note, NameIn)]
+    return [name for registry in registries for name in registry.names()]
 
 
 def _in_words(hint: Any) -> str:
-    if get_origin(hint) is Literal:
-        return f"one of {', '.join(map(str, get_args(hint)))}"
+    if known := choices(hint):
+        return f"one of {', '.join(known)}"
     if get_origin(hint) in (Union, UnionType):
         return " or ".join(map(_in_words, get_args(hint)))
     if get_origin(hint) is Annotated:

@@ -9,7 +9,8 @@ from decoders import small_annotations
 from searching import MODELS, beam_search, same, sample, talkative
 from torch import Tensor
 
-from show_attend_tell.backends.onnx.decoder import WIDE, OnnxDecoder, OnnxSession
+from show_attend_tell.backends.onnx.decoder import OnnxDecoder
+from show_attend_tell.backends.onnx.session import WIDE, OnnxSession
 from show_attend_tell.backends.torch import TorchSession, decoder_weights
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError

@@ -1,7 +1,9 @@
 """The encoder: VGG-19 from every kind of file, vision models of `transformers`, and what frozen means."""
 
+import copy
 import hashlib
 import json
+import pickle
 import struct
 import sys
 from pathlib import Path
@@ -362,3 +364,9 @@ def test_the_small_encoder_is_the_same_each_time_and_draws_from_nobodys_random_n
     assert first.digest == second.digest and first.frozen
     assert second.preprocessing == Preprocessing(size=64, resize="squash")
     assert first(noise(2, 64)).shape == (2, 64, 64)
+
+
+def test_a_copy_of_the_small_encoder_and_a_pickled_one_encode_as_it_does() -> None:
+    encoder, pixels = load_encoder("small"), noise(2, 64)
+    for other in (copy.deepcopy(encoder), pickle.loads(pickle.dumps(encoder))):
+        torch.testing.assert_close(other(pixels), encoder(pixels), rtol=0, atol=0)

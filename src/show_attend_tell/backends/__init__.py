@@ -15,6 +15,7 @@ from show_attend_tell.devices import needs_torch
 from show_attend_tell.errors import InvalidValue, MissingPackage
 from show_attend_tell.messages import install_command
 from show_attend_tell.model.config import DecoderConfig
+from show_attend_tell.settings import EVERYWHERE
 from show_attend_tell.vision.registry import ENCODERS
 
 if TYPE_CHECKING:
@@ -50,13 +51,16 @@ def pick_backend(name: str, checkpoint: Checkpoint, device: object = "auto") -> 
     """The back end called ``name``, or for "auto" the faster one: ONNX Runtime on a processor, if it has the model."""
     if name not in ("auto", *get_args(BackendName)):
         raise InvalidValue(f"backend {name!r}: choose auto, {' or '.join(get_args(BackendName))}")
-    there = find_spec("torch") is not None
-    if name == "torch" and not there:
+    installed = find_spec("torch") is not None
+    if name == "torch" and not installed:
         raise MissingPackage("backend 'torch': PyTorch is not installed", remedy=install_command("torch"))
-    attention, encoder = isinstance(checkpoint.config, DecoderConfig), checkpoint.encoder.name in ENCODERS
+    attention = isinstance(checkpoint.config, DecoderConfig)
+    encoder = checkpoint.encoder.name in ENCODERS
+    mode = checkpoint.generation.attention_mode in EVERYWHERE
     gpu = shutil.which("nvidia-smi") or any(Path(file).exists() for file in GPU_FILES)  # a driver that PyTorch may use
     processor = str(device) == "cpu" or (str(device) == "auto" and not gpu)
-    if name == "torch" or (name == "auto" and there and not (attention and encoder and processor)):
+    faster = attention and encoder and mode and processor
+    if name == "torch" or (name == "auto" and installed and not faster):
         return "torch"
     if not attention:
         raise needs_torch(f"a decoder of kind {checkpoint.config.kind!r}")

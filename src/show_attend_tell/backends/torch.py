@@ -18,17 +18,19 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from show_attend_tell.backends.base import Backend
-from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession, batch_size, evidence_closed_form
+from show_attend_tell.backends.onnx.decoder import OnnxDecoder
 from show_attend_tell.backends.onnx.encoder import OnnxEncoder
+from show_attend_tell.backends.onnx.session import OnnxSession, batch_size, evidence_closed_form
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.packing import as_array, as_tensors
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import (
-    ArgmaxAttention,
     Attended,
     AttentionMode,
     GivenLocations,
+    MeanAttention,
     attention_mode_by_name,
+    repeatable_mode,
 )
 from show_attend_tell.model.config import misfit
 from show_attend_tell.model.decoder import AttentionDecoder
@@ -48,7 +50,7 @@ from show_attend_tell.model.registry import build
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.session import Continuations, DecoderSession, Numbers, Scores, SessionStep, padded
-from show_attend_tell.settings import AttentionModeName
+from show_attend_tell.settings import EVERYWHERE
 from show_attend_tell.vision.backbones import ConvolutionalNetwork
 from show_attend_tell.vision.encoder import Encode, Encoder, load_encoder
 from show_attend_tell.vision.network import convolutions
@@ -120,9 +122,10 @@ class TorchBackend:
         self, features: Tensor, config: GenerationConfig, *, seeds: Sequence[int], mode: AttentionMode | None = None
     ) -> DecoderSession:
         """As `Backend.session`; ``mode`` is another attention mode than the configuration's, made for these paths."""
-        optimized = None if mode is not None else self.optimized(features.shape[1])
-        if optimized is not None:
-            return OnnxSession(optimized, optimized.array(features), config, seeds=seeds)
+        if mode is None and config.attention_mode in EVERYWHERE:
+            optimized = self.optimized(features.shape[1])
+            if optimized is not None:
+                return OnnxSession(optimized, optimized.array(features), config, seeds=seeds)
         mode = mode or attention_mode_by_name(
             config.attention_mode, seeds=seeds, paths=config.paths, steps=config.max_length, device=self.torch_device
         )
@@ -151,14 +154,20 @@ class TorchBackend:
         return self._optimized[locations]
 
     def evidence(
-        self, features: Tensor, captions: Sequence[Hypothesis], config: GenerationConfig
+        self,
+        features: Tensor,
+        captions: Sequence[Hypothesis],
+        config: GenerationConfig,
+        *,
+        mode: AttentionMode | None = None,
     ) -> list[NDArray[Any]] | None:
+        """As `Backend.evidence`; ``mode`` is that of the captions' session, if it is not the configuration's."""
         if not self.attends:
             return None
         decoder = self.optimized(features.shape[1])
         if decoder is not None and captions[0].trace.along("hidden") is not None:  # of its own session
             return evidence_closed_form(decoder, decoder.array(features), captions)
-        return evidence_by_autograd(self.decoder, features, captions, config.attention_mode)
+        return evidence_by_autograd(self.decoder, features, captions, mode or repeatable_mode(config.attention_mode))
 
     def batch_size(self, config: GenerationConfig) -> int:
         if self.torch_device.type == "cpu" and isinstance(self.decoder, AttentionDecoder):
@@ -248,42 +257,42 @@ class ShiftedMean:
 
 
 def evidence_by_autograd(
-    decoder: Decoder, annotations: Tensor, captions: Sequence[Hypothesis], attention_mode: AttentionModeName
+    decoder: Decoder, annotations: Tensor, captions: Sequence[Hypothesis], mode: AttentionMode | None
 ) -> list[NDArray[Any]] | None:
     """`Backend.evidence` by automatic differentiation, of annotations (B, L, D).
 
-    An ensemble's energies are shifted together, so that it has Σ_m p_m(y_t) evidence_m / Σ_m p_m(y_t), with p_m at the
-    mean context. None where a decoder does not depend on the context of its attention mode, and for sampled locations
-    that are not known, those of an ensemble.
+    The state goes on by the locations that the captions' decoder read, or else by ``mode``. An ensemble's energies are
+    shifted together, so that it has Σ_m p_m(y_t) evidence_m / Σ_m p_m(y_t), with p_m at the mean context. None where a
+    decoder does not depend on the context of its attention mode, and without locations and a mode, as where an ensemble
+    has sampled its locations.
     """
     words = torch.from_numpy(padded([np.array(caption.words) for caption in captions])).to(annotations.device)
-    mode: AttentionMode | None = None  # None: the state goes on by the mean, too
     if captions[0].locations is not None:
         read = padded([as_array(caption.locations) for caption in captions])
         mode = GivenLocations(torch.from_numpy(read)[:, None])
-    elif attention_mode == "sample":
+    if mode is None:
         return None
-    elif attention_mode == "argmax":
-        mode = ArgmaxAttention()
+    by_mean = isinstance(mode, MeanAttention)  # the step that is differentiated is the one that is taken
     with torch.no_grad():
         embedded = decoder.embed(previous_words(decoder, words))
         state = initial_state(decoder, annotations.clone())  # encoders give tensors that autograd does not take
-    found = []
+    gradients = []
     for time in range(words.shape[1]):
         now = at_step(embedded, time, 1)
         shift = torch.zeros(len(words), 1, annotations.shape[1], device=words.device, requires_grad=True)
         with torch.enable_grad():
             step = decoder.step(now, state, ShiftedMean(shift))
             log_p = torch.log_softmax(promote(decoder.read_out(step.output)), dim=-1)
-            said = log_p[torch.arange(len(words)), 0, words[:, time]].sum()
-            (gradient,) = torch.autograd.grad(said, shift, allow_unused=True)
+            total = log_p[torch.arange(len(words)), 0, words[:, time]].sum()
+            (gradient,) = torch.autograd.grad(total, shift, allow_unused=True)
         if gradient is None:
             return None
-        found.append(gradient[:, 0].numpy(force=True))
+        gradients.append(gradient[:, 0].numpy(force=True))
         with torch.no_grad():
-            after = step.state if mode is None else decoder.step(now, state, mode).state
+            after = step.state if by_mean else decoder.step(now, state, mode).state
         state = State(state.source, map_parts(Tensor.detach, after.memory))
-    return [part[: len(caption.words)] for part, caption in zip(np.stack(found, axis=1), captions, strict=True)]
+    maps = np.stack(gradients, axis=1)  # (B, T, L)
+    return [of_photo[: len(caption.words)] for of_photo, caption in zip(maps, captions, strict=True)]
 
 
 class Unset(TorchFunctionMode):

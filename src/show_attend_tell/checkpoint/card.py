@@ -41,6 +41,11 @@ def card(model: Description, name: str, *, tuned: bool, confidence: bool, rerank
     return "\n".join(map(wrapped, lines)) + "\n"
 
 
+def reads(attention_mode: str) -> str:
+    """What the decoder reads in an attention mode, in words."""
+    return READS.get(attention_mode, f"what the attention mode {attention_mode} makes of α")
+
+
 def reranker(kind: str, arrays: Arrays) -> str:
     """What a reranker is, in words."""
     if kind != "ngrams":
@@ -68,7 +73,7 @@ def model_lines(model: Description, *, tuned: bool, reranker: str | None) -> lis
     lines = [
         f"- Encoder: {encoder.name}, {frozen}; {of}. Photos are {photos} of {encoder.preprocessing.size} pixels.",
         f"- Decoder: {decoder.sizes}, {decoder.vocabulary_size:,} words.",
-        f"- Generation by default: {generation.summary()}; the decoder reads {READS[generation.attention_mode]}.",
+        f"- Generation by default: {generation.summary()}; the decoder reads {reads(generation.attention_mode)}.",
     ]
     if not generation.allow_repetitions:
         lines.append("- No caption has a word twice in a row, or the same three words in a row twice.")
@@ -148,7 +153,7 @@ def score_lines(scores: Mapping[str, Any]) -> list[str]:
         generation = GenerationConfig(**{name: value for name, value in known.items() if value is not None})
         unit = found.get("tokens", "split")
         tokens = "scores count characters" if unit == "characters" else f"{unit} tokens"
-        how = f"{generation.summary()}; the decoder reads {READS[generation.attention_mode]}; {tokens}"
+        how = f"{generation.summary()}; the decoder reads {reads(generation.attention_mode)}; {tokens}"
         made.setdefault(how, []).append(split)
     lines += ["", "Scores are ×100. How the captions were made:", ""]
     return lines + [f"- {'; '.join(splits)}: {how}." for how, splits in made.items()]

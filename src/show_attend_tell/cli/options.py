@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from pkgutil import resolve_name
 from types import NoneType
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 
@@ -111,10 +111,12 @@ def _pair(text: str, fields: Mapping[str, Field]) -> tuple[str, str]:
 
 def _metavar(hint: Any) -> str:
     """What values of a type look like, in a help."""
+    from show_attend_tell.settings import choices
+
     kinds = [kind for kind in get_args(hint) if kind is not NoneType] if NoneType in get_args(hint) else [hint]
     kind = get_args(kinds[0])[0] if get_origin(kinds[0]) is Annotated else kinds[0]
-    if get_origin(kind) is Literal:
-        return "|".join(map(str, get_args(kind)))
+    if known := choices(kinds[0]):
+        return "|".join(known)
     return {bool: "true|false", int: "INTEGER", float: "NUMBER", Path: "PATH"}.get(kind, "TEXT")
 
 

@@ -8,13 +8,13 @@ attention differ.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.errors import SatError
 from show_attend_tell.model.kernels import promote
+from show_attend_tell.settings import ATTENTION_MODES
 
 CPU = torch.device("cpu")
 
@@ -59,11 +59,22 @@ class Attended(NamedTuple):
 
 
 class AttentionMode(Protocol):
-    """A way of turning α into a context. A decoder calls it once a step, in the order of the steps."""
+    """A way of turning α into a context. A decoder calls it once a step, in the order of the steps.
+
+    `unroll.Unroll` computes a mode that has a method ``draws`` over all steps at once. Any other goes step by step. An
+    ensemble makes a copy (`copy.copy`) of a mode for each member at each step.
+    """
 
     def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
         """The context of annotations (B, L, D) by alpha (B, P, L)."""
         ...
+
+
+class Draws(NamedTuple):
+    """What `unroll.Unroll` needs of a mode: it reads the mean where ``expected``, and drawn locations elsewhere."""
+
+    expected: Tensor | None = None  # (B, P); None for the mean on all paths
+    uniforms: Tensor | None = None  # numbers that draw the locations (B, P, C)
 
 
 class MeanAttention:
@@ -71,6 +82,10 @@ class MeanAttention:
 
     def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
         return Attended(alpha.to(annotations.dtype) @ annotations, None)
+
+    def draws(self) -> Draws:
+        """Nothing: it is the mean on every path."""
+        return Draws()
 
 
 class ArgmaxAttention:
@@ -135,6 +150,10 @@ class MixedAttention:
         expected = self.expected.to(alpha.device)[..., None]
         return Attended(torch.where(expected, mean.context, sampled.context), sampled.locations)
 
+    def draws(self) -> Draws:
+        """Which paths read the mean, and the numbers that draw the locations of the others."""
+        return Draws(self.expected, self.sampled.uniforms)
+
 
 def attend_at(locations: Tensor, annotations: Tensor) -> Attended:
     """Attend to one location of each path: annotations (B, L, D), locations (B, P)."""
@@ -142,14 +161,30 @@ def attend_at(locations: Tensor, annotations: Tensor) -> Attended:
     return Attended(annotations.gather(1, index), locations)
 
 
+OWN_MODES: dict[str, Any] = {"mean": MeanAttention(), "argmax": ArgmaxAttention(), "sample": SampleAttention}
+register_attention_mode = ATTENTION_MODES.register
+
+
 def attention_mode_by_name(
     name: str, *, seeds: Sequence[int] = (), paths: int = 1, steps: int = 0, device: torch.device = CPU
 ) -> AttentionMode:
-    """The mode of that name, for generation; "sample" needs the photos' seeds, and the numbers of paths and steps."""
-    if name == "mean":
-        return MeanAttention()
-    if name == "argmax":
-        return ArgmaxAttention()
-    if name == "sample":
-        return SampleAttention.for_photos(seeds, paths=paths, steps=steps, device=device)
-    raise SatError(f"attention_mode is {name!r}: choose mean, argmax or sample")
+    """The mode of that name, for generation. Raises `UnknownName` for a name that is not registered.
+
+    What is registered is the mode itself, or a class with a method ``for_photos``, as `SampleAttention` is. This makes
+    a mode for one search, from the photos' seeds, and the numbers of paths and steps.
+    """
+    registered = _registered(name)
+    if hasattr(registered, "for_photos"):
+        mode: AttentionMode = registered.for_photos(seeds, paths=paths, steps=steps, device=device)
+        return mode
+    return registered
+
+
+def repeatable_mode(name: str) -> AttentionMode | None:
+    """The mode of that name if it does the same in each search; None if it is made for one search, and may draw."""
+    registered = _registered(name)
+    return None if hasattr(registered, "for_photos") else registered
+
+
+def _registered(name: str) -> Any:
+    return OWN_MODES[name] if name in OWN_MODES else ATTENTION_MODES[name]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.model.attention import Attention, AttentionMode, MixedAttention
+from show_attend_tell.model.attention import Attention, AttentionMode
 from show_attend_tell.model.config import DecoderConfig, window_side
 from show_attend_tell.model.interface import (
     MEAN_ATTENTION,
@@ -199,9 +199,11 @@ class AttentionDecoder(Decoder):
         mode: AttentionMode = MEAN_ATTENTION,
         history: Tensor | None = None,
     ) -> DecoderOutput:
-        """With ``kernels``, by `Unroll`, for a `MeanAttention` or a `MixedAttention`; without, step by step."""
-        if self.kernels is None:
+        """By `Unroll` where there are ``kernels`` and the mode says what it draws (``draws``); else step by step."""
+        draws = getattr(mode, "draws", None)
+        if self.kernels is None or draws is None:
             return super().teacher_forcing(annotations, captions, paths=paths, mode=mode, history=history)
+        expected, uniforms = (None if part is None else part.to(annotations.device) for part in draws())
         before = previous_words(self, captions if history is None else history)
         different, where = torch.unique(before, return_inverse=True)
         parts = self.embed(different)
@@ -211,9 +213,6 @@ class AttentionDecoder(Decoder):
         state = self.first_state(*self.normalized(annotations, self.kernels.normalize, dtype), paths=1)
         (annotations, keys), (hidden, memory) = state.source, state.memory
         from_hidden = [self.gates_from_hidden.weight, self.attention.query.weight]
-        expect = uniforms = None
-        if isinstance(mode, MixedAttention):
-            expect, uniforms = mode.expected.to(keys.device), mode.sampled.uniforms.to(keys.device)
         hiddens, contexts, alpha, beta, locations = Unroll.apply(  # type: ignore[no-untyped-call]
             words,
             annotations,
@@ -224,7 +223,7 @@ class AttentionDecoder(Decoder):
             self.gates_from_context.weight.to(dtype),
             self.attention.energy,
             None if gate is None else gate.bias,
-            expect,
+            expected,
             uniforms,
             self.kernels,
         )

@@ -122,7 +122,7 @@ class SmallEncoder(ConvolutionalNetwork):
                 nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
 
     def forward(self, pixels: Tensor) -> Tensor:
-        if self.blocks[0] is self.BLOCKS[0]:
+        if self.blocks[0] == self.BLOCKS[0]:
             batch, _, height, width = pixels.shape
             columns = torch.linspace(-1, 1, width, device=pixels.device).expand(batch, 1, height, width)
             rows = torch.linspace(-1, 1, height, device=pixels.device)[:, None].expand(batch, 1, height, width)

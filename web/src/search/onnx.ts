@@ -1,4 +1,4 @@
-/** The paper's decoder as a `DecoderSession`, by ONNX graphs: `backends/onnx/decoder.py` for one photo.
+/** The paper's decoder as a `DecoderSession`, by ONNX graphs: `backends/onnx/session.py` for one photo.
 
 P paths · Q histories, paths without their last word · L locations · n LSTM size · m word-embedding size · K vocabulary ·
 S = 4n + m. */

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from show_attend_tell.backends.base import Backend
-from show_attend_tell.backends.onnx.decoder import OnnxDecoder, OnnxSession, batch_size, evidence_closed_form
+from show_attend_tell.backends.onnx.decoder import OnnxDecoder
 from show_attend_tell.backends.onnx.encoder import OnnxEncoder, load_encoder
+from show_attend_tell.backends.onnx.session import OnnxSession, batch_size, evidence_closed_form
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.model.config import DecoderConfig

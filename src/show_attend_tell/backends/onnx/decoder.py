@@ -1,4 +1,6 @@
-"""The paper's decoder by ONNX Runtime: graphs for its parts, made of a configuration and weights, and their session.
+"""The paper's decoder by ONNX Runtime: graphs for its parts, made of a configuration and weights.
+
+`session` runs a search by them.
 
 B photos · P paths · Q histories, paths without their last word · T words of a caption · L locations · D annotation
 size · A attention size · n LSTM size · m word-embedding size · K vocabulary · S = 4n + m, what enters the gates and the
@@ -15,22 +17,17 @@ It computes what `model.decoder` computes, in float32, and takes less time for t
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, assert_never
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from show_attend_tell.backends.onnx.graph import Graph, Session
 from show_attend_tell.checkpoint.packing import as_array
-from show_attend_tell.errors import SatError
+from show_attend_tell.errors import InvalidValue, SatError
 from show_attend_tell.model.config import LARGEST, DecoderConfig, window_side
-from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.search.hypotheses import Hypothesis
-from show_attend_tell.search.sampling import Uniforms
-from show_attend_tell.search.session import Continuations, Numbers, Scores, SessionStep, distinct, gather, padded
-from show_attend_tell.settings import AttentionModeName
-
-WIDE = 30  # beam sizes from which on the products with the weights of ẑ pay
+from show_attend_tell.search.session import Numbers, padded
+from show_attend_tell.settings import EVERYWHERE
 
 
 class OnnxDecoder:
@@ -198,13 +195,18 @@ class OnnxDecoder:
             layers.append(graph("Relu", graph.linear(layers[-1], w[f"{name}.weight"], w[f"{name}.bias"])))
         return [i, f, o, g], memory, tanh, hidden, layers
 
-    def attend(self, attention_mode: AttentionModeName, wide: bool) -> Graph:
+    def attend(self, attention_mode: str, wide: bool) -> Graph:
         """What Q histories attend to.
 
         In: what `start` gave, h (B, Q, n), and for sampled locations a number from 0 to 1 for each history (B, Q). Out:
         α (B, Q, L); what h and ẑ add to the gates and to the deep output (B, Q, S); β (B, Q) where there is a gate; the
         locations (B, Q) unless the mode is "mean".
         """
+        if attention_mode not in EVERYWHERE:
+            raise InvalidValue(
+                f"attention_mode is {attention_mode!r}: ONNX Runtime has {', '.join(EVERYWHERE)}",
+                remedy="choose one of them, or backend torch",
+            )
         graph, config, w = Graph(), self.config, self.weights
         A = config.attention_size
         weighed = graph.input("weighed", ["B", "L", self.shared if wide else config.annotation_size])
@@ -226,14 +228,12 @@ class OnnxDecoder:
         else:
             if attention_mode == "argmax":
                 locations = graph("ArgMax", alpha, axis=-1, keepdims=0)
-            elif attention_mode == "sample":
+            else:
                 uniforms = graph("Unsqueeze", graph.input("uniforms", ["B", "Q"]), graph.constant([-1]))
                 below = graph("LessOrEqual", graph("CumSum", alpha, graph.constant(-1)), uniforms)
                 reached = graph("ReduceSum", graph("Cast", below, to=7), graph.constant([-1]), keepdims=0)
                 last = graph("Sub", graph("Gather", graph("Shape", alpha), graph.constant(2)), graph.constant(1))
                 locations = graph("Min", reached, last)
-            else:
-                assert_never(attention_mode)
             index = graph("Unsqueeze", locations, graph.constant([-1]))
             context = graph("GatherND", weighed, index, batch_dims=1)
         beta = None
@@ -347,91 +347,3 @@ class OnnxDecoder:
     def _exponential(graph: Graph, value: str) -> str:
         low, high = graph.constant(-LARGEST), graph.constant(LARGEST)
         return graph("Exp", graph("Clip", value, low, high))
-
-
-class OnnxSession:
-    """A `DecoderSession`; finished paths and photos leave it, unless words or locations are drawn."""
-
-    def __init__(
-        self, decoder: OnnxDecoder, annotations: NDArray[np.float32], config: GenerationConfig, *, seeds: Sequence[int]
-    ) -> None:
-        """Start at annotations (B, L, D); ``seeds`` has one for each photo, for sampled locations."""
-        self.decoder, self.attention_mode = decoder, config.attention_mode
-        self.vocabulary_size, self.photos = decoder.vocabulary_size, len(annotations)
-        sampled = self.attention_mode == "sample"
-        self.keeps_all = config.do_sample or sampled
-        self.paths = config.paths if self.keeps_all else 1
-        self.wide = config.paths >= WIDE
-        steps = config.max_length
-        self.uniforms = [Uniforms(seed)(steps * self.paths).reshape(steps, self.paths) for seed in seeds if sampled]
-        hidden, memory, self.weighed, self.keys = decoder.run(decoder.start, self.wide, annotations=annotations)
-        self.rows: Numbers = np.tile(np.arange(self.paths), (self.photos, 1))  # the history of each path (B′, P′)
-        self.hidden, self.memory = (np.repeat(part, self.paths, axis=1) for part in (hidden, memory))
-        self.time = 0
-        self.deep: NDArray[np.float32]
-
-    def step(self, words: Numbers) -> SessionStep:
-        decoder, before = self.decoder, (self.hidden, self.memory)
-        given = {"weighed": self.weighed, "keys": self.keys, "hidden": self.hidden}
-        if self.attention_mode == "sample":
-            given["uniforms"] = np.stack([each[self.time] for each in self.uniforms])
-        alpha, shares, *others = decoder.run(decoder.attend, self.attention_mode, self.wide, **given)
-        given = {"shares": shares, "memory": self.memory, "rows": self.rows, "words": decoder.of_words(words)}
-        self.hidden, self.memory, self.deep = decoder.run(decoder.advance, **given)
-        self.time += 1
-        beta = others.pop(0) if decoder.config.gate else None
-        shown = None if decoder.config.attention == "uniform" else alpha
-        return SessionStep(self.rows, shown, beta, others[0] if others else None, *before)
-
-    def reorder(self, photos: NDArray[np.bool_] | None, paths: Numbers) -> None:
-        if photos is not None:
-            self.weighed, self.keys, self.hidden, self.memory = (
-                part[photos] for part in (self.weighed, self.keys, self.hidden, self.memory)
-            )
-        histories = paths  # each path has its own when all are followed
-        if not self.keeps_all:
-            histories, self.rows = distinct(paths, self.hidden.shape[1])
-        self.hidden, self.memory = gather(self.hidden, histories), gather(self.memory, histories)
-
-    def best(self, before: Scores, count: int, ids: Numbers, weights: Scores) -> Continuations:
-        scores, chosen = self.decoder.run(
-            self.decoder.best,
-            deep=self.deep,
-            before=before.astype(np.float32),
-            ids=ids,
-            weights=weights.astype(np.float32, copy=False),
-            count=np.array([min(count, before.shape[1] * self.vocabulary_size)]),
-        )
-        return Continuations(scores, chosen // self.vocabulary_size, chosen % self.vocabulary_size)
-
-    def log_probabilities(self) -> Scores:
-        (found,) = self.decoder.run(self.decoder.log_probabilities, deep=self.deep)
-        return found
-
-
-def evidence_closed_form(
-    decoder: OnnxDecoder, annotations: NDArray[Any], captions: Sequence[Hypothesis]
-) -> list[NDArray[Any]]:
-    """α_ti g_t · (a_i − z_t) in nats (T, L) of one caption for each photo's annotations (B, L, D).
-
-    z_t = Σ_j α_tj a_j is the mean context, and g_t = ∂ log p(y_t) / ∂ z_t, with β_t and the state before the step held
-    fixed. It is the gradient of log p(y_t) with respect to the energies of the attention. The captions are those of an
-    `OnnxSession`, which kept α, β and the states.
-    """
-    words = padded([np.array(caption.words) for caption in captions])
-    alpha, hidden, memory = (
-        padded([caption.trace.along(name) for caption in captions]) for name in ("alpha", "hidden", "memory")
-    )
-    beta = np.ones(words.shape, np.float32)
-    if decoder.config.gate:
-        beta = padded([caption.beta for caption in captions])
-    before = np.concatenate([np.full((len(words), 1), decoder.vocabulary_size), words[:, :-1]], axis=1)
-    given = {"alpha": alpha, "beta": beta[..., None], "hidden": hidden, "memory": memory}
-    given |= {"annotations": annotations, "words": decoder.of_words(before), "said": words}
-    (found,) = decoder.run(decoder.evidence, **given)
-    return [part[: len(caption.words)] for part, caption in zip(found, captions, strict=True)]
-
-
-def batch_size(config: GenerationConfig) -> int:
-    """How many photos are searched fastest together: those whose attention stays in the processor's cache."""
-    return max(2, min(8, 40 // config.paths))
