@@ -4,6 +4,7 @@ import importlib
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,13 @@ from show_attend_tell.metrics.table import METRICS, Metric
 from show_attend_tell.model.registry import DECODERS
 from show_attend_tell.registries import Registry
 from show_attend_tell.rerank.registry import RERANKERS
+from show_attend_tell.settings import ATTENTION_MODES
+from show_attend_tell.show.outputs import OUTPUTS
+from show_attend_tell.show.pictures import FORMATS
+from show_attend_tell.training.presets import PRESETS
 from show_attend_tell.vision.registry import ENCODERS
 
-ALL = (DECODERS, ENCODERS, METRICS, RERANKERS)
+ALL: tuple[Registry[Any], ...] = (ATTENTION_MODES, DECODERS, ENCODERS, FORMATS, METRICS, OUTPUTS, PRESETS, RERANKERS)
 
 
 def first() -> int:
@@ -30,7 +35,7 @@ def second() -> int:
 def test_each_has_a_group_of_its_own_and_keeps_what_it_has(registry: Registry[object]) -> None:
     assert [other.group for other in ALL].count(registry.group) == 1
     name, value = next(iter(registry.items()))
-    assert registry.register(name, value) is value
+    assert value is None or registry.register(name, value) is value
     with pytest.raises(SatError, match=f"{name!r} already.*choose another name"):
         registry.register(name, first)
     with pytest.raises(SatError, match=f"'unheard-of' is registered .*{name}.*--plugin MODULE"):

@@ -19,6 +19,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.files import as_path, atomic_write, write_text
 from show_attend_tell.messages import shorten
 from show_attend_tell.show import page, pictures
+from show_attend_tell.show.outputs import OUTPUTS
 from show_attend_tell.show.pictures import Colormap, Shown, Style
 from show_attend_tell.show.pictures.figure import FigureData, of_log_odds
 
@@ -185,15 +186,19 @@ class Caption:
         """Write the caption's picture, whole or not at all, in the format that the file's name ends in.
 
         That is .png or .jpg, the `picture`; .svg, the same with letters that stay letters, for papers and slides;
-        .gif or .webp, which move from word to word; or .html, a page to explore, whose reader chooses colors and scale.
-        The options are `picture`'s. Raises `SatError` for another ending and where `picture` does.
+        .gif or .webp, which move from word to word; .html, a page to explore, whose reader chooses colors and scale;
+        .json, everything for a program; or a format that a plugin registers. The options are `picture`'s. Raises
+        `SatError` for another ending and where `picture` does.
         """
         file = as_path(file)
         form = file.suffix.lower().removeprefix(".").replace("jpeg", "jpg")
-        if form not in (*pictures.FORMATS, "html"):
-            raise SatError(f"{file}: name a file that ends in .{', .'.join(pictures.FORMATS)} or .html")
         if form == "html":
             write_text(file, self.html(compare=compare))
+        elif write := OUTPUTS.get(form):
+            write_text(file, write([caption.to_dict() for caption in self._with(compare)]))
+        elif form not in pictures.FORMATS:
+            endings = [*pictures.FORMATS.names(), *(name for name in OUTPUTS.names() if OUTPUTS.get(name)), "html"]
+            raise SatError(f"{file}: name a file that ends in .{', .'.join(endings)}")
         else:
             figures = [caption._figure_data(shown) for caption in self._with(compare)]
             style = Style(shown=shown, colormap=colormap, dark=dark, per_word_scale=per_word_scale)

@@ -10,12 +10,14 @@ whose text stays text (svg), or an animation (gif, webp).
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from PIL import Image
 
 from show_attend_tell.messages import first_three
+from show_attend_tell.registries import Registry
 from show_attend_tell.show.pictures.animation import save_animation
 from show_attend_tell.show.pictures.figure import FigureData
 from show_attend_tell.show.pictures.layout import lay_out
@@ -26,8 +28,6 @@ from show_attend_tell.show.pictures.style import Colormap, Shown, Style, exif, i
 from show_attend_tell.show.pictures.vector import svg
 
 __all__ = ["FORMATS", "Colormap", "FigureData", "Shown", "Style", "attention_map", "is_signed", "save", "strip"]
-
-FORMATS = ("png", "jpg", "svg", "gif", "webp")  # the last two are animations
 
 
 def strip(figures: Sequence[FigureData], style: Style | None = None) -> Image.Image:
@@ -42,18 +42,41 @@ def strip(figures: Sequence[FigureData], style: Style | None = None) -> Image.Im
 
 def save(file: Path, figures: Sequence[FigureData], style: Style | None = None, *, form: str) -> None:
     """Write captions side by side in one of the `FORMATS`."""
-    style = style or Style()
-    if form in ("png", "jpg"):
-        strip(figures, style).save(file, "PNG" if form == "png" else "JPEG", quality=90, exif=exif())
-    elif form == "svg":
-        file.write_text(svg(lay_out(figures, style)), encoding="utf-8")
-    else:
-        save_animation(file, noted(figures), style, form=form)
+    FORMATS[form](file, figures, style or Style())
+
+
+def save_pixels(file: Path, figures: Sequence[FigureData], style: Style, *, form: str) -> None:
+    """Write the `strip`, as "PNG" or "JPEG"."""
+    strip(figures, style).save(file, form, quality=90, exif=exif())
+
+
+def save_drawing(file: Path, figures: Sequence[FigureData], style: Style) -> None:
+    """Write an SVG."""
+    file.write_text(svg(lay_out(figures, style)), encoding="utf-8")
+
+
+def save_moving(file: Path, figures: Sequence[FigureData], style: Style, *, form: str) -> None:
+    """Write an animation, as "gif" or "webp"."""
+    save_animation(file, noted(figures), style, form=form)
+
+
+# what writes a file, by the ending of its name
+FORMATS: Registry[Callable[[Path, Sequence[FigureData], Style], None]] = Registry(
+    "a picture format",
+    "pictures",
+    {
+        "png": partial(save_pixels, form="PNG"),
+        "jpg": partial(save_pixels, form="JPEG"),
+        "svg": save_drawing,
+        "gif": partial(save_moving, form="gif"),
+        "webp": partial(save_moving, form="webp"),
+    },
+)
 
 
 def noted(figures: Sequence[FigureData]) -> list[FigureData]:
     """The figures, each with a note of its letters that its fonts lack, or that cannot be joined; an SVG needs none."""
-    found = []
+    with_notes = []
     for figure in figures:
         texts, notes = [figure.title, *figure.words], [figure.note]
         if any(map(unshaped, texts)):
@@ -61,5 +84,5 @@ def noted(figures: Sequence[FigureData]) -> list[FigureData]:
         if boxes := dict.fromkeys(sign for text in texts for sign in lacking(text)):
             codes = first_three(f"U+{ord(sign):04X}" for sign in boxes)
             notes.append(f"boxes: letters that the font found here lacks ({codes})")
-        found.append(dataclasses.replace(figure, note=" · ".join(filter(None, notes))))
-    return found
+        with_notes.append(dataclasses.replace(figure, note=" · ".join(filter(None, notes))))
+    return with_notes

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.registry import config_class
+from show_attend_tell.registries import Registry
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.presets import flickr8k, paper
 
@@ -22,12 +23,16 @@ def larger(hidden_size: int) -> tuple[TrainingConfig, TrainingConfig]:
     return soft, hard
 
 
-PRESETS = {
-    "paper": (paper.SOFT, paper.HARD),
-    "flickr8k": (flickr8k.SOFT, flickr8k.HARD),
-    "flickr30k": larger(1024),
-    "coco": larger(1800),  # as the authors had
-}
+PRESETS = Registry(
+    "a preset",
+    "presets",
+    {
+        "paper": (paper.SOFT, paper.HARD),
+        "flickr8k": (flickr8k.SOFT, flickr8k.HARD),
+        "flickr30k": larger(1024),
+        "coco": larger(1800),  # as the authors had
+    },
+)
 
 
 def preset(name: str, attention: str = "soft", *, decoder: str | None = None) -> TrainingConfig:
@@ -37,8 +42,6 @@ def preset(name: str, attention: str = "soft", *, decoder: str | None = None) ->
     without visual n-grams, and its configuration has its own defaults. Raises `SatError` for an unknown name, attention
     or kind, listing the known ones.
     """
-    if name not in PRESETS:
-        raise SatError(f"there is no preset {name!r}: choose one of {', '.join(PRESETS)}")
     soft, hard = PRESETS[name]
     if decoder is not None:
         return replace(soft, decoder=config_class(decoder)(), visual_ngrams=False)
