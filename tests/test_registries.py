@@ -9,18 +9,31 @@ from typing import Any
 import pytest
 
 from show_attend_tell import registries
+from show_attend_tell.data.datasets import READERS
 from show_attend_tell.errors import SatError, UnknownName
 from show_attend_tell.metrics.table import METRICS, Metric
 from show_attend_tell.model.registry import DECODERS
 from show_attend_tell.registries import Registry
 from show_attend_tell.rerank.registry import RERANKERS
+from show_attend_tell.search.filters import FILTERS
 from show_attend_tell.settings import ATTENTION_MODES
 from show_attend_tell.show.outputs import OUTPUTS
 from show_attend_tell.show.pictures import FORMATS
 from show_attend_tell.training.presets import PRESETS
 from show_attend_tell.vision.registry import ENCODERS
 
-ALL: tuple[Registry[Any], ...] = (ATTENTION_MODES, DECODERS, ENCODERS, FORMATS, METRICS, OUTPUTS, PRESETS, RERANKERS)
+ALL: tuple[Registry[Any], ...] = (
+    ATTENTION_MODES,
+    DECODERS,
+    ENCODERS,
+    FILTERS,
+    FORMATS,
+    METRICS,
+    OUTPUTS,
+    PRESETS,
+    READERS,
+    RERANKERS,
+)
 
 
 def first() -> int:

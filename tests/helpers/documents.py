@@ -23,12 +23,14 @@ def blocks(document: str, language: str) -> list[str]:
 
 
 def plugin(file: Path, what: str, **renamed: str) -> Path:
-    """The code of the documents on extending that has these words, in a file.
+    """The code of the documents on extending, or of their example of a decoder, that has these words, in a file.
 
     With other names, since a process registers each once.
     """
     pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs/how-to/extend.md", ROOT / "CONTRIBUTING.md")]
-    (code,) = (block for page in pages for block in blocks(page, "python") if what in block)
+    codes = [block for page in pages for block in blocks(page, "python")]
+    codes.append((ROOT / "examples" / "transformer_decoder.py").read_text(encoding="utf-8"))
+    (code,) = (code for code in codes if what in code)
     for before, after in renamed.items():
         assert f'"{before}"' in code
         code = code.replace(f'"{before}"', f'"{after}"')

@@ -13,6 +13,7 @@ from show_attend_tell import generation
 from show_attend_tell.backends.onnx.decoder import OnnxDecoder
 from show_attend_tell.backends.onnx.session import OnnxSession
 from show_attend_tell.backends.torch import TorchBackend, decoder_weights
+from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import InvalidValue, SatError, UnknownName
 from show_attend_tell.model import kernels
 from show_attend_tell.model.attention import (
@@ -101,7 +102,8 @@ def test_a_named_mode_is_searched_and_explained_by_pytorch_and_refused_by_onnx_r
     decoder, annotations = talkative(), small_annotations(2, LOCATIONS)
     backend, seeds = TorchBackend(decoder), [3, 4]
     config = GenerationConfig(beam_size=3, attention_mode=name, max_length=5, allow_repetitions=True)
-    found = generation.generate(backend, annotations, config, seeds=seeds)
+    decoding = generation.Decoding(vocabulary=Vocabulary([]), config=config)
+    found = decoding.captions(backend, annotations, seeds=seeds)
     mode = by_square if name == "by-square" else Fading()
     expected = beam_search(decoder, annotations, mode=mode, beam_size=3, max_length=5)
     mean = beam_search(decoder, annotations, beam_size=3, max_length=5)

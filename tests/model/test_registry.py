@@ -17,7 +17,7 @@ from show_attend_tell.model.interface import Decoder
 from show_attend_tell.model.registry import config_class, import_plugin
 from show_attend_tell.settings import settings
 
-DECODER = "register_decoder("
+DECODER = "class TransformerDecoder("
 
 
 @pytest.mark.usefixtures("small")

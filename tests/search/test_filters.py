@@ -21,9 +21,9 @@ from show_attend_tell.model.interface import word_log_probabilities
 from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.filters import SecondUse, apply, word_filters
-from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.registry import FILTERS, Filter, MakeFilter
 from show_attend_tell.search.session import Numbers
+from show_attend_tell.settings import ATTENTION_MODES
 
 PAGE = (ROOT / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
 B, LOCATIONS = 3, 9
@@ -100,16 +100,19 @@ def test_filters_add_up() -> None:
 
 
 def test_the_documentation_s_filter_and_attention_mode() -> None:
-    """As the page has them: a word that was said costs something each time, and α² is another mean."""
+    """As the page has them, without names: a word that was said costs something each time, and α² is another mean."""
     decoder, features, config = talkative(), small_annotations(B, locations=LOCATIONS), GenerationConfig(max_length=8)
     with torch.no_grad():
         decoder.output_bias[5] += 4  # it would be said again and again
     backend = TorchBackend(decoder)
-    given: dict[str, Any] = {"backend": backend, "features": features, "config": config, "seeds": [0] * B}
+    given: dict[str, Any] = {}
     plain = beam_search(backend.session(features, config, seeds=[0] * B), config, word_filters(config))
-    (code,) = (block for block in blocks(PAGE, "python") if "word_filters" in block)
-    exec(code, given)
-    found: list[list[Hypothesis]] = given["found"]
+    for block in blocks(PAGE, "python"):
+        if "def again(" in block or "def by_square(" in block:
+            exec(block, given)
+    del FILTERS["again_cost"], ATTENTION_MODES["square"]
+    session = backend.session(features, config, seeds=[0] * B, mode=given["by_square"])
+    found = beam_search(session, config, [*word_filters(config), given["again"]])
     for hypothesis in (h for each in found for h in each):
         assert hypothesis.filter_score == -sum(n * (n - 1) for n in Counter(hypothesis.words).values())
     assert sum(h.words.count(5) for each in found for h in each) < sum(h.words.count(5) for each in plain for h in each)

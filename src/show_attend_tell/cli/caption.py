@@ -1,7 +1,6 @@
 """`sat caption`: captions of photos, as text, JSON, pictures or a page."""
 
 import io
-import json
 import os
 import sys
 from collections import Counter, defaultdict
@@ -28,6 +27,7 @@ from show_attend_tell.cli.options import GENERATION, options_from
 from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.files import atomic_write, check_writable, make_folder
 from show_attend_tell.messages import plural
+from show_attend_tell.show.outputs import OUTPUTS
 
 if TYPE_CHECKING:
     from show_attend_tell.caption import Caption
@@ -228,7 +228,8 @@ class Output(NamedTuple):
         return self.target.startswith("-")
 
 
-FILES = ("csv", "tsv", "jsonl", "json", "html")
+TABLES = ("csv", "tsv", "jsonl")
+FILES = (*TABLES, "json", "html")
 
 
 def read_outputs(given: Sequence[str]) -> list[Output]:
@@ -236,7 +237,7 @@ def read_outputs(given: Sequence[str]) -> list[Output]:
     outputs = []
     for target in dict.fromkeys(given):
         form = target if target in ("-", "xmp") else target.rpartition(".")[2].lower()
-        if form not in (*FILES, target):
+        if form not in (*FILES, target) and not OUTPUTS.get(form):
             endings = f"name a file that ends in .{', .'.join(FILES)}"
             raise SatError(f"--output {target}: {endings}; - is standard output, and xmp a sidecar of each photo")
         outputs.append(Output(target, form))
@@ -305,7 +306,7 @@ class Results:
     def _keep(self, file: "Path | str", captions: Sequence["Caption"]) -> None:
         """Keep a photo's captions for the files, and write its sidecar."""
         source = os.fspath(file)
-        if self.forms & {"csv", "tsv", "jsonl"}:
+        if self.forms & set(TABLES):
             from show_attend_tell.batch.work import row_of
 
             for caption in captions:
@@ -315,7 +316,7 @@ class Results:
                     {**own, "caption": text, "log_probability": round(score, 6)}
                     for text, score in (caption.alternatives if self.listed else ())
                 ]
-        if self.forms & {"json", "html"}:
+        if not self.forms <= {*TABLES, "-", "xmp"}:
             from show_attend_tell.show import page
 
             entries = [{**caption.to_dict(), "source": source} for caption in captions]
@@ -349,10 +350,7 @@ class Results:
 
     def _write(self, output: Output) -> None:
         target = "-" if output.piped else output.target
-        if output.form == "json" and self._entries:
-            lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in self._entries)
-            write_output(target, f"[\n{lines}\n]\n")
-        elif output.form == "html" and self._shown:
+        if output.form == "html" and self._shown:
             from show_attend_tell.show import page
 
             names = list(dict.fromkeys(entry["source"] for entry in self._shown))
@@ -361,7 +359,7 @@ class Results:
             write_output(target, text)
             if not output.piped:
                 self.log(f"a page to explore the captions in: {target}")
-        elif output.form in ("csv", "tsv", "jsonl") and self._rows:
+        elif output.form in TABLES and self._rows:
             from show_attend_tell.batch.tables import write_rows
             from show_attend_tell.batch.work import CaptionBatch
 
@@ -373,6 +371,8 @@ class Results:
             self._keep_former(Path(target), text)
             # a mark of UTF-8 without which Excel misreads other letters than ASCII
             write_output(target, text if text.isascii() or output.form != "csv" or output.piped else f"\ufeff{text}")
+        elif self._entries and (write := OUTPUTS.get(output.form)):
+            write_output(target, write(self._entries))
         elif output.form == "xmp":
             self.log(f"{plural(self.described[True], 'sidecar')} written beside the photos")
             if self.described[False]:

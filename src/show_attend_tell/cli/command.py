@@ -215,9 +215,10 @@ plugin_option = click.option(
     multiple=True,
     metavar="MODULE",
     expose_value=False,
+    is_eager=True,  # before the settings whose values it registers
     callback=_import_plugins,
-    help="Module that registers decoders, encoders or rerankers: its name, its .py file or its folder. It may be given "
-    "several times.",
+    help="Module that registers a decoder, an encoder, a filter and the like: its name, its .py file or its folder. It "
+    "may be given several times.",
 )
 
 

@@ -10,6 +10,7 @@ joined (`join`).
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from show_attend_tell.data.datasets.cleaning import clean
@@ -18,13 +19,24 @@ from show_attend_tell.data.datasets.dataset import DataReport, Dataset, Example,
 from show_attend_tell.data.datasets.flickr import read_flickr
 from show_attend_tell.data.datasets.joined import join
 from show_attend_tell.data.datasets.karpathy import read_karpathy
-from show_attend_tell.data.datasets.listing import assemble, merged
+from show_attend_tell.data.datasets.listing import CaptionFile, assemble, merged
 from show_attend_tell.data.datasets.tables import read_imagefolder, read_table
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import first_three
+from show_attend_tell.registries import Registry
 
 # Each gives the listing of a folder, or None. It notes files without captions: by name, and why they have none.
-READERS = [read_karpathy, read_flickr, read_coco, read_table, read_imagefolder]
+READERS: Registry[Callable[[Path, dict[str, str]], CaptionFile | None]] = Registry(
+    "a reader of data",
+    "readers",
+    {
+        "karpathy": read_karpathy,
+        "flickr": read_flickr,
+        "coco": read_coco,
+        "table": read_table,
+        "imagefolder": read_imagefolder,
+    },
+)
 PHOTO_FOLDERS = ("images", "flickr30k_images", "flicker8k_dataset")  # in large or small letters, as the data sets come
 
 __all__ = ["DataReport", "Dataset", "Example", "NoCaptions", "join", "read_dataset"]
@@ -43,7 +55,7 @@ def read_dataset(folder: str | os.PathLike[str], *, restval: bool = False) -> Da
     if not folder.is_dir():
         raise SatError(f"{folder} is not a folder; give the folder that holds the captions and images/")
     passed_over: dict[str, str] = {}
-    listing = next((found for read in READERS if (found := read(folder, passed_over))), None)
+    listing = next((found for read in READERS.values() if (found := read(folder, passed_over))), None)
     if listing is None:
         reasons = "".join(f"; {why}" for why in passed_over.values())
         raise NoCaptions(
