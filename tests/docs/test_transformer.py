@@ -1,4 +1,4 @@
-"""The Transformer of `examples/` learns the scenes in less than a minute: it reads the photo, and its maps say where."""
+"""The Transformer of `examples/` learns scenes in less than a minute: it reads the photo, and its maps say where."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -76,7 +76,9 @@ class TorchBackend:
     ) -> None:
         """``encoder`` is None while a decoder is trained; with ``reference`` only `TorchSession` searches."""
         where = device or next(decoder.parameters()).device
-        self.torch_device, self.device, self.reference = where, str(where), reference
+        self.torch_device = where
+        self.device = str(where)
+        self.reference = reference
         self.decoder = decoder.to(where).eval()
         self.encoder: Any = None if encoder is None else encoder.to(where)
         self._optimized: dict[int, OnnxDecoder] = {}
@@ -187,7 +189,8 @@ def fastest_encode(encoder: Encoder) -> Encode:
     PyTorch's depthwise convolutions are slow on a CPU, so ONNX Runtime runs a frozen encoder that has them there, with
     the weights that it has now; its annotations agree to about 1e-5. Else it is `Encoder.annotate`.
     """
-    body, on_cpu = encoder.body, next(encoder.parameters()).device.type == "cpu"
+    body = encoder.body
+    on_cpu = next(encoder.parameters()).device.type == "cpu"
     depthwise = isinstance(body, ConvolutionalNetwork) and any(each.groups > 1 for each in convolutions(body.blocks))
     if not (depthwise and encoder.frozen and on_cpu and encoder.precision == "float32"):
         return encoder.annotate
@@ -209,9 +212,12 @@ class TorchSession:
     @torch.inference_mode()
     def __init__(self, decoder: Decoder, annotations: Tensor, *, paths: int, mode: AttentionMode) -> None:
         """Start at annotations (B, L, D)."""
-        self.decoder, self.mode, self.device = decoder, mode, annotations.device
+        self.decoder = decoder
+        self.mode = mode
+        self.device = annotations.device
         self.vocabulary_size = decoder.vocabulary_size
-        self.photos, self.paths = len(annotations), paths
+        self.photos = len(annotations)
+        self.paths = paths
         self.state = initial_state(decoder, annotations, paths=paths)
         self.rows = np.tile(np.arange(paths), (self.photos, 1))
         self.taken: Step
@@ -329,7 +335,8 @@ def check_alike(names: Sequence[str], checkpoints: Sequence[Checkpoint]) -> None
     first = checkpoints[0]
     for name, other in zip(names[1:], checkpoints[1:], strict=True):
         frozen = first.tuned_encoder is None and other.tuned_encoder is None
-        encoder, vocabulary = frozen and other.encoder == first.encoder, other.vocabulary == first.vocabulary
+        encoder = frozen and other.encoder == first.encoder
+        vocabulary = other.vocabulary == first.vocabulary
         if not (encoder and vocabulary):
             raise SatError(
                 f"{names[0]} and {name} cannot be an ensemble, because they do not have the same "

@@ -56,7 +56,8 @@ def shared_arrays(folder: Path, name: str, digest: str, *, unpacked: bool = Fals
 
     They are in the model's folder, in a folder ending in -ngrams or -encoder beside it, or among those shipped.
     """
-    shared, digest_of = f"*-{Path(name).stem}/{name}", weights_digest if unpacked else arrays_digest
+    shared = f"*-{Path(name).stem}/{name}"
+    digest_of = weights_digest if unpacked else arrays_digest
     for file in (folder / name, *sorted(folder.parent.glob(shared)), *sorted(hub.SHIPPED.glob(shared))):
         if file.exists() and digest_of(arrays := read_arrays(file, unpacked=unpacked)) == digest:
             return arrays

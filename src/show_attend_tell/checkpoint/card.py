@@ -26,7 +26,8 @@ READS = {"mean": "α's weighted mean", "argmax": "the location of the largest α
 
 def card(model: Description, name: str, *, tuned: bool, confidence: bool, reranker: str | None) -> str:
     """The card of a model, in Markdown; ``reranker`` says what its reranker is, None without one."""
-    attention, purpose = model.config.attention, model.training.get("purpose", "the kind of photos it was trained on")
+    attention = model.config.attention
+    purpose = model.training.get("purpose", "the kind of photos it was trained on")
     sections = {
         "Intended use": [f"- For {purpose}.", *USE],
         "Model": model_lines(model, tuned=tuned, reranker=reranker)
@@ -66,7 +67,9 @@ def wrapped(line: str) -> str:
 
 def model_lines(model: Description, *, tuned: bool, reranker: str | None) -> list[str]:
     """What the model consists of, and how it makes captions."""
-    decoder, encoder, generation = model.config, model.encoder, model.generation
+    decoder = model.config
+    encoder = model.encoder
+    generation = model.generation
     frozen = "fine-tuned" if tuned else "frozen"
     photos = SHAPES[encoder.preprocessing.resize]
     of = f"weights SHA-256 `{encoder.digest}`" if encoder.digest else "the weights must be given for photos"
@@ -105,7 +108,8 @@ def training_lines(training: Mapping[str, Any], attention_mode: str) -> list[str
         elif name == "without_reranker":
             title = "Best on val without the reranker"
             key = next((key for key in metrics if key in value), "validation_cider")
-            metric, score = metrics[key][0], value[key]
+            metric = metrics[key][0]
+            score = value[key]
             value = f"beam size {value['beam_size']}, length penalty {value['length_penalty']:g} ({metric} {score})"
         else:
             title = "Best epoch" if name == "epochs" else name.replace("_", " ").capitalize()

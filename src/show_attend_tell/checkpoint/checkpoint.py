@@ -153,7 +153,8 @@ class Checkpoint(Description):
         """Read a model's folder; raises `SatError`, naming the file, for one missing, damaged or of another version."""
         folder = Path(folder)
         described, rerankers, tuned_digest = read_configuration(folder / "config.json")
-        file, shapes = folder / "model.safetensors", described.config.weight_shapes()
+        file = folder / "model.safetensors"
+        shapes = described.config.weight_shapes()
         weights = read_arrays(file, unpacked=True)
         if shapes is not None and (difference := misfit(weights, shapes)):
             raise SatError(f"{file} does not fit its config.json: {difference}")
@@ -165,7 +166,8 @@ class Checkpoint(Description):
             raise SatError(
                 f"{folder / CLASS_WORDS} is missing, and config.json gives it a weight: copy the model again"
             )
-        file, size = folder / "vocabulary.json", described.config.vocabulary_size
+        file = folder / "vocabulary.json"
+        size = described.config.vocabulary_size
         vocabulary = Vocabulary.load(file)
         if len(vocabulary) != size:
             raise SatError(f"{file} has {len(vocabulary)} words and the decoder {size}: they are of different models")
@@ -200,7 +202,8 @@ def read_configuration(file: Path) -> tuple[Description, dict[str, str], str | N
         )
         card.training_lines(described.training, "mean")  # what no card can be made of is damaged
         card.score_lines(described.scores)
-        ngrams, other = entries["ngrams"], entries.get("reranker") or {}
+        ngrams = entries["ngrams"]
+        other = entries.get("reranker") or {}
         return described, dict(other) if ngrams is None else {"ngrams": ngrams}, entries["tuned"]
     except FileNotFoundError as error:
         raise SatError(f"{file.parent} is not a model: it has no {file.name}") from error

@@ -132,7 +132,8 @@ def pack_4bit(weights: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.floa
     weights = np.pad(weights.astype(np.float32), ((0, 0), (0, weights.shape[1] % 2)))
     largest = np.abs(weights).max(1)
     values = np.full(weights.shape, 8, dtype=np.uint8)
-    scale, least = np.ones_like(largest), np.full_like(largest, np.inf)
+    scale = np.ones_like(largest)
+    least = np.full_like(largest, np.inf)
     for cut in CUTS:
         # (s · 7) / 7 == s for every s = m / 7 in float32, as for 127 above, so packing again changes nothing
         step = largest * np.float32(cut) / np.float32(7)
@@ -142,6 +143,7 @@ def pack_4bit(weights: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.floa
             error = np.square(rounded * step[:, None] - weights).sum(1)
         better = error < least
         values[better] = (rounded[better] + 8).astype(np.uint8)
-        scale, least = np.where(better, step, scale), np.minimum(error, least)
+        scale = np.where(better, step, scale)
+        least = np.minimum(error, least)
     packed = values[:, ::2] | np.left_shift(values[:, 1::2], 4)
     return packed.astype(np.uint8, copy=False), scale

@@ -49,7 +49,8 @@ def by_pycocoevalcap(module: str, scorer: str) -> Callable[[Texts], Array]:
     """A score of each caption from pycocoevalcap."""
 
     def counts(texts: Texts) -> Array:
-        wanted, given = dict(enumerate(texts.references)), {photo: [text] for photo, text in enumerate(texts.captions)}
+        wanted = dict(enumerate(texts.references))
+        given = {photo: [text] for photo, text in enumerate(texts.captions)}
         return np.array(getattr(scorer_module(module), scorer)().compute_score(wanted, given)[1])
 
     return counts

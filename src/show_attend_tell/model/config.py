@@ -163,7 +163,8 @@ def window_side(window: int, locations: int) -> int:
 def misfit(weights: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> str:
     """The first weight that is missing, is not expected or has another shape, in words; empty when all fit."""
     for name in (*shapes, *weights):
-        found, wanted = tuple(weights[name].shape) if name in weights else None, shapes.get(name)
+        found = tuple(weights[name].shape) if name in weights else None
+        wanted = shapes.get(name)
         if found is None or wanted is None:
             return f"{name} {'is missing' if found is None else 'does not belong to it'}"
         if found != wanted:

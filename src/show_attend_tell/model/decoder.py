@@ -208,10 +208,13 @@ class AttentionDecoder(Decoder):
         different, where = torch.unique(before, return_inverse=True)
         parts = self.embed(different)
         embedding, words = (nn.functional.embedding(where, promote(part)).to(part.dtype) for part in parts)
-        embedding, words = embedding[:, None].expand(-1, paths, -1, -1), words[:, None]
-        dtype, gate = words.dtype, self.gate
+        embedding = embedding[:, None].expand(-1, paths, -1, -1)
+        words = words[:, None]
+        dtype = words.dtype
+        gate = self.gate
         state = self.first_state(*self.normalized(annotations, self.kernels.normalize, dtype), paths=1)
-        (annotations, keys), (hidden, memory) = state.source, state.memory
+        annotations, keys = state.source
+        hidden, memory = state.memory
         from_hidden = [self.gates_from_hidden.weight, self.attention.query.weight]
         hiddens, contexts, alpha, beta, locations = Unroll.apply(  # type: ignore[no-untyped-call]
             words,
@@ -278,7 +281,8 @@ def grown(weights: dict[str, Tensor], counts: Tensor, generator: torch.Generator
     words' mean and variances; its bias is read off a line through their biases by the logarithms of their counts.
     """
     bias = weights["output_bias"]
-    K, new = len(bias), len(counts) - len(bias)
+    K = len(bias)
+    new = len(counts) - len(bias)
 
     def drawn(rows: Tensor) -> Tensor:
         noise = torch.randn(new, rows.shape[1], generator=generator)
@@ -291,8 +295,10 @@ def grown(weights: dict[str, Tensor], counts: Tensor, generator: torch.Generator
         words = weights["output_words.weight"]
         result["output_words.weight"] = torch.cat([words, drawn(words[WORDS:])])
     seen = counts[WORDS:K] > 0
-    known, logarithms = bias[WORDS:][seen], counts[WORDS:K][seen].log().to(bias)
-    mean, spread = bias[WORDS:].mean(), torch.zeros(())
+    known = bias[WORDS:][seen]
+    logarithms = counts[WORDS:K][seen].log().to(bias)
+    mean = bias[WORDS:].mean()
+    spread = torch.zeros(())
     slope = torch.zeros(())
     if len(known) > 1 and (spread := logarithms - logarithms.mean()).square().sum() > 0:
         mean = known.mean()

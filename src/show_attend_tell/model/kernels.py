@@ -153,7 +153,8 @@ class _WordScores(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, d_picked: Tensor, d_mean: Tensor) -> tuple[None, None, Tensor, None]:
         logits, words, total = ctx.saved_tensors
-        even, share = d_mean / logits.shape[-1], d_picked + d_mean
+        even = d_mean / logits.shape[-1]
+        share = d_picked + d_mean
         d_logits = ctx.slopes(logits, total, even, share)
         true = word_slopes(promote(logits.gather(-1, words[:, None])), total, even, share).squeeze(-1) + d_picked
         d_logits[torch.arange(len(words), device=words.device), words] = true.to(d_logits.dtype)

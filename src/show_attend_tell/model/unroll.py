@@ -50,17 +50,22 @@ class Unroll(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         # what is compiled gets tensors of its own, since it is compiled anew for other strides and offsets, and for
         # tensors that need a gradient
-        words, keys = words.detach(), keys.detach()
-        (B, _, T, _), n, A = words.shape, hidden.shape[-1], energy.shape[0]
+        words = words.detach()
+        keys = keys.detach()
+        B, _, T, _ = words.shape
+        n = hidden.shape[-1]
+        A = energy.shape[0]
         P = 1 if uniforms is None else uniforms.shape[1]
         L, D = annotations.shape[1:]
-        dtype, state = from_hidden.dtype, memory.dtype
+        dtype = from_hidden.dtype
+        state = memory.dtype
         exp_keys = kernels.exponentials(keys)
         twice = 2 * energy.to(state)
         h, c = (part.detach()[:, None].expand(-1, P, -1).contiguous() for part in (hidden, memory))
         new = annotations.new_empty
         hiddens, contexts = new(B, P, T, n), new(B, P, T, D)
-        before, ungated = new(B, P, T, n), new(B, P, T, D)
+        before = new(B, P, T, n)
+        ungated = new(B, P, T, D)
         betas = new(B, P, T, dtype=state)
         alphas, queries, activations, memories = [], [], [], [c]
         locations = None
@@ -84,7 +89,8 @@ class Unroll(torch.autograd.Function):
                 betas[:, :, t] = beta[..., 0]
                 context = beta.to(dtype) * context
             contexts[:, :, t] = context
-            word, context = words[:, :, t].clone(), context @ from_context.T
+            word = words[:, :, t].clone()
+            context = context @ from_context.T
             activation, c, h = kernels.advance(word, product[..., : 4 * n], context, c)
             activations.append(activation)
             memories.append(c)
@@ -94,7 +100,8 @@ class Unroll(torch.autograd.Function):
             exp_keys, before, ungated, contexts, betas,
         )  # fmt: skip
         ctx.steps = alphas, queries, activations, memories
-        ctx.kernels, ctx.sizes = kernels, (B, P, T, L, D, n, A)
+        ctx.kernels = kernels
+        ctx.sizes = (B, P, T, L, D, n, A)
         ctx.mark_non_differentiable(*([locations] if locations is not None else []))
         return hiddens, contexts, torch.stack(alphas, dim=2), betas, locations
 
@@ -106,8 +113,10 @@ class Unroll(torch.autograd.Function):
             exp_keys, before, ungated, contexts, betas,
         ) = ctx.saved_tensors  # fmt: skip
         alphas, queries, activations, memories = ctx.steps
-        kernels, (B, P, T, L, D, n, A) = ctx.kernels, ctx.sizes
-        dtype, state = from_hidden.dtype, betas.dtype
+        kernels = ctx.kernels
+        B, P, T, L, D, n, A = ctx.sizes
+        dtype = from_hidden.dtype
+        state = betas.dtype
         keys_last = exp_keys.mT.contiguous()  # (B, A, L)
         twice = 2 * energy.detach().to(state)
         products = before.new_empty(B, P, T, from_hidden.shape[0])  # gradients of the product on h
@@ -136,7 +145,8 @@ class Unroll(torch.autograd.Function):
             d_energy += 2 * once.sum((0, 1))
             d_h = (d_product @ from_hidden).to(state)
         d_keys = kernels.key_sums(exp_keys, torch.stack(queries, 2).flatten(1, 2), slopes.flatten(1, 2), 2 * twice)
-        flat, rows = products.flatten(0, 2), slice(0, 4 * n)
+        flat = products.flatten(0, 2)
+        rows = slice(0, 4 * n)
         d_from_hidden = flat.T @ before.flatten(0, 2)
         d_from_context = flat[:, rows].T @ contexts.flatten(0, 2)
         d_annotations = None

@@ -231,7 +231,8 @@ def _probe(body: TransformersBody, name: str, config: Any, size: int) -> tuple[i
     maps = getattr(output, "reshaped_hidden_states", None)  # Swin and similar ones, whose last stage has fewer
     if maps is not None:
         rows, columns = maps[-1].shape[2:]
-        extra, known = tokens - rows * columns, {0}
+        extra = tokens - rows * columns
+        known = {0}
     else:
         patch = getattr(config, "patch_size", None)
         if patch is None:

@@ -23,7 +23,8 @@ class LastBlocks(nn.Module):
     def __init__(self, body: nn.Module, grid: tuple[int, int] | None) -> None:
         """``grid`` has the rows and columns of what is read when ``body`` takes a map; None when it takes tokens."""
         super().__init__()
-        self.body, self.grid = body, grid
+        self.body = body
+        self.grid = grid
 
     def forward(self, read: Tensor) -> Tensor:
         """Annotations (B, L, D) in float32, from what is read (B, L′, D′)."""
@@ -51,7 +52,8 @@ def cut(encoder: Encoder, block: str) -> Cut:
         if block not in names[1:]:  # before the first there is nothing
             raise SatError(f"encoder {encoder.name} has no block {block!r}: choose one of {', '.join(names[1:])}")
         number = names.index(block)
-        below, ways = body.part(body.blocks[:number]), [body.part(body.blocks[number:])]
+        below = body.part(body.blocks[:number])
+        ways = [body.part(body.blocks[number:])]
     elif isinstance(body, TransformersBody):
         below, ways = _cut_transformers(encoder, body, block)
     else:
@@ -75,7 +77,8 @@ def _joined(encoder: Encoder, below: nn.Module, ways: Sequence[nn.Module], block
         try:
             read = below.eval()(pixels)
             grid = (read.shape[2], read.shape[3]) if read.ndim == 4 else None
-            name, size = f"{encoder.name} below {block}", read.shape[1 if grid else 2]
+            name = f"{encoder.name} below {block}"
+            size = read.shape[1 if grid else 2]
             locations = grid or (read.shape[1], 1)
             lower = Encoder(Backbone(below, name, size, locations, encoder.preprocessing, encoder.fixed_precision))
             for way in ways:
@@ -95,7 +98,9 @@ class _Layers(nn.Module):
 
     def __init__(self, layers: Sequence[nn.Module], norm: nn.Module | None, skipped: int) -> None:
         super().__init__()
-        self.layers, self.norm, self.skipped = nn.ModuleList(layers), norm, skipped
+        self.layers = nn.ModuleList(layers)
+        self.norm = norm
+        self.skipped = skipped
 
     def forward(self, hidden: Tensor) -> Tensor:
         for layer in self.layers:

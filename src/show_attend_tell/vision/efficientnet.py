@@ -27,10 +27,13 @@ STAGES = (
 
 def _blocks() -> tuple[Block, ...]:
     stem = Convolution("stem", 3, 32, kernel=3, stride=2, activation="relu6")
-    found, channels = [Block("stem", (stem,))], 32
+    found = [Block("stem", (stem,))]
+    channels = 32
     for repeats, kernel, first, expansion, given in STAGES:
         for repeat in range(repeats):
-            name, stride, wide = f"block{len(found)}", (first if repeat == 0 else 1), expansion * channels
+            name = f"block{len(found)}"
+            stride = first if repeat == 0 else 1
+            wide = expansion * channels
             depthwise = Convolution(f"{name}_depthwise", wide, wide, kernel, stride, groups=wide, activation="relu6")
             project = Convolution(f"{name}_project", wide, given, activation=None)
             expand = Convolution(f"{name}_expand", channels, wide, activation="relu6")

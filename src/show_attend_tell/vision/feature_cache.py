@@ -56,7 +56,8 @@ class UnreadablePhotos(SatError):
     """Photos that cannot be read: `problems` says why, by their names; `photos` is the number of all."""
 
     def __init__(self, problems: Mapping[str, str], photos: int) -> None:
-        self.problems, self.photos = dict(problems), photos
+        self.problems = dict(problems)
+        self.photos = photos
         first = "; ".join(list(self.problems.values())[:3])
         super().__init__(
             f"{len(problems)} of {photos} photos cannot be read. First: {first}",
@@ -92,7 +93,9 @@ class FeatureCache:
 
     def __init__(self, folder: Path, shape: tuple[int, int], keys: Mapping[str, str]) -> None:
         """``keys`` gives the name of each photo's stored file by the photo's name (`_key`); their shape is (L, D)."""
-        self.folder, self.shape, self.names = folder, shape, list(keys)
+        self.folder = folder
+        self.shape = shape
+        self.names = list(keys)
         self._keys = dict(keys)
         self._checked: set[str] = set()  # names of photos
 
@@ -177,7 +180,8 @@ class FeatureCache:
                 _check_room(folder, len(missing), size)
             found = zip(missing.items(), read_ahead(pixels, missing.values(), ahead=2 * batch_size), strict=True)
             failed: dict[str, str] = {}  # why photos cannot be read, by their keys
-            total, what = len(set(keys.values())), f"{encoder.name}, {view} photos"
+            total = len(set(keys.values()))
+            what = f"{encoder.name}, {view} photos"
             shown = progress and bool(missing)
             with Progress(total=total, initial=total - len(missing), unit="photo", desc=what, disable=not shown) as bar:
                 while batch := list(islice(found, batch_size)):
@@ -239,8 +243,10 @@ def _known_files(
     before = _read_index(index)
 
     def look(name: str) -> PhotoFile:
-        path, state = os.path.abspath(photos[name]), os.stat(photos[name])
-        size, changed = state.st_size, state.st_mtime_ns
+        path = os.path.abspath(photos[name])
+        state = os.stat(photos[name])
+        size = state.st_size
+        changed = state.st_mtime_ns
         old = before.get(path)
         if old is not None and old[:2] == (size, changed):
             return old
@@ -291,7 +297,8 @@ def _checksum(key: str, annotations: NDArray[np.float16]) -> bytes:
 
 def _check_room(folder: Path, photos: int, size: int) -> None:
     """Raise `SatError` for a disk without room for so many more photos, each of ``size`` bytes."""
-    needed, free = photos * size, shutil.disk_usage(folder).free
+    needed = photos * size
+    free = shutil.disk_usage(folder).free
     if needed > free:
         raise SatError(
             f"{folder}: {plural(photos, 'photo')} need {needed / 1e6:,.1f} MB more, and the disk has only "

@@ -99,7 +99,8 @@ class Network:
             if not path.is_file():
                 remedy = "give another, or none for the shipped ones"
                 raise MissingFile(f"no such file of {self.title} weights", subject=str(path), remedy=remedy)
-            source, weights = str(path), read_arrays(path, remedy="give a .safetensors file")
+            source = str(path)
+            weights = read_arrays(path, remedy="give a .safetensors file")
         try:
             found = unpack({name: array for name, array in weights.items() if not name.startswith(self.unused)})
         except SatError as error:

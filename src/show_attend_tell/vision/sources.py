@@ -63,7 +63,8 @@ class SeveralSources:
 
     def __init__(self, sources: Mapping[Any, Annotations], source_of: Callable[[str], tuple[Hashable, str]]) -> None:
         """``source_of`` gives the key of a photo's source, and the photo's name there, by its name."""
-        self.sources, self.source_of = sources, source_of
+        self.sources = sources
+        self.source_of = source_of
 
     def __getitem__(self, names: Sequence[str]) -> Tensor:
         rows: dict[Hashable, list[int]] = defaultdict(list)
@@ -81,7 +82,8 @@ class LivePhotos:
 
     def __init__(self, examples: Sequence[Example], encoder: Encoder, view: str = "original") -> None:
         self.photos = {example.name: example.photo for example in examples}
-        self.encoder, self.view = encoder, view
+        self.encoder = encoder
+        self.view = view
         self.readers = photo_readers()
 
     def __getitem__(self, names: Sequence[str]) -> Tensor:
@@ -104,7 +106,9 @@ class TunedAnnotations:
 
     def __init__(self, cache: Annotations, blocks: LastBlocks, precision: Precision) -> None:
         """``cache`` has what the blocks read."""
-        self.cache, self.blocks, self.precision = cache, blocks, precision
+        self.cache = cache
+        self.blocks = blocks
+        self.precision = precision
 
     def __getitem__(self, names: Sequence[str]) -> Tensor:
         distinct = {name: row for row, name in enumerate(dict.fromkeys(names))}

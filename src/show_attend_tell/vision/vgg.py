@@ -13,13 +13,15 @@ GROUPS = (2, 64), (2, 128), (4, 256), (4, 512), (4, 512)  # convolutions and the
 
 def _blocks() -> tuple[Block, ...]:
     found: list[Block] = []
-    layer, before = 0, 3
+    layer = 0
+    before = 3
     for group, (number, channels) in enumerate(GROUPS, 1):
         for each in range(1, number + 1):
             convolution = Convolution(f"features.{layer}", before, channels, kernel=3)
             pools = each == number and group < len(GROUPS)
             found.append(Block(f"conv{group}_{each}", (convolution,), pools=pools))
-            layer, before = layer + 2 + pools, channels
+            layer = layer + 2 + pools
+            before = channels
     return tuple(found)
 
 

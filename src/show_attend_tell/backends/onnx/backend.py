@@ -26,10 +26,12 @@ Array = NDArray[Any]
 class OnnxBackend:
     """A decoder and its encoder as ONNX graphs; `backends.base.Backend` says what its methods do."""
 
-    name, device = "onnx", "cpu"
+    name = "onnx"
+    device = "cpu"
 
     def __init__(self, decoder: OnnxDecoder, encoder: OnnxEncoder) -> None:
-        self.decoder, self.encoder = decoder, encoder
+        self.decoder = decoder
+        self.encoder = encoder
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, name: str, *, encoder_weights: str | Path | None = None) -> "OnnxBackend":

@@ -35,7 +35,9 @@ class OnnxDecoder:
 
     def __init__(self, config: DecoderConfig, weights: Mapping[str, NDArray[Any]], locations: int) -> None:
         """Take the weights of an `AttentionDecoder` by their names."""
-        self.config, self.weights, self.locations = config, weights, locations
+        self.config = config
+        self.weights = weights
+        self.locations = locations
         self.vocabulary_size = config.vocabulary_size
         self.side = window_side(config.annotation_window, locations)
         self.gates = 4 * config.hidden_size
@@ -75,7 +77,9 @@ class OnnxDecoder:
 
         α weighs the products of the annotations with the weights of ẑ (· is S) if ``wide``, else the annotations (D).
         """
-        graph, config, w = Graph(), self.config, self.weights
+        graph = Graph()
+        config = self.config
+        w = self.weights
         value, mean = self._weighed(graph)
         if config.initial_depth == 2:
             mean = graph("Relu", graph.linear(mean, w["initial.weight"], w["initial.bias"]))
@@ -112,7 +116,9 @@ class OnnxDecoder:
         In: annotations (B, L, D); α (B, T, L) and β (B, T, 1), 1 without a gate; h and c before each step (B, T, n);
         what the words before add (B, T, S); and the words themselves (B, T).
         """
-        graph, config, w = Graph(), self.config, self.weights
+        graph = Graph()
+        config = self.config
+        w = self.weights
         n = config.hidden_size
         weighed = self._weighed(graph)[0]
         alpha = graph.input("alpha", ["B", "T", "L"])
@@ -180,7 +186,9 @@ class OnnxDecoder:
 
     def _advanced(self, graph: Graph, entered: str, memory: str) -> tuple[list[str], str, str, str, list[str]]:
         """The step by what enters (·, S) and c: the gates i, f, o, g; c, its tanh, and h; the deep output's layers."""
-        config, w, n = self.config, self.weights, self.config.hidden_size
+        config = self.config
+        w = self.weights
+        n = self.config.hidden_size
         sizes = graph.constant([3 * n, n, self.shared - self.gates])
         three, modulator, deep = graph.several(3, "Split", entered, sizes, axis=-1)
         i, f, o = graph.several(3, "Split", graph("Sigmoid", three), graph.constant([n, n, n]), axis=-1)
@@ -207,14 +215,17 @@ class OnnxDecoder:
                 f"attention_mode is {attention_mode!r}: ONNX Runtime has {', '.join(EVERYWHERE)}",
                 remedy="choose one of them, or backend torch",
             )
-        graph, config, w = Graph(), self.config, self.weights
+        graph = Graph()
+        config = self.config
+        w = self.weights
         A = config.attention_size
         weighed = graph.input("weighed", ["B", "L", self.shared if wide else config.annotation_size])
         keys = graph.input("keys", ["B", "L", A])
         hidden = graph.input("hidden", ["B", "Q", config.hidden_size])
 
         from_hidden = np.concatenate([w["gates_from_hidden.weight"], -2 * w["attention.query.weight"]])
-        product, sizes = graph.linear(hidden, from_hidden), [self.gates, A]
+        product = graph.linear(hidden, from_hidden)
+        sizes = [self.gates, A]
         hidden_gates, query = graph.several(2, "Split", product, graph.constant(sizes), axis=-1)
         query = graph("Unsqueeze", self._exponential(graph, query), graph.constant([2]))  # (B, Q, 1, A)
         product = graph("Mul", graph("Unsqueeze", keys, graph.constant([1])), query)  # (B, Q, L, A)
@@ -258,7 +269,8 @@ class OnnxDecoder:
         adds (B, P, S). Out: h and c (B, P, n), and the deep output (B, P, m). At annotations of zeros, where ẑ is zero,
         the paths are ``blind``: h (B, P, n) stands for the shares, and each path is a history.
         """
-        graph, n = Graph(), self.config.hidden_size
+        graph = Graph()
+        n = self.config.hidden_size
         memory = graph.input("memory", ["B", "Q", n])
         words = graph.input("words", ["B", "P", self.shared])
         if blind:
@@ -284,7 +296,8 @@ class OnnxDecoder:
         graph = Graph()
         scores = self._log_probabilities(graph)
         before = graph("Unsqueeze", graph.input("before", ["B", "P"]), graph.constant([-1]))
-        ids, weights = graph.input("ids", ["B", "P", "N"], "int64"), graph.input("weights", ["B", "P", "N"])
+        ids = graph.input("ids", ["B", "P", "N"], "int64")
+        weights = graph.input("weights", ["B", "P", "N"])
         scores = graph("ScatterElements", graph.add(scores, before), ids, weights, axis=2, reduction="add")
         flat = graph("Reshape", scores, graph.constant([0, -1]))
         found, chosen = graph.several(2, "TopK", flat, graph.input("count", [1], "int64"), axis=-1)
@@ -300,7 +313,8 @@ class OnnxDecoder:
 
     def words(self) -> Graph:
         """Words (N,) in, their shares (N, S) out."""
-        graph, w = Graph(), self.weights
+        graph = Graph()
+        w = self.weights
         embedding = graph("Gather", graph.constant(w["embedding.weight"]), graph.input("words", ["N"], "int64"))
         gates = graph.linear(embedding, w["gates_from_word.weight"], w["gates_from_word.bias"])
         deep = embedding if self.config.output_word else graph("Mul", embedding, graph.constant(0.0))
@@ -336,7 +350,8 @@ class OnnxDecoder:
 
     def _windowed(self, graph: Graph, value: str) -> str:
         """Each annotation replaced by the mean of the window around it, see `decoder.windowed`."""
-        window, size = self.config.annotation_window, self.config.annotation_size
+        window = self.config.annotation_window
+        size = self.config.annotation_size
         grid = graph("Reshape", graph("Transpose", value, perm=[0, 2, 1]), graph.constant([0, size, self.side, -1]))
         sides: dict[str, Any] = {"kernel_shape": [window] * 2, "strides": [1, 1], "pads": [window // 2] * 4}
         means = graph("AveragePool", grid, **sides, count_include_pad=0)

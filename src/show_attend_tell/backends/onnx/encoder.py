@@ -32,7 +32,10 @@ class OnnxEncoder:
         preprocessing: Preprocessing,
     ) -> None:
         """The map is what the last of the ``blocks`` gives."""
-        self.name, self.blocks, self.weights, self.preprocessing = name, blocks, dict(weights), preprocessing
+        self.name = name
+        self.blocks = blocks
+        self.weights = dict(weights)
+        self.preprocessing = preprocessing
         self.annotation_size = convolutions(blocks)[-1].outputs  # D
         locations = preprocessing.size // reach(blocks)
         self.grid = (locations, locations)
@@ -60,7 +63,8 @@ class OnnxEncoder:
 
     def graph(self) -> Graph:
         """The network: preprocessed pixels (B, 3, size, size) in, annotations (B, L, D) out."""
-        graph, size = Graph(), self.preprocessing.size
+        graph = Graph()
+        size = self.preprocessing.size
         value = graph.input("pixels", ["B", 3, size, size])
         for block in self.blocks:
             read = value

@@ -86,7 +86,8 @@ class Graph:
             first = b""
         else:
             parts = [pack(name, array) for name, array in self.weights.items()]
-            stored, first = [part for part, _ in parts], b"".join(nodes for _, nodes in parts)
+            stored = [part for part, _ in parts]
+            first = b"".join(nodes for _, nodes in parts)
         weights = b"".join(stored)
         graph = first + self._nodes + field(2, b"graph") + self._initializers + weights + self._inputs + self._outputs
         return _number(1, IR) + field(8, field(1, b"") + _number(2, OPSET)) + field(7, graph)

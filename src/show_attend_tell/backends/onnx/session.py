@@ -25,8 +25,10 @@ class OnnxSession:
         self, decoder: OnnxDecoder, annotations: NDArray[np.float32], config: GenerationConfig, *, seeds: Sequence[int]
     ) -> None:
         """Start at annotations (B, L, D); ``seeds`` has one for each photo, for sampled locations."""
-        self.decoder, self.attention_mode = decoder, config.attention_mode
-        self.vocabulary_size, self.photos = decoder.vocabulary_size, len(annotations)
+        self.decoder = decoder
+        self.attention_mode = config.attention_mode
+        self.vocabulary_size = decoder.vocabulary_size
+        self.photos = len(annotations)
         sampled = self.attention_mode == "sample"
         self.keeps_all = config.do_sample or sampled
         self.paths = config.paths if self.keeps_all else 1
@@ -40,7 +42,8 @@ class OnnxSession:
         self.deep: NDArray[np.float32]
 
     def step(self, words: Numbers) -> SessionStep:
-        decoder, before = self.decoder, (self.hidden, self.memory)
+        decoder = self.decoder
+        before = (self.hidden, self.memory)
         given = {"weighed": self.weighed, "keys": self.keys, "hidden": self.hidden}
         if self.attention_mode == "sample":
             given["uniforms"] = np.stack([each[self.time] for each in self.uniforms])
@@ -60,7 +63,8 @@ class OnnxSession:
         histories = paths  # each path has its own when all are followed
         if not self.keeps_all:
             histories, self.rows = distinct(paths, self.hidden.shape[1])
-        self.hidden, self.memory = gather(self.hidden, histories), gather(self.memory, histories)
+        self.hidden = gather(self.hidden, histories)
+        self.memory = gather(self.memory, histories)
 
     def best(self, before: Scores, count: int, ids: Numbers, weights: Scores) -> Continuations:
         scores, chosen = self.decoder.run(

@@ -41,7 +41,8 @@ def with_image(caption: Mapping[str, Any], photo: Image.Image | None, *, side: i
     """A caption as `captions_page` takes it: `Caption.to_dict` with the photo, of at most ``side`` pixels a side."""
     if photo is None:
         raise SatError("this caption has no photo to show: caption a photo, not annotations")
-    where, words = f"the caption {caption['caption']!r}", len(caption["words"])
+    where = f"the caption {caption['caption']!r}"
+    words = len(caption["words"])
     return {
         **caption,
         **{name: packed(where, caption.get(name), words, name) for name in ("attention", "evidence")},
@@ -91,7 +92,8 @@ def document(
     failed: Sequence[Sequence[str]] = (),
 ) -> str:
     """The page of photos or the report of an evaluation, whose policy allows nothing from outside (see page.js)."""
-    script, style = read("captions.js") + read("page.js"), read("page.css")
+    script = read("captions.js") + read("page.js")
+    style = read("page.css")
     data = {
         "title": title,
         "photos": photos,

@@ -78,7 +78,8 @@ def noted(figures: Sequence[FigureData]) -> list[FigureData]:
     """The figures, each with a note of its letters that its fonts lack, or that cannot be joined; an SVG needs none."""
     with_notes = []
     for figure in figures:
-        texts, notes = [figure.title, *figure.words], [figure.note]
+        texts = [figure.title, *figure.words]
+        notes = [figure.note]
         if any(map(unshaped, texts)):
             notes.append("letters are drawn one by one, from left to right: Pillow finds no FriBiDi on this machine")
         if boxes := dict.fromkeys(sign for text in texts for sign in lacking(text)):

@@ -33,12 +33,14 @@ def save_animation(file: Path, figures: Sequence[FigureData], style: Style, *, f
     shown = frames(figures, style)
     options: dict[str, Any]
     if form == "webp":
-        shown, options = faded(shown), {"quality": 80, "method": 4, "exif": exif()}
+        shown = faded(shown)
+        options = {"quality": 80, "method": 4, "exif": exif()}
     else:
         palette = _palette([frame for frame, _ in shown], style)
         shown = [(frame.quantize(palette=palette, dither=Image.Dither.NONE), stand) for frame, stand in shown]
         options = {"palette": bytes(palette.getpalette() or []), "optimize": True, "comment": SIGNATURE}
-    pictures, stands = [picture for picture, _ in shown], [stand for _, stand in shown]
+    pictures = [picture for picture, _ in shown]
+    stands = [stand for _, stand in shown]
     pictures[0].save(file, form, save_all=True, append_images=pictures[1:], duration=stands, loop=0, **options)
 
 
@@ -95,12 +97,14 @@ class _Scene:
 
     def at(self, step: int) -> Image.Image:
         """The scene at a word; at -1 the photo alone, and after the last word the full sentence."""
-        figure, theme = self.panels.figure, self.panels.style.theme
+        figure = self.panels.figure
+        theme = self.panels.style.theme
         now = 0 <= step < len(figure.words)
         scene = Image.new("RGB", (self.width, self.height), theme.page)
         scene.paste(panel_image(self.panels, step if now else None), (0, 0))
         draw = ImageDraw.Draw(scene)
-        y, number = self.panels.size[1] + 12 + SENTENCE, 0
+        y = self.panels.size[1] + 12 + SENTENCE
+        number = 0
         for line in self.lines:
             x = float(self.width) if self.rtl else 0.0
             for word in line:

@@ -77,7 +77,8 @@ class Panels:
         widest = min(room, max(widest, THINNEST * width / height))
         tallest = max(1.75 * math.sqrt(area), THINNEST * height / width)
         scale = min(math.sqrt(area / (width * height)), widest / width, tallest / height)
-        self.figure, self.style = figure, style
+        self.figure = figure
+        self.style = style
         self.size = max(1, int(width * scale)), max(1, int(height * scale))  # (W, H)
         self.photo = self.photo_at(self.size)
         x, y = self.size[0] / width, self.size[1] / height
@@ -88,7 +89,8 @@ class Panels:
         self.peaks = peaks = [
             float(self.laid(step, self.size, self.visible_box).max()) for step in range(len(self.maps))
         ]
-        relied, least = [True] * len(peaks), DIMMEST
+        relied = [True] * len(peaks)
+        least = DIMMEST
         if not self.evident:
             least = FLAT * figure.uniform
             relied = relied if figure.gate is None else list(figure.gate >= RELIED * max(figure.gate, default=0))

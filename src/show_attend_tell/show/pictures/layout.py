@@ -71,7 +71,8 @@ def lay_out(figures: Sequence[FigureData], style: Style) -> Layout:
     area = min(SIDE, widest) ** 2
     columns = [_Column(Panels(figure, style, area=area, widest=widest, room=room), room) for figure in figures]
     top = MARGIN + max(column.header for column in columns)  # so that all columns' panels begin at one height
-    layout, x = Layout(style, [column.panels for column in columns]), MARGIN
+    layout = Layout(style, [column.panels for column in columns])
+    x = MARGIN
     for number, column in enumerate(columns):
         column.place(layout, number, x, top)
         x += column.width + COLUMN_GAP
@@ -115,12 +116,14 @@ class _Column:
 
         for index, (word, note) in enumerate(self.notes):
             column = self.across - 1 - index % self.across if self.rtl else index % self.across
-            left, y = x + column * (self.cell + GAP), top + index // self.across * self.row
+            left = x + column * (self.cell + GAP)
+            y = top + index // self.across * self.row
             left += (self.cell - self.panels.size[0]) * self.rtl
             layout.panels.append(Panel(left, y, number, index - 1 if index else None))
             baseline = y + self.panels.size[1] + 10 + WORD
             rtl = right_to_left(word)
-            dotted, right = index - 1 in self.panels.figure.to_check, left + self.panels.size[0]
+            dotted = index - 1 in self.panels.figure.to_check
+            right = left + self.panels.size[0]
             layout.texts.append(Text(right if rtl else left, baseline, word, WORD, index == 0, rtl=rtl, dotted=dotted))
             if note:
                 layout.texts.append(Text(left, baseline + NOTE + 8, note, NOTE, pale=True))
@@ -137,7 +140,9 @@ class _Column:
 
 def _legend(panels: Panels) -> list[str]:
     """What the scale, the marks and the symbols mean, in words for anybody."""
-    figure, (least, most), kind = panels.figure, panels.style.ends, "evidence" if panels.evident else "attention"
+    figure = panels.figure
+    least, most = panels.style.ends
+    kind = "evidence" if panels.evident else "attention"
     legend = [f"{least}: least {kind}"]
     if panels.style.per_word_scale:
         legend.append(f"{most}: most {kind}, on each word’s own scale")

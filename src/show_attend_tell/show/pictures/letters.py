@@ -44,7 +44,8 @@ SHAPES = bool(features.check("raqm"))  # whether Pillow can lay out all scripts
 
 def draw_text(draw: ImageDraw.ImageDraw, x: float, y: float, text: str, size: int, ink: tuple[int, int, int]) -> None:
     """Draw a line of text from the left end of its baseline."""
-    signs, face = plain(text), font_of(text, size)
+    signs = plain(text)
+    face = font_of(text, size)
     draw.text((x, y), signs, ink, face, anchor="ls")
     for sign in [] if any(bytes(face.getmask(ABSENT))) else lacking(text):  # most fonts draw a box themselves
         for found in re.finditer(re.escape(sign), signs):

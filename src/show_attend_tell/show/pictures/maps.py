@@ -37,11 +37,13 @@ def attention_map(
 def place(laid: NDArray[np.float64]) -> tuple[float, float]:
     """The middle (x, y), 0 to 1, of the part with the most light above half of a map's (H, W) peak."""
     open_cells = laid > PLACE * laid.max()
-    best, middle = 0.0, (0.5, 0.5)
+    best = 0.0
+    middle = (0.5, 0.5)
     for start in np.argwhere(open_cells).tolist():
         if not open_cells[tuple(start)]:
             continue
-        open_cells[tuple(start)], part = False, [start]
+        open_cells[tuple(start)] = False
+        part = [start]
         for y, x in part:  # which grows meanwhile
             for row, column in ((y - 1, x), (y + 1, x), (y, x - 1), (y, x + 1)):
                 if 0 <= row < laid.shape[0] and 0 <= column < laid.shape[1] and open_cells[row, column]:

@@ -10,7 +10,8 @@ from show_attend_tell.show.pictures.style import EDGE, MARK, Style, composite
 
 
 def draw_layout(layout: Layout) -> Image.Image:
-    style, theme = layout.style, layout.style.theme
+    style = layout.style
+    theme = layout.style.theme
     page = Image.new("RGB", (layout.width, layout.height), theme.page)
     draw = ImageDraw.Draw(page)
     for panel in layout.panels:

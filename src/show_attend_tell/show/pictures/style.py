@@ -73,7 +73,8 @@ class Style:
         """The overlay's RGBA for each of 256 strengths (256, 4)."""
         strength = np.linspace(0, 1, 256)
         if self.colormap == "heat":
-            at, channels = np.linspace(0, 1, len(VIRIDIS)), np.array(list(map(ImageColor.getrgb, VIRIDIS))).T
+            at = np.linspace(0, 1, len(VIRIDIS))
+            channels = np.array(list(map(ImageColor.getrgb, VIRIDIS))).T
             colors = np.stack([np.interp(strength, at, channel) for channel in channels], 1)
             opacity = 0.5 + 0.3 * strength
         else:

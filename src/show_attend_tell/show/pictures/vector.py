@@ -79,7 +79,8 @@ def _uses(panels: Panels, photos: dict[str, str]) -> list[str]:
 
 
 def _panel(panel: Panel, panels: Panels, use: str) -> list[str]:
-    style, (width, height) = panels.style, panels.size
+    style = panels.style
+    width, height = panels.size
     left, top, right, bottom = panels.visible_box
     lines = [f'<g transform="translate({panel.x} {panel.y})">', use]
     if panel.step is not None:
@@ -105,7 +106,9 @@ def _panel(panel: Panel, panels: Panels, use: str) -> list[str]:
 
 
 def _scale(scale: Scale, style: Style) -> list[str]:
-    x, y, size = scale.x, scale.y, f'width="{SCALE_WIDTH}" height="{SCALE_HEIGHT}"'
+    x = scale.x
+    y = scale.y
+    size = f'width="{SCALE_WIDTH}" height="{SCALE_HEIGHT}"'
     colors = _data(Image.fromarray(style.scale(SCALE_WIDTH)[None]), "PNG")
     lines = [
         f'<image x="{x}" y="{y}" {size} preserveAspectRatio="none" xlink:href="{colors}"/>',
