@@ -251,7 +251,6 @@ def test_an_output_format_is_that_of_a_caption_and_of_the_command(tmp_path: Path
     import_plugin(str(file))
     caption.save(tmp_path / "one.md")
     assert (tmp_path / "one.md").read_text(encoding="utf-8") == f"- {caption}\n"
-    import_plugin(str(plugin(tmp_path / "tiff.py", "def save_tiff(")))
     caption.save(tmp_path / "one.tiff")
     with Image.open(tmp_path / "one.tiff") as picture:
         assert picture.format == "TIFF" and picture.size == caption.picture().size

@@ -25,11 +25,11 @@ def test_it_learns_to_tell_scenes_and_to_look_at_what_it_names(tmp_path: Path) -
     train_on_scenes(folder, config, output)
     captioner = Captioner.from_pretrained(output, device="cpu")
     examples = read_dataset(folder).split("val")
-    captions = captioner([example.path for example in examples], evidence=True)
+    captions = captioner([example.photo for example in examples], evidence=True)
 
-    own = [captioner.score(example.path, " ".join(example.captions[0])) for example in examples]
+    own = [captioner.score(example.photo, " ".join(example.captions[0])) for example in examples]
     other = [
-        captioner.score(example.path, " ".join(examples[number - 1].captions[0]))
+        captioner.score(example.photo, " ".join(examples[number - 1].captions[0]))
         for number, example in enumerate(examples)
     ]
     assert np.mean(np.array(own) > np.array(other)) > 0.9  # it reads the photo

@@ -93,7 +93,7 @@ class TorchBackend:
         encoder_weights: str | Path | None = None,
     ) -> "TorchBackend":
         """The back end of a model, or of several as an ensemble; raises `SatError` for models that are not alike."""
-        decoders = [build_decoder(each, name) for each, name in zip(checkpoints, names, strict=True)]
+        decoders = [build_decoder(checkpoint, name) for checkpoint, name in zip(checkpoints, names, strict=True)]
         if len(decoders) > 1:
             check_alike(names, checkpoints)
         first = checkpoints[0]
@@ -134,18 +134,21 @@ class TorchBackend:
         return TorchSession(self.decoder, features, paths=config.paths, mode=mode)
 
     def blind_log_probabilities(self, features: Tensor, captions: Sequence[Sequence[int]]) -> list[NDArray[Any]]:
-        if (optimized := self.optimized(features.shape[1])) is not None:
+        optimized = self.optimized(features.shape[1])
+        if optimized is not None:
             return optimized.blind_log_probabilities(captions)
-        found: list[NDArray[Any]] = []
+        log_probabilities: list[NDArray[Any]] = []
         for start in range(0, len(captions), TOGETHER):
             part = captions[start : start + TOGETHER]
             longest = max(1, max(map(len, part)))
-            words = torch.tensor([[*each, *[0] * (longest - len(each))] for each in part], device=self.torch_device)
+            words = torch.tensor(
+                [[*caption, *[0] * (longest - len(caption))] for caption in part], device=self.torch_device
+            )
             with torch.inference_mode():
                 nothing = torch.zeros_like(features[:1]).expand(len(part), -1, -1)
                 log_p = word_log_probabilities(self.decoder.teacher_forcing(nothing, words).logits, words)[:, 0]
-            found += [row[: len(each)] for row, each in zip(log_p.cpu().numpy(), part, strict=True)]
-        return found
+            log_probabilities += [row[: len(caption)] for row, caption in zip(log_p.cpu().numpy(), part, strict=True)]
+        return log_probabilities
 
     def optimized(self, locations: int) -> OnnxDecoder | None:
         """The paper's decoder for ONNX Runtime on a processor, with the weights that it has at the first call."""
@@ -238,9 +241,11 @@ class TorchSession:
         scores = self._log_probabilities()
         scores = scores + torch.from_numpy(before).to(scores)[..., None]
         scores.scatter_add_(-1, torch.from_numpy(ids).to(self.device), torch.from_numpy(weights).to(scores))
-        found, chosen = scores.flatten(1).topk(min(count, scores[0].numel()), dim=-1)
+        best_scores, chosen = scores.flatten(1).topk(min(count, scores[0].numel()), dim=-1)
         children = chosen.numpy(force=True)
-        return Continuations(found.numpy(force=True), children // self.vocabulary_size, children % self.vocabulary_size)
+        return Continuations(
+            best_scores.numpy(force=True), children // self.vocabulary_size, children % self.vocabulary_size
+        )
 
     @torch.inference_mode()
     def log_probabilities(self) -> Scores:
@@ -318,7 +323,9 @@ def build_decoder(checkpoint: Checkpoint, name: str = "the model") -> Decoder:
             shell = build(checkpoint.config)
     except (TypeError, RuntimeError) as error:
         raise SatError(f"{name}: its config.json is damaged: the decoder cannot be made ({error})") from error
-    if difference := misfit(checkpoint.weights, {key: tuple(each.shape) for key, each in shell.state_dict().items()}):
+    shapes = {key: tuple(weight.shape) for key, weight in shell.state_dict().items()}
+    difference = misfit(checkpoint.weights, shapes)
+    if difference:
         raise SatError(f"{name}: its model.safetensors does not fit its config.json: {difference}")
     decoder = build(checkpoint.config)
     decoder.load_state_dict(as_tensors(checkpoint.weights))

@@ -34,7 +34,8 @@ def read_arrays(file: Path, *, unpacked: bool = False, remedy: str = "copy the m
         arrays = unpack(arrays)
     except SatError as error:
         raise SatError(f"{file} is damaged: {error}") from error
-    if name := not_finite(arrays):
+    name = not_finite(arrays)
+    if name:
         raise SatError(f"{file} is damaged: {name} holds values that are not numbers")
     return arrays
 
@@ -59,6 +60,8 @@ def shared_arrays(folder: Path, name: str, digest: str, *, unpacked: bool = Fals
     shared = f"*-{Path(name).stem}/{name}"
     digest_of = weights_digest if unpacked else arrays_digest
     for file in (folder / name, *sorted(folder.parent.glob(shared)), *sorted(hub.SHIPPED.glob(shared))):
-        if file.exists() and digest_of(arrays := read_arrays(file, unpacked=unpacked)) == digest:
-            return arrays
+        if file.exists():
+            arrays = read_arrays(file, unpacked=unpacked)
+            if digest_of(arrays) == digest:
+                return arrays
     raise SatError(f"{folder / name} is missing or is another model's: copy the model again")

@@ -102,8 +102,8 @@ def training_lines(training: Mapping[str, Any], attention_mode: str) -> list[str
     for name, value in training.items():
         if name in metrics:
             metric, how = metrics[name]
-            each = " of each beam" if len(value) > 1 else ""
-            title = f"Best {metric} on val{each}" + (f" ({how})" if how else "")
+            of_beams = " of each beam" if len(value) > 1 else ""
+            title = f"Best {metric} on val{of_beams}" + (f" ({how})" if how else "")
             value = "; ".join(f"{how}: {score}" for how, score in value.items())
         elif name == "without_reranker":
             title = "Best on val without the reranker"
@@ -144,20 +144,20 @@ def score_lines(scores: Mapping[str, Any]) -> list[str]:
     if not scores:
         return []
     others = {
-        name: label for name, label in besides_bleu().items() if any(found.get(name) for found in scores.values())
+        name: label for name, label in besides_bleu().items() if any(of_split.get(name) for of_split in scores.values())
     }
     shown = {f"bleu_{n}": f"B-{n}" for n in range(1, 5)} | others
     lines = ["| split | " + " | ".join(shown.values()) + " |", "| --- |" + " ---: |" * len(shown)]
-    made: dict[str, list[str]] = {}  # what was scored, by how it was made
-    for split, found in scores.items():
+    scored: dict[str, list[str]] = {}  # what was scored, by how it was made
+    for split, of_split in scores.items():
         for kind, suffix in (("with brevity penalty", ""), ("without brevity penalty", "_no_brevity")):
-            cells = [found.get(name + suffix if name.startswith("bleu") else name) for name in shown]
+            cells = [of_split.get(name + suffix if name.startswith("bleu") else name) for name in shown]
             lines.append(f"| {split}, {kind} | " + " | ".join("–" if c is None else f"{c:.1f}" for c in cells) + " |")
-        known = {each.name: found.get(each.name) for each in fields(GenerationConfig)}
+        known = {each.name: of_split.get(each.name) for each in fields(GenerationConfig)}
         generation = GenerationConfig(**{name: value for name, value in known.items() if value is not None})
-        unit = found.get("tokens", "split")
+        unit = of_split.get("tokens", "split")
         tokens = "scores count characters" if unit == "characters" else f"{unit} tokens"
         how = f"{generation.summary()}; the decoder reads {reads(generation.attention_mode)}; {tokens}"
-        made.setdefault(how, []).append(split)
+        scored.setdefault(how, []).append(split)
     lines += ["", "Scores are ×100. How the captions were made:", ""]
-    return lines + [f"- {'; '.join(splits)}: {how}." for how, splits in made.items()]
+    return lines + [f"- {'; '.join(splits)}: {how}." for how, splits in scored.items()]

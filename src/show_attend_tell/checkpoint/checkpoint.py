@@ -86,16 +86,21 @@ class Checkpoint(Description):
             raise SatError(f"{bits} bits a weight: choose 32, 16, 8 or 4")
         check_vacant(folder)
         weights = self.weights
-        if name := not_finite(weights):
+        infinite = not_finite(weights)
+        if infinite:
             raise SatError(
-                f"{folder} was not written: {name} holds values that are not numbers. Train at a lower learning rate"
+                f"{folder} was not written: {infinite} holds values that are not numbers. "
+                "Train at a lower learning rate"
             )
         if bits == 8 or bits == 4:
             weights = pack(weights, bits)
         elif bits == 16:
             weights = {name: as_half(value) if value.ndim > 1 else value for name, value in weights.items()}
-        if name := not_finite(weights):
-            raise SatError(f"{folder} was not written: {name} holds values too large for {bits} bits: give more bits")
+        infinite = not_finite(weights)
+        if infinite:
+            raise SatError(
+                f"{folder} was not written: {infinite} holds values too large for {bits} bits: give more bits"
+            )
         make_folder(folder, "name another folder")
         arrays: dict[str, dict[str, NDArray[Any]] | None] = {
             TUNED: None if self.tuned_encoder is None else smallest(self.tuned_encoder),
@@ -106,13 +111,11 @@ class Checkpoint(Description):
         }
         if self.reranker is not None:
             arrays[reranker_file(self.reranker.kind)] = self.reranker.arrays
-        files: dict[Path, Callable[[Path], object]] = {
-            folder / name: partial(
-                save_file, {key: np.require(each, requirements="C") for key, each in values.items()}, metadata=FORM
-            )
-            for name, values in arrays.items()
-            if values is not None
-        }
+        files: dict[Path, Callable[[Path], object]] = {}
+        for name, values in arrays.items():
+            if values is not None:
+                contiguous = {key: np.require(value, requirements="C") for key, value in values.items()}
+                files[folder / name] = partial(save_file, contiguous, metadata=FORM)
         atomic_write_all({**files, folder / "vocabulary.json": self.vocabulary.save, **self._described(folder)})
         for name, values in arrays.items():
             if values is None:  # of a model that was here before
@@ -156,7 +159,8 @@ class Checkpoint(Description):
         file = folder / "model.safetensors"
         shapes = described.config.weight_shapes()
         weights = read_arrays(file, unpacked=True)
-        if shapes is not None and (difference := misfit(weights, shapes)):
+        difference = None if shapes is None else misfit(weights, shapes)
+        if difference:
             raise SatError(f"{file} does not fit its config.json: {difference}")
         if described.generation.rerank_weight and not rerankers:
             raise SatError(
@@ -225,8 +229,9 @@ def reject_non_finite(constant: str) -> NoReturn:
 
 def smallest(weights: Arrays) -> dict[str, NDArray[Any]]:
     """Weights as they are stored: each in 8, 16 or 32 bits, the fewest to which it was rounded, which lose nothing."""
-    if name := not_finite(weights):
-        raise SatError(f"the encoder's {name} holds values that are not numbers: train at a lower learning rate")
+    infinite = not_finite(weights)
+    if infinite:
+        raise SatError(f"the encoder's {infinite} holds values that are not numbers: train at a lower learning rate")
     packed = pack(weights)
     again = unpack(packed)
     stored: dict[str, NDArray[Any]] = {}

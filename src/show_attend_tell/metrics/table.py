@@ -49,9 +49,9 @@ def by_pycocoevalcap(module: str, scorer: str) -> Callable[[Texts], Array]:
     """A score of each caption from pycocoevalcap."""
 
     def counts(texts: Texts) -> Array:
-        wanted = dict(enumerate(texts.references))
-        given = {photo: [text] for photo, text in enumerate(texts.captions)}
-        return np.array(getattr(scorer_module(module), scorer)().compute_score(wanted, given)[1])
+        references = dict(enumerate(texts.references))
+        captions = {photo: [text] for photo, text in enumerate(texts.captions)}
+        return np.array(getattr(scorer_module(module), scorer)().compute_score(references, captions)[1])
 
     return counts
 

@@ -103,12 +103,12 @@ class DecoderConfig(Config):
         """The shape of each weight of an `AttentionDecoder`, by its name."""
         K, m, n = self.vocabulary_size, self.embedding_size, self.hidden_size
         D, A, first = self.annotation_size, self.attention_size, self.initial_size or n
-        given = first if self.initial_depth == 2 else D
+        initial_inputs = first if self.initial_depth == 2 else D
         linear: dict[str, tuple[int, int, bool]] = {  # outputs, inputs, and whether there is a bias
             "attention.key": (A, D, True),
             "attention.query": (A, n, False),
-            "initial_hidden": (n, given, True),
-            "initial_memory": (n, given, True),
+            "initial_hidden": (n, initial_inputs, True),
+            "initial_memory": (n, initial_inputs, True),
             "gates_from_word": (4 * n, m, True),
             "gates_from_hidden": (4 * n, n, False),
             "gates_from_context": (4 * n, D, False),
@@ -125,17 +125,17 @@ class DecoderConfig(Config):
         if not self.tied_embeddings:
             linear["output_words"] = (K, m, False)
         linear |= {f"output_layers.{number}": (m, m, True) for number in range(self.output_depth - 1)}
-        found: dict[str, tuple[int, ...]] = {
+        weight_sizes: dict[str, tuple[int, ...]] = {
             "annotation_scale": (),
             "embedding.weight": (K + 1, m),
             "attention.energy": (A,),
             "output_bias": (K,),
         }
         for name, (outputs, inputs, bias) in linear.items():
-            found[f"{name}.weight"] = (outputs, inputs)
+            weight_sizes[f"{name}.weight"] = (outputs, inputs)
             if bias:
-                found[f"{name}.bias"] = (outputs,)
-        return found
+                weight_sizes[f"{name}.bias"] = (outputs,)
+        return weight_sizes
 
     @property
     def title(self) -> str:
@@ -163,10 +163,10 @@ def window_side(window: int, locations: int) -> int:
 def misfit(weights: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> str:
     """The first weight that is missing, is not expected or has another shape, in words; empty when all fit."""
     for name in (*shapes, *weights):
-        found = tuple(weights[name].shape) if name in weights else None
+        own = tuple(weights[name].shape) if name in weights else None
         wanted = shapes.get(name)
-        if found is None or wanted is None:
-            return f"{name} {'is missing' if found is None else 'does not belong to it'}"
-        if found != wanted:
-            return f"{name} has shape {found}, and not {wanted}"
+        if own is None or wanted is None:
+            return f"{name} {'is missing' if own is None else 'does not belong to it'}"
+        if own != wanted:
+            return f"{name} has shape {own}, and not {wanted}"
     return ""

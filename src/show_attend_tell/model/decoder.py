@@ -206,8 +206,8 @@ class AttentionDecoder(Decoder):
         expected, uniforms = (None if part is None else part.to(annotations.device) for part in draws())
         before = previous_words(self, captions if history is None else history)
         different, where = torch.unique(before, return_inverse=True)
-        parts = self.embed(different)
-        embedding, words = (nn.functional.embedding(where, promote(part)).to(part.dtype) for part in parts)
+        of_words = self.embed(different)
+        embedding, words = (nn.functional.embedding(where, promote(part)).to(part.dtype) for part in of_words)
         embedding = embedding[:, None].expand(-1, paths, -1, -1)
         words = words[:, None]
         dtype = words.dtype
@@ -298,9 +298,9 @@ def grown(weights: dict[str, Tensor], counts: Tensor, generator: torch.Generator
     known = bias[WORDS:][seen]
     logarithms = counts[WORDS:K][seen].log().to(bias)
     mean = bias[WORDS:].mean()
-    spread = torch.zeros(())
     slope = torch.zeros(())
-    if len(known) > 1 and (spread := logarithms - logarithms.mean()).square().sum() > 0:
+    spread = logarithms - logarithms.mean()
+    if spread.square().sum() > 0:
         mean = known.mean()
         slope = ((known - mean) * spread).sum() / spread.square().sum()
     logarithms_new = counts[K:].clamp(min=1).log().to(bias)  # a word that is in no training caption counts as seen once

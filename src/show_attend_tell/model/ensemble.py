@@ -40,7 +40,7 @@ class Ensemble(Decoder):
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
         """The members' states side by side: a source and a memory have one part for each."""
-        return State(*zip(*(initial_state(each, annotations, paths=paths) for each in self.members), strict=True))
+        return State(*zip(*(initial_state(member, annotations, paths=paths) for member in self.members), strict=True))
 
     def embed(self, words: Tensor) -> tuple[Parts, ...]:
         """The words (...) as each member embeds them."""
@@ -49,8 +49,11 @@ class Ensemble(Decoder):
     def step(self, embedded: tuple[Parts, ...], state: State, mode: AttentionMode = MEAN_ATTENTION) -> Step:
         """One step of every member; the output is log p (B, P, K)."""
         modes = [*(copy.copy(mode) for _ in self.members[1:]), mode]  # a mode may count its steps: this is one step
-        parts = zip(self.members, embedded, state.source, state.memory, modes, strict=True)
-        steps = [member.step(words, State(source, memory), each) for member, words, source, memory, each in parts]
+        of_members = zip(self.members, embedded, state.source, state.memory, modes, strict=True)
+        steps = [
+            member.step(words, State(source, memory), own_mode)
+            for member, words, source, memory, own_mode in of_members
+        ]
         log_probabilities = [
             torch.log_softmax(promote(member.read_out(step.output)), dim=-1)
             for member, step in zip(self.members, steps, strict=True)
@@ -67,7 +70,7 @@ class Ensemble(Decoder):
         return output
 
 
-def mean(parts: Sequence[Tensor | None]) -> Tensor | None:
+def mean(tensors: Sequence[Tensor | None]) -> Tensor | None:
     """The mean of tensors of one shape; None if one is missing."""
-    there = [part for part in parts if part is not None]
-    return torch.stack(there).mean(0) if len(there) == len(parts) else None
+    present = [part for part in tensors if part is not None]
+    return torch.stack(present).mean(0) if len(present) == len(tensors) else None

@@ -170,7 +170,7 @@ def check_annotations(annotations: Tensor, size: int) -> None:
 
 def initial_state(decoder: Decoder, annotations: Tensor, *, paths: int = 1) -> State:
     """`Decoder.start` on annotations in the type of the decoder's weights; cached annotations have half precision."""
-    weights = next((each for each in decoder.parameters() if each.is_floating_point()), annotations)
+    weights = next((parameter for parameter in decoder.parameters() if parameter.is_floating_point()), annotations)
     return decoder.start(annotations.to(weights.dtype), paths=paths)
 
 

@@ -134,9 +134,9 @@ def can_compile() -> bool:
 @functools.cache
 def compiled() -> Kernels:
     """The functions made into loops by `torch.compile`, when first called; that takes seconds and a compiler."""
-    made: list[Any] = [torch.compile(function) for function in REFERENCE]
+    loops: list[Any] = [torch.compile(function) for function in REFERENCE]
     sums, slopes = torch.compile(word_sums), torch.compile(word_slopes)
-    return Kernels(*made)._replace(word_scores=functools.partial(_WordScores.apply, sums, slopes))
+    return Kernels(*loops)._replace(word_scores=functools.partial(_WordScores.apply, sums, slopes))
 
 
 class _WordScores(torch.autograd.Function):

@@ -53,19 +53,16 @@ class Unroll(torch.autograd.Function):
         words = words.detach()
         keys = keys.detach()
         B, _, T, _ = words.shape
-        n = hidden.shape[-1]
-        A = energy.shape[0]
+        n, A = hidden.shape[-1], energy.shape[0]
         P = 1 if uniforms is None else uniforms.shape[1]
         L, D = annotations.shape[1:]
-        dtype = from_hidden.dtype
-        state = memory.dtype
+        dtype, state = from_hidden.dtype, memory.dtype
         exp_keys = kernels.exponentials(keys)
         twice = 2 * energy.to(state)
         h, c = (part.detach()[:, None].expand(-1, P, -1).contiguous() for part in (hidden, memory))
         new = annotations.new_empty
         hiddens, contexts = new(B, P, T, n), new(B, P, T, D)
-        before = new(B, P, T, n)
-        ungated = new(B, P, T, D)
+        before, ungated = new(B, P, T, n), new(B, P, T, D)
         betas = new(B, P, T, dtype=state)
         alphas, queries, activations, memories = [], [], [], [c]
         locations = None
@@ -90,8 +87,7 @@ class Unroll(torch.autograd.Function):
                 context = beta.to(dtype) * context
             contexts[:, :, t] = context
             word = words[:, :, t].clone()
-            context = context @ from_context.T
-            activation, c, h = kernels.advance(word, product[..., : 4 * n], context, c)
+            activation, c, h = kernels.advance(word, product[..., : 4 * n], context @ from_context.T, c)
             activations.append(activation)
             memories.append(c)
             hiddens[:, :, t] = h
@@ -115,8 +111,7 @@ class Unroll(torch.autograd.Function):
         alphas, queries, activations, memories = ctx.steps
         kernels = ctx.kernels
         B, P, T, L, D, n, A = ctx.sizes
-        dtype = from_hidden.dtype
-        state = betas.dtype
+        dtype, state = from_hidden.dtype, betas.dtype
         keys_last = exp_keys.mT.contiguous()  # (B, A, L)
         twice = 2 * energy.detach().to(state)
         products = before.new_empty(B, P, T, from_hidden.shape[0])  # gradients of the product on h

@@ -184,7 +184,8 @@ def transformers_model(name: str, resize: Resize) -> Backbone:
     # A pooler is not used, and checkpoints without one would get a random one: another digest at every loading.
     if getattr(model, "pooler", None) is not None and next(model.pooler.parameters(), None) is not None:
         model.pooler = None
-    if untrained := sorted(set(info["missing_keys"]) & model.state_dict().keys()):
+    untrained = sorted(set(info["missing_keys"]) & model.state_dict().keys())
+    if untrained:
         raise SatError(f"encoder {name!r}: its file of weights lacks {', '.join(untrained)}")
     preprocessing = _transformers_preprocessing(transformers, name, config, resize)
     body = TransformersBody(model)
@@ -240,7 +241,8 @@ def _probe(body: TransformersBody, name: str, config: Any, size: int) -> tuple[i
         height, width = patch if isinstance(patch, (list, tuple)) else (patch, patch)
         rows, columns = size // height, size // width
         registers = getattr(config, "num_register_tokens", 0)
-        extra, known = tokens - rows * columns, {registers + i for i in range(3)}  # none, a class, DeiT's two
+        extra = tokens - rows * columns
+        known = {registers + i for i in range(3)}  # none, a class, DeiT's two
     if extra not in known:
         raise SatError(
             f"encoder {name!r}: gives {tokens} tokens for photos of {size} × {size}, which are not"

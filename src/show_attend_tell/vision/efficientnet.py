@@ -27,20 +27,20 @@ STAGES = (
 
 def _blocks() -> tuple[Block, ...]:
     stem = Convolution("stem", 3, 32, kernel=3, stride=2, activation="relu6")
-    found = [Block("stem", (stem,))]
+    blocks = [Block("stem", (stem,))]
     channels = 32
-    for repeats, kernel, first, expansion, given in STAGES:
+    for repeats, kernel, first, expansion, outputs in STAGES:
         for repeat in range(repeats):
-            name = f"block{len(found)}"
+            name = f"block{len(blocks)}"
             stride = first if repeat == 0 else 1
             wide = expansion * channels
             depthwise = Convolution(f"{name}_depthwise", wide, wide, kernel, stride, groups=wide, activation="relu6")
-            project = Convolution(f"{name}_project", wide, given, activation=None)
+            project = Convolution(f"{name}_project", wide, outputs, activation=None)
             expand = Convolution(f"{name}_expand", channels, wide, activation="relu6")
             convolutions = (depthwise, project) if expansion == 1 else (expand, depthwise, project)
-            found.append(Block(name, convolutions, adds_input=stride == 1 and channels == given))
-            channels = given
-    return (*found, Block("head", (Convolution("head", channels, CHANNELS, activation="relu6"),)))
+            blocks.append(Block(name, convolutions, adds_input=stride == 1 and channels == outputs))
+            channels = outputs
+    return (*blocks, Block("head", (Convolution("head", channels, CHANNELS, activation="relu6"),)))
 
 
 EFFICIENTNET_LITE2 = Network(

@@ -68,8 +68,8 @@ class UnreadablePhotos(SatError):
 
 def default_cache() -> Path:
     """Return where feature caches are by default: `$SAT_CACHE`, or a folder in the user's own cache."""
-    given = os.environ.get("SAT_CACHE")
-    return Path(os.path.expanduser(given)) if given else Path.home() / ".cache" / "show-attend-tell" / "features"
+    folder = os.environ.get("SAT_CACHE")
+    return Path(os.path.expanduser(folder)) if folder else Path.home() / ".cache" / "show-attend-tell" / "features"
 
 
 def folder_name(dataset: str) -> str:
@@ -104,11 +104,11 @@ class FeatureCache:
 
     def __getitem__(self, names: Sequence[str]) -> Tensor:
         """The annotations of photos by their names: (B, L, D) float16; raises `SatError` for damaged ones."""
-        found = np.empty((len(names), *self.shape), "<f2")
-        for name, row in zip(names, found, strict=True):
+        annotations = np.empty((len(names), *self.shape), "<f2")
+        for name, row in zip(names, annotations, strict=True):
             if not self._read(name, row):
                 self._drop_damaged()
-        return torch.from_numpy(found)
+        return torch.from_numpy(annotations)
 
     def _read(self, name: str, into: NDArray[np.float16]) -> bool:
         """Read annotations; returns whether they are as they were stored."""
@@ -174,26 +174,25 @@ class FeatureCache:
         make_folder(folder, OTHER_CACHE)
         with file_lock(folder, waiting=WAITING.format(folder)):
             files_of = (os.scandir(part) for part in folder.glob("??"))  # a file of another size is not whole
-            stored = {file.name for each in files_of for file in each if file.stat().st_size == size}
+            stored = {file.name for files_there in files_of for file in files_there if file.stat().st_size == size}
             missing = {key: name for name, key in keys.items() if key not in stored}
             if missing:
                 _check_room(folder, len(missing), size)
-            found = zip(missing.items(), read_ahead(pixels, missing.values(), ahead=2 * batch_size), strict=True)
+            readings = zip(missing.items(), read_ahead(pixels, missing.values(), ahead=2 * batch_size), strict=True)
             failed: dict[str, str] = {}  # why photos cannot be read, by their keys
             total = len(set(keys.values()))
             what = f"{encoder.name}, {view} photos"
             shown = progress and bool(missing)
             with Progress(total=total, initial=total - len(missing), unit="photo", desc=what, disable=not shown) as bar:
-                while batch := list(islice(found, batch_size)):
+                while batch := list(islice(readings, batch_size)):
                     failed |= {key: read.reason for (key, _), read in batch if isinstance(read, SatError)}
-                    if good := [(key, name, read) for (key, name), read in batch if isinstance(read, Tensor)]:
-                        stacked = torch.stack([each[2] for each in good])
-                        annotations = torch.as_tensor(
-                            (encode or encoder.annotate)(stacked)
-                        )  # ONNX Runtime's are arrays
-                        for (key, name, _), each in zip(good, annotations, strict=True):
-                            _write(folder, key, _half(each, name))
-                        bar.update(len(good))
+                    pixels_of = {photo: read for photo, read in batch if isinstance(read, Tensor)}
+                    if pixels_of:
+                        stacked = torch.stack(list(pixels_of.values()))
+                        annotations = torch.as_tensor((encode or encoder.annotate)(stacked))  # arrays of ONNX Runtime
+                        for (key, name), of_photo in zip(pixels_of, annotations, strict=True):
+                            _write(folder, key, _half(of_photo, name))
+                        bar.update(len(pixels_of))
         problems |= {name: f"{photos[name]}: {failed[key]}" for name, key in keys.items() if key in failed}
         if problems:
             raise UnreadablePhotos(problems, len(photos))
@@ -256,11 +255,11 @@ def _known_files(
     known: dict[str, PhotoFile] = {}
     problems: dict[str, str] = {}
     bar = Progress(photos, desc="files of photos", unit="file", delay=2.0, disable=not progress)
-    for name, found in zip(bar, read_ahead(look, photos), strict=True):
-        if isinstance(found, SatError):
-            problems[name] = f"{photos[name]}: {found.reason}"
+    for name, file_or_error in zip(bar, read_ahead(look, photos), strict=True):
+        if isinstance(file_or_error, SatError):
+            problems[name] = f"{photos[name]}: {file_or_error.reason}"
         else:
-            known[name] = found
+            known[name] = file_or_error
     entries = {os.path.abspath(photos[name]): file for name, file in known.items()}
     if not entries.items() <= before.items():
         make_folder(directory, OTHER_CACHE)

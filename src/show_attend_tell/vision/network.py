@@ -82,10 +82,10 @@ class Network:
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of each weight."""
-        found: dict[str, tuple[int, ...]] = {}
-        for each in convolutions(self.blocks):
-            found |= {f"{each.name}.weight": each.shape, f"{each.name}.bias": (each.outputs,)}
-        return found
+        shapes: dict[str, tuple[int, ...]] = {}
+        for layer in convolutions(self.blocks):
+            shapes |= {f"{layer.name}.weight": layer.shape, f"{layer.name}.bias": (layer.outputs,)}
+        return shapes
 
     def preprocessing(self, resize: Resize) -> Preprocessing:
         """How a photo becomes the pixels that the network reads."""
@@ -102,9 +102,10 @@ class Network:
             source = str(path)
             weights = read_arrays(path, remedy="give a .safetensors file")
         try:
-            found = unpack({name: array for name, array in weights.items() if not name.startswith(self.unused)})
+            unpacked = unpack({name: array for name, array in weights.items() if not name.startswith(self.unused)})
         except SatError as error:
             raise SatError(f"{source}: {error}") from None
-        if difference := misfit(found, self.shapes):
+        difference = misfit(unpacked, self.shapes)
+        if difference:
             raise SatError(f"{source}: not the weights of {self.title}: {difference}")
-        return found
+        return unpacked

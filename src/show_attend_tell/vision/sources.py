@@ -73,8 +73,10 @@ class SeveralSources:
             source, own = self.source_of(name)
             rows[source].append(row)
             wanted[source].append(own)
-        found = torch.cat([self.sources[source][own] for source, own in wanted.items()])
-        return found[torch.tensor([row for each in rows.values() for row in each]).argsort().to(found.device)]
+        annotations = torch.cat([self.sources[source][own] for source, own in wanted.items()])
+        return annotations[
+            torch.tensor([row for each in rows.values() for row in each]).argsort().to(annotations.device)
+        ]
 
 
 class LivePhotos:

@@ -12,17 +12,17 @@ GROUPS = (2, 64), (2, 128), (4, 256), (4, 512), (4, 512)  # convolutions and the
 
 
 def _blocks() -> tuple[Block, ...]:
-    found: list[Block] = []
+    blocks: list[Block] = []
     layer = 0
-    before = 3
+    inputs = 3
     for group, (number, channels) in enumerate(GROUPS, 1):
-        for each in range(1, number + 1):
-            convolution = Convolution(f"features.{layer}", before, channels, kernel=3)
-            pools = each == number and group < len(GROUPS)
-            found.append(Block(f"conv{group}_{each}", (convolution,), pools=pools))
+        for place in range(1, number + 1):
+            convolution = Convolution(f"features.{layer}", inputs, channels, kernel=3)
+            pools = place == number and group < len(GROUPS)
+            blocks.append(Block(f"conv{group}_{place}", (convolution,), pools=pools))
             layer = layer + 2 + pools
-            before = channels
-    return tuple(found)
+            inputs = channels
+    return tuple(blocks)
 
 
 VGG19 = Network(

@@ -81,5 +81,5 @@ def second_moments(annotations: Array, channels: Array) -> Array:
     rows, columns = np.triu_indices(len(channels))
     moments = (normal.swapaxes(1, 2) @ normal)[:, rows, columns]
     moments = np.copysign(np.sqrt(np.abs(moments)), moments)
-    found: Array = moments / np.maximum(np.linalg.norm(moments, axis=-1, keepdims=True), np.float32(1e-12))
-    return found
+    unit: Array = moments / np.maximum(np.linalg.norm(moments, axis=-1, keepdims=True), np.float32(1e-12))
+    return unit

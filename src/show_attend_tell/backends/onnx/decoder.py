@@ -47,9 +47,9 @@ class OnnxDecoder:
         self._by_word = np.empty((config.vocabulary_size + 1, self.shared), np.float32)
         self._known = np.zeros(config.vocabulary_size + 1, dtype=bool)  # rows of the table above that are computed
 
-    def array(self, given: Any) -> NDArray[np.float32]:
+    def array(self, features: Any) -> NDArray[np.float32]:
         """Annotations, an array or a tensor, as float32 (B, L, D). Raises `SatError` for another shape."""
-        annotations: NDArray[np.float32] = np.asarray(as_array(given), dtype=np.float32)
+        annotations: NDArray[np.float32] = np.asarray(as_array(features), dtype=np.float32)
         if annotations.ndim != 3 or annotations.shape[1:] != (self.locations, self.config.annotation_size):
             raise SatError(
                 f"annotations of shape {annotations.shape} do not fit this decoder: give "
@@ -125,7 +125,7 @@ class OnnxDecoder:
         beta = graph.input("beta", ["B", "T", 1])
         hidden, memory = (graph.input(name, ["B", "T", n]) for name in ("hidden", "memory"))
         words = graph.input("words", ["B", "T", self.shared])
-        said = graph.input("said", ["B", "T"], "int64")
+        captions = graph.input("said", ["B", "T"], "int64")
         one = graph.constant(1.0)
 
         def multiplied(first: str, *others: str) -> str:
@@ -149,7 +149,7 @@ class OnnxDecoder:
 
         # and back: ∂ log p by the last layer, by the first, by h and c, by the gates, and by the context
         mean = graph("MatMul", p, graph.constant(out))
-        back = graph("Sub", graph("Gather", graph.constant(out), said), mean)
+        back = graph("Sub", graph("Gather", graph.constant(out), captions), mean)
         for number in reversed(range(config.output_depth - 1)):
             passed = graph("Cast", graph("Greater", layers[number + 1], graph.constant(0.0)), to=1)
             back = back_through(multiplied(back, passed), f"output_layers.{number}")
@@ -300,8 +300,8 @@ class OnnxDecoder:
         weights = graph.input("weights", ["B", "P", "N"])
         scores = graph("ScatterElements", graph.add(scores, before), ids, weights, axis=2, reduction="add")
         flat = graph("Reshape", scores, graph.constant([0, -1]))
-        found, chosen = graph.several(2, "TopK", flat, graph.input("count", [1], "int64"), axis=-1)
-        graph.output(found, "scores", 2)
+        best_scores, chosen = graph.several(2, "TopK", flat, graph.input("count", [1], "int64"), axis=-1)
+        graph.output(best_scores, "scores", 2)
         graph.output(chosen, "chosen", 2, "int64")
         return graph
 
@@ -339,14 +339,14 @@ class OnnxDecoder:
         before = np.concatenate([np.full((len(words), 1), self.vocabulary_size), words[:, :-1]], axis=1)
         deep = np.zeros((*words.shape, self.config.embedding_size), np.float32)
         for time in range(words.shape[1]):
-            given = {"hidden": hidden, "memory": memory, "words": self.of_words(before[None, :, time])}
-            hidden, memory, step = self.run(self.advance, True, **given)
+            inputs = {"hidden": hidden, "memory": memory, "words": self.of_words(before[None, :, time])}
+            hidden, memory, step = self.run(self.advance, True, **inputs)
             deep[:, time] = step[0]
-        found = []
+        log_probabilities = []
         for caption, row in zip(captions, deep, strict=True):  # one at a time: log p of all words takes much memory
             (log_p,) = self.run(self.log_probabilities, deep=row[None, : len(caption)])
-            found.append(log_p[0, np.arange(len(caption)), caption])
-        return found
+            log_probabilities.append(log_p[0, np.arange(len(caption)), caption])
+        return log_probabilities
 
     def _windowed(self, graph: Graph, value: str) -> str:
         """Each annotation replaced by the mean of the window around it, see `decoder.windowed`."""

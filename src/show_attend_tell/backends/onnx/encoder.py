@@ -68,20 +68,20 @@ class OnnxEncoder:
         value = graph.input("pixels", ["B", 3, size, size])
         for block in self.blocks:
             read = value
-            for each in block.convolutions:
-                before, after = each.padding
-                weight, bias = (graph.constant(self.weights[f"{each.name}.{part}"]) for part in ("weight", "bias"))
+            for layer in block.convolutions:
+                before, after = layer.padding
+                weight, bias = (graph.constant(self.weights[f"{layer.name}.{part}"]) for part in ("weight", "bias"))
                 value = graph(
                     "Conv",
                     *(value, weight, bias),
-                    kernel_shape=[each.kernel] * 2,
-                    strides=[each.stride] * 2,
+                    kernel_shape=[layer.kernel] * 2,
+                    strides=[layer.stride] * 2,
                     pads=[before, before, after, after],
-                    group=each.groups,
+                    group=layer.groups,
                 )
-                if each.activation == "relu":
+                if layer.activation == "relu":
                     value = graph("Relu", value)
-                elif each.activation == "relu6":
+                elif layer.activation == "relu6":
                     value = graph("Clip", value, graph.constant(0.0), graph.constant(6.0))
             if block.adds_input:
                 value = graph.add(value, read)

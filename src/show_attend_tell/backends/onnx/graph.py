@@ -85,9 +85,9 @@ class Graph:
             ]
             first = b""
         else:
-            parts = [pack(name, array) for name, array in self.weights.items()]
-            stored = [part for part, _ in parts]
-            first = b"".join(nodes for _, nodes in parts)
+            messages = [pack(name, array) for name, array in self.weights.items()]
+            stored = [part for part, _ in messages]
+            first = b"".join(nodes for _, nodes in messages)
         weights = b"".join(stored)
         graph = first + self._nodes + field(2, b"graph") + self._initializers + weights + self._inputs + self._outputs
         return _number(1, IR) + field(8, field(1, b"") + _number(2, OPSET)) + field(7, graph)
@@ -106,7 +106,8 @@ class Session:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3  # errors
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # as `threads` has it for PyTorch
-        if number := os.environ.get("OMP_NUM_THREADS", "").strip():
+        number = os.environ.get("OMP_NUM_THREADS", "").strip()
+        if number:
             options.intra_op_num_threads = int(number) if number.isdecimal() else 0
         names = list(graph.weights)
         arrays = [np.ascontiguousarray(graph.weights[name]) for name in names]
@@ -116,8 +117,8 @@ class Session:
         self._outputs = graph.outputs
 
     def __call__(self, **inputs: NDArray[Any]) -> list[NDArray[Any]]:
-        found: list[NDArray[Any]] = self._session.run(self._outputs, inputs)
-        return found
+        results: list[NDArray[Any]] = self._session.run(self._outputs, inputs)
+        return results
 
 
 # ---------------------------------------------------------------- messages of onnx.proto, in Protocol Buffers' encoding
@@ -125,12 +126,12 @@ class Session:
 
 def _varint(number: int) -> bytes:
     number &= (1 << 64) - 1  # a negative number is its two's complement of 64 bits
-    parts = bytearray()
+    septets = bytearray()
     while number > 127:
-        parts.append(number & 127 | 128)
+        septets.append(number & 127 | 128)
         number >>= 7
-    parts.append(number)
-    return bytes(parts)
+    septets.append(number)
+    return bytes(septets)
 
 
 def _number(field: int, value: int) -> bytes:
@@ -166,12 +167,12 @@ def node(operator: str, inputs: Sequence[str], outputs: Sequence[str], attribute
     content += b"".join(field(2, name.encode()) for name in outputs) + field(4, operator.encode())
     for name, value in attributes.items():
         if isinstance(value, float):
-            given = _varint(2 << 3 | 5) + struct.pack("<f", value) + _number(20, 1)
+            content_of_value = _varint(2 << 3 | 5) + struct.pack("<f", value) + _number(20, 1)
         elif isinstance(value, int):
-            given = _number(3, value) + _number(20, 2)
+            content_of_value = _number(3, value) + _number(20, 2)
         elif isinstance(value, str):
-            given = field(4, value.encode()) + _number(20, 3)
+            content_of_value = field(4, value.encode()) + _number(20, 3)
         else:  # whole numbers
-            given = b"".join(_number(8, each) for each in value) + _number(20, 7)
-        content += field(5, field(1, name.encode()) + given)
+            content_of_value = b"".join(_number(8, each) for each in value) + _number(20, 7)
+        content += field(5, field(1, name.encode()) + content_of_value)
     return content

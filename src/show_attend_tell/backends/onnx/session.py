@@ -44,12 +44,12 @@ class OnnxSession:
     def step(self, words: Numbers) -> SessionStep:
         decoder = self.decoder
         before = (self.hidden, self.memory)
-        given = {"weighed": self.weighed, "keys": self.keys, "hidden": self.hidden}
+        inputs = {"weighed": self.weighed, "keys": self.keys, "hidden": self.hidden}
         if self.attention_mode == "sample":
-            given["uniforms"] = np.stack([each[self.time] for each in self.uniforms])
-        alpha, shares, *others = decoder.run(decoder.attend, self.attention_mode, self.wide, **given)
-        given = {"shares": shares, "memory": self.memory, "rows": self.rows, "words": decoder.of_words(words)}
-        self.hidden, self.memory, self.deep = decoder.run(decoder.advance, **given)
+            inputs["uniforms"] = np.stack([of_photo[self.time] for of_photo in self.uniforms])
+        alpha, shares, *others = decoder.run(decoder.attend, self.attention_mode, self.wide, **inputs)
+        inputs = {"shares": shares, "memory": self.memory, "rows": self.rows, "words": decoder.of_words(words)}
+        self.hidden, self.memory, self.deep = decoder.run(decoder.advance, **inputs)
         self.time += 1
         beta = others.pop(0) if decoder.config.gate else None
         shown = None if decoder.config.attention == "uniform" else alpha
@@ -78,8 +78,8 @@ class OnnxSession:
         return Continuations(scores, chosen // self.vocabulary_size, chosen % self.vocabulary_size)
 
     def log_probabilities(self) -> Scores:
-        (found,) = self.decoder.run(self.decoder.log_probabilities, deep=self.deep)
-        return found
+        (log_p,) = self.decoder.run(self.decoder.log_probabilities, deep=self.deep)
+        return log_p
 
 
 def evidence_closed_form(
@@ -99,10 +99,10 @@ def evidence_closed_form(
     if decoder.config.gate:
         beta = padded([caption.beta for caption in captions])
     before = np.concatenate([np.full((len(words), 1), decoder.vocabulary_size), words[:, :-1]], axis=1)
-    given = {"alpha": alpha, "beta": beta[..., None], "hidden": hidden, "memory": memory}
-    given |= {"annotations": annotations, "words": decoder.of_words(before), "said": words}
-    (found,) = decoder.run(decoder.evidence, **given)
-    return [part[: len(caption.words)] for part, caption in zip(found, captions, strict=True)]
+    inputs = {"alpha": alpha, "beta": beta[..., None], "hidden": hidden, "memory": memory}
+    inputs |= {"annotations": annotations, "words": decoder.of_words(before), "said": words}
+    (maps,) = decoder.run(decoder.evidence, **inputs)
+    return [of_photo[: len(caption.words)] for of_photo, caption in zip(maps, captions, strict=True)]
 
 
 def batch_size(config: GenerationConfig) -> int:

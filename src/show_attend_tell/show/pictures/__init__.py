@@ -82,7 +82,8 @@ def noted(figures: Sequence[FigureData]) -> list[FigureData]:
         notes = [figure.note]
         if any(map(unshaped, texts)):
             notes.append("letters are drawn one by one, from left to right: Pillow finds no FriBiDi on this machine")
-        if boxes := dict.fromkeys(sign for text in texts for sign in lacking(text)):
+        boxes = dict.fromkeys(sign for text in texts for sign in lacking(text))
+        if boxes:
             codes = first_three(f"U+{ord(sign):04X}" for sign in boxes)
             notes.append(f"boxes: letters that the font found here lacks ({codes})")
         with_notes.append(dataclasses.replace(figure, note=" · ".join(filter(None, notes))))
