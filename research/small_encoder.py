@@ -53,21 +53,21 @@ def folded(published: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
 
     Raises `SatError` when one is missing.
     """
-    found: dict[str, Tensor] = {}
+    weights: dict[str, Tensor] = {}
     try:
-        for each in convolutions(EFFICIENTNET_LITE2.blocks):
-            convolution, norm = published_names(each.name)
+        for layer in convolutions(EFFICIENTNET_LITE2.blocks):
+            convolution, norm = published_names(layer.name)
             mean, variance, gain, offset = (
                 published[f"{norm}.{part}"].astype(np.float64)
                 for part in ("running_mean", "running_var", "weight", "bias")
             )
             gain = gain / np.sqrt(variance + EPSILON)
             weight = published[f"{convolution}.weight"] * gain[:, None, None, None]
-            found[f"{each.name}.weight"] = torch.from_numpy(weight.astype(np.float32))
-            found[f"{each.name}.bias"] = torch.from_numpy((offset - mean * gain).astype(np.float32))
+            weights[f"{layer.name}.weight"] = torch.from_numpy(weight.astype(np.float32))
+            weights[f"{layer.name}.bias"] = torch.from_numpy((offset - mean * gain).astype(np.float32))
     except KeyError as error:
         raise SatError(f"not the weights of {EFFICIENTNET_LITE2.title}, lacks {error.args[0]}") from None
-    return found
+    return weights
 
 
 def packed(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -75,11 +75,9 @@ def packed(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     large = {name: weight for name, weight in weights.items() if weight.numel() >= LARGE}
     small = {name: weight for name, weight in weights.items() if name not in large}
     rounded = {name: weight.half() if weight.ndim > 1 else weight for name, weight in small.items()}
-    packed = {
-        name: torch.from_numpy(array)
-        for name, array in pack({name: as_array(each) for name, each in large.items()}).items()
-    }
-    return {name: weight.contiguous() for name, weight in (packed | rounded).items()}
+    in_8_bits = pack({name: as_array(weight) for name, weight in large.items()})
+    stored = {name: torch.from_numpy(array) for name, array in in_8_bits.items()} | rounded
+    return {name: weight.contiguous() for name, weight in stored.items()}
 
 
 def installed(package: str = PACKAGE, sha256: str = FILE_SHA256) -> dict[str, NDArray[Any]]:

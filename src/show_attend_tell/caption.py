@@ -197,8 +197,7 @@ class Caption:
         elif write := OUTPUTS.get(form):
             write_text(file, write([caption.to_dict() for caption in self._with(compare)]))
         elif form not in pictures.FORMATS:
-            endings = [*pictures.FORMATS.names(), *(name for name in OUTPUTS.names() if OUTPUTS.get(name)), "html"]
-            raise SatError(f"{file}: name a file that ends in .{', .'.join(endings)}")
+            raise SatError(f"{file}: name a file that ends in .{', .'.join(pictures.FORMATS.names())}, .json or .html")
         else:
             figures = [caption._figure_data(shown) for caption in self._with(compare)]
             style = Style(shown=shown, colormap=colormap, dark=dark, per_word_scale=per_word_scale)

@@ -194,7 +194,7 @@ def fastest_encode(encoder: Encoder) -> Encode:
     """
     body = encoder.body
     on_cpu = next(encoder.parameters()).device.type == "cpu"
-    depthwise = isinstance(body, ConvolutionalNetwork) and any(each.groups > 1 for each in convolutions(body.blocks))
+    depthwise = isinstance(body, ConvolutionalNetwork) and any(layer.groups > 1 for layer in convolutions(body.blocks))
     if not (depthwise and encoder.frozen and on_cpu and encoder.precision == "float32"):
         return encoder.annotate
     weights = {name: as_array(tensor) for name, tensor in body.state_dict().items()}

@@ -152,8 +152,8 @@ class Decoder(nn.Module):
             return torch.stack(steps, dim=2)
 
         def gather(name: str) -> Tensor | None:
-            parts = [getattr(step, name) for step in taken]
-            return None if parts[0] is None else over_time(*parts)
+            values = [getattr(step, name) for step in taken]
+            return None if values[0] is None else over_time(*values)
 
         output = map_parts(over_time, *(step.output for step in taken))
         logits = self.read_out(output)

@@ -42,8 +42,10 @@ class ConvolutionalNetwork(nn.Module):
     def __init__(self, blocks: Sequence[Block]) -> None:
         super().__init__()
         self.blocks = blocks
-        for each in convolutions(blocks):
-            self._add(each.name, nn.Conv2d(each.inputs, each.outputs, each.kernel, each.stride, groups=each.groups))
+        for layer in convolutions(blocks):
+            self._add(
+                layer.name, nn.Conv2d(layer.inputs, layer.outputs, layer.kernel, layer.stride, groups=layer.groups)
+            )
 
     def _add(self, name: str, layer: nn.Module) -> None:
         """Add a layer under a name that may have points, as torchvision's names have."""
@@ -59,24 +61,24 @@ class ConvolutionalNetwork(nn.Module):
         """A network of some of the blocks, one after the other, that shares their weights."""
         part = type(self)(())
         part.blocks = blocks
-        for each in convolutions(blocks):
-            part._add(each.name, self.get_submodule(each.name))
+        for layer in convolutions(blocks):
+            part._add(layer.name, self.get_submodule(layer.name))
         return part
 
     def forward(self, pixels: Tensor) -> Tensor:
         value = pixels
         for block in self.blocks:
             read = value
-            for each in block.convolutions:
-                weight: Tensor = self.get_parameter(f"{each.name}.weight")
-                before, after = each.padding
+            for layer in block.convolutions:
+                weight: Tensor = self.get_parameter(f"{layer.name}.weight")
+                before, after = layer.padding
                 if before != after:  # zeros before the kernel do the same as fewer before the map, without a copy of it
                     weight = functional.pad(weight, (after - before, 0, after - before, 0))
                 value = functional.conv2d(
-                    value, weight, self.get_parameter(f"{each.name}.bias"), each.stride, after, groups=each.groups
+                    value, weight, self.get_parameter(f"{layer.name}.bias"), layer.stride, after, groups=layer.groups
                 )
-                if each.activation:
-                    value = getattr(functional, each.activation)(value, inplace=True)
+                if layer.activation:
+                    value = getattr(functional, layer.activation)(value, inplace=True)
             if block.adds_input:
                 value = value + read
             if block.pools:

@@ -48,7 +48,7 @@ def cut(encoder: Encoder, block: str) -> Cut:
     below: nn.Module
     ways: list[nn.Module]
     if isinstance(body, ConvolutionalNetwork):
-        names = [each.name for each in body.blocks]
+        names = [part.name for part in body.blocks]
         if block not in names[1:]:  # before the first there is nothing
             raise SatError(f"encoder {encoder.name} has no block {block!r}: choose one of {', '.join(names[1:])}")
         number = names.index(block)
@@ -127,4 +127,4 @@ def _cut_transformers(encoder: Encoder, body: TransformersBody, block: str) -> t
         setattr(below.model, norm, nn.Identity())
     layers = list(lists[parent])[int(number) :]
     norms = [None] if norm is None else [None, getattr(body.model, norm)]
-    return below, [_Layers(layers, each, body.skipped) for each in norms]
+    return below, [_Layers(layers, last_norm, body.skipped) for last_norm in norms]

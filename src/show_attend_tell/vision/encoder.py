@@ -42,7 +42,9 @@ class Encoder(nn.Module):
     @property
     def digest(self) -> str:
         """The SHA-256 of the weights in use (`packing.weights_digest`), computed anew at each reading."""
-        return packing.weights_digest({name: packing.as_array(each) for name, each in self.body.state_dict().items()})
+        return packing.weights_digest(
+            {name: packing.as_array(weight) for name, weight in self.body.state_dict().items()}
+        )
 
     @property
     def precision(self) -> Precision:
@@ -125,7 +127,7 @@ def load_encoder(
     Raises `SatError` for an encoder or weights that cannot be had, and for weights that do not fit.
     """
     if isinstance(weights, Mapping):
-        weights = {each: packing.as_array(tensor) for each, tensor in weights.items()}
+        weights = {key: packing.as_array(tensor) for key, tensor in weights.items()}
     if name in ENCODERS:
         return Encoder(network_backbone(ENCODERS[name], weights, resize))
     if weights is not None:

@@ -56,12 +56,14 @@ class Block(NamedTuple):
 
 def convolutions(blocks: Iterable[Block]) -> list[Convolution]:
     """All convolutions of blocks, in their order."""
-    return [each for block in blocks for each in block.convolutions]
+    return [convolution for block in blocks for convolution in block.convolutions]
 
 
 def reach(blocks: Iterable[Block]) -> int:
     """How many pixels of the input's side become one location of the map."""
-    return math.prod(math.prod(each.stride for each in block.convolutions) * (1 + block.pools) for block in blocks)
+    return math.prod(
+        math.prod(convolution.stride for convolution in block.convolutions) * (1 + block.pools) for block in blocks
+    )
 
 
 @dataclass(frozen=True)

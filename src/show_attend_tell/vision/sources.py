@@ -41,21 +41,21 @@ def cached(
 
     Each data set has a folder of its name. Raises `UnreadablePhotos` of all of them after all are encoded.
     """
-    found: dict[str, Annotations] = {}
+    caches: dict[str, Annotations] = {}
     problems: dict[str, str] = {}
     for part in dataset.parts or [Part("", dataset)]:
         photos = {example.name: example.photo for example in part.dataset.examples if example.split in splits}
         folder = cache / folder_name(part.dataset.name)
         try:
             if photos or not dataset.parts:
-                found[part.name] = FeatureCache.build(folder, photos, encoder, encode=encode, view=view, progress=show)
+                caches[part.name] = FeatureCache.build(folder, photos, encoder, encode=encode, view=view, progress=show)
         except UnreadablePhotos as error:
             if not dataset.parts:
                 raise
             problems |= {f"{part.name}/{name}": problem for name, problem in error.problems.items()}
     if problems:
         raise UnreadablePhotos(problems, sum(example.split in splits for example in dataset.examples))
-    return SeveralSources(found, lambda name: name.partition("/")[::2]) if dataset.parts else found[""]
+    return SeveralSources(caches, lambda name: name.partition("/")[::2]) if dataset.parts else caches[""]
 
 
 class SeveralSources:
@@ -75,7 +75,7 @@ class SeveralSources:
             wanted[source].append(own)
         annotations = torch.cat([self.sources[source][own] for source, own in wanted.items()])
         return annotations[
-            torch.tensor([row for each in rows.values() for row in each]).argsort().to(annotations.device)
+            torch.tensor([row for of_source in rows.values() for row in of_source]).argsort().to(annotations.device)
         ]
 
 

@@ -173,6 +173,6 @@ def node(operator: str, inputs: Sequence[str], outputs: Sequence[str], attribute
         elif isinstance(value, str):
             content_of_value = field(4, value.encode()) + _number(20, 3)
         else:  # whole numbers
-            content_of_value = b"".join(_number(8, each) for each in value) + _number(20, 7)
+            content_of_value = b"".join(_number(8, number) for number in value) + _number(20, 7)
         content += field(5, field(1, name.encode()) + content_of_value)
     return content

@@ -84,9 +84,11 @@ def _panel(panel: Panel, panels: Panels, use: str) -> list[str]:
     left, top, right, bottom = panels.visible_box
     lines = [f'<g transform="translate({panel.x} {panel.y})">', use]
     if panel.step is not None:
-        across, down = max(2, round((right - left) / COARSE)), max(2, round((bottom - top) / COARSE))
-        strength = np.pad(panels.strength(panel.step, (across, down)), 1, mode="edge")  # some renderers fade an
-        x, y = (right - left) / across, (bottom - top) / down  # image's border: it lies outside what is shown
+        across = max(2, round((right - left) / COARSE))
+        down = max(2, round((bottom - top) / COARSE))
+        # some renderers fade an image's border: it lies outside what is shown
+        strength = np.pad(panels.strength(panel.step, (across, down)), 1, mode="edge")
+        x, y = (right - left) / across, (bottom - top) / down
         lines.append(
             f'<image x="{left - x:g}" y="{top - y:g}" width="{right - left + 2 * x:g}" '
             f'height="{bottom - top + 2 * y:g}" preserveAspectRatio="none" clip-path="url(#visible{panel.caption})" '
