@@ -6,7 +6,7 @@ files name entries, and never code.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -43,7 +43,7 @@ class Registry(MutableMapping[str, Value]):
         """
         if value is None:
             return lambda decorated: self.register(name, decorated)
-        if name in self._entries and not same(self._entries[name], value):
+        if name in self._entries and identity(self._entries[name]) != identity(value):
             other = place(self._entries[name])
             raise SatError(
                 f"there is {self.what} {name!r} already{f' ({other})' if other else ''}: choose another name"
@@ -57,10 +57,7 @@ class Registry(MutableMapping[str, Value]):
 
     def __getitem__(self, name: str) -> Value:
         """The entry of that name. Raises `UnknownName`, with the known ones, for another."""
-        if name not in self._entries:
-            for point in installed(self.group):
-                if point.name == name:
-                    self._import(point)
+        self._import({name})
         if name not in self._entries:
             raise UnknownName(
                 f"no {self._kind} {name!r} is registered (registered: {', '.join(self.names())})",
@@ -75,16 +72,18 @@ class Registry(MutableMapping[str, Value]):
         del self._entries[name]
 
     def __iter__(self) -> Iterator[str]:
-        for point in installed(self.group):
-            if point.name not in self._entries:
-                self._import(point)
+        self._import(self.names())
         return iter(list(self._entries))
 
     def __len__(self) -> int:
         return len(list(iter(self)))
 
-    def _import(self, point: EntryPoint) -> None:
-        import_registering(point.module, f"the installed {self._kind} {point.name!r}")
+    def _import(self, names: Iterable[str]) -> None:
+        """Import the installed plugins of names that have no entry yet."""
+        missing = set(names) - self._entries.keys()
+        for point in installed(self.group) if missing else ():
+            if point.name in missing:
+                import_registering(point.module, f"the installed {self._kind} {point.name!r}")
 
 
 @cache
@@ -93,19 +92,17 @@ def installed(group: str) -> tuple[EntryPoint, ...]:
     return tuple(sorted(entry_points(group=group), key=lambda point: point.name))
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two entries are the same, or come from the same lines of a module that was imported twice."""
-    if type(one) is not type(other):
-        return False
-    if dataclasses.is_dataclass(one) and not isinstance(one, type):
-        return all(same(getattr(one, field.name), getattr(other, field.name)) for field in dataclasses.fields(one))
-    if isinstance(one, tuple):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other) or bool(place(one) == place(other) != "")
+def identity(value: Any) -> Any:
+    """What two entries have alike that come from the same lines of a module which was imported twice."""
+    if isinstance(value, tuple):
+        return tuple(map(identity, value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return identity(tuple(vars(value).values()))
+    return place(value) or value
 
 
 def place(value: Any) -> str:
-    """Where a class or function is defined, "package.module.name"; "" for one without a name in a module.
+    """Where a class or function is defined, "package.module.name"; "" for what has no name in a module.
 
     Of a tuple, the place of its first value.
     """
