@@ -72,13 +72,16 @@ class Block(nn.Module):
         queries, own = self.project(self.norm(words)).split([n, 2 * n], dim=-1)
         known = own if past is None else torch.cat([past, own], dim=-2)
         keys, values = known.chunk(2, dim=-1)
-        by_head = [part.unflatten(-1, (self.heads, -1)).transpose(-2, -3) for part in (queries, keys, values)]
-        seen = scaled_dot_product_attention(*by_head, is_causal=past is None)
+        queries, keys, values = (
+            part.unflatten(-1, (self.heads, -1)).transpose(-2, -3) for part in (queries, keys, values)
+        )
+        seen = scaled_dot_product_attention(queries, keys, values, is_causal=past is None)
         return words + self.dropout(self.attended(seen.transpose(-2, -3).flatten(-2))), known
 
     def feed(self, words: Tensor) -> Tensor:
         """Words (..., n) after the feed-forward layer."""
-        return words + self.dropout(self.feed_forward(words))
+        fed: Tensor = self.dropout(self.feed_forward(words))
+        return words + fed
 
 
 class TransformerDecoder(Decoder):
@@ -142,12 +145,12 @@ class TransformerDecoder(Decoder):
             if number == 0:
                 rows = words.flatten(1, 2)  # (B, P · C, n)
                 energies = self.query(self.look_norm(rows)) @ keys.mT / math.sqrt(keys.shape[-1])
-                alpha = torch.softmax(energies.float(), dim=-1)
+                alpha = torch.softmax(energies, dim=-1)
                 context, locations = mode(alpha, annotations)
                 words = words + self.context(context).view_as(words)
             words = block.feed(words)  # type: ignore[operator]
         assert alpha is not None
-        return words, alpha.unflatten(1, words.shape[1:3]), locations, tuple(memory)
+        return words, alpha.view(*words.shape[:3], -1), locations, tuple(memory)
 
     def read_out(self, output: Tensor) -> Tensor:
         """Logits (..., K)."""
@@ -180,7 +183,8 @@ def positions(first: int, count: int, like: Tensor) -> Tensor:
     times = torch.arange(first, first + count, device=like.device, dtype=torch.float32)
     rates = torch.exp(torch.arange(0, n, 2, device=like.device) * (-math.log(10_000) / n))
     angles = times[:, None] * rates
-    return torch.cat([angles.sin(), angles.cos()], dim=-1).to(like.dtype) * n**-0.5
+    waves: Tensor = torch.cat([angles.sin(), angles.cos()], dim=-1) * n**-0.5
+    return waves.to(like.dtype)
 
 
 register_decoder(TransformerConfig, TransformerDecoder)

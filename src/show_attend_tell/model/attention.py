@@ -173,16 +173,15 @@ def attention_mode_by_name(
     What is registered is the mode itself, or a class with a method ``for_photos``, as `SampleAttention` is. This makes
     a mode for one search, from the photos' seeds, and the numbers of paths and steps.
     """
-    registered = _registered(name)
-    if hasattr(registered, "for_photos"):
-        mode: AttentionMode = registered.for_photos(seeds, paths=paths, steps=steps, device=device)
-        return mode
-    return registered
+    mode: Any = _registered(name)
+    if hasattr(mode, "for_photos"):
+        mode = mode.for_photos(seeds, paths=paths, steps=steps, device=device)
+    return mode  # type: ignore[no-any-return]
 
 
 def repeatable_mode(name: str) -> AttentionMode | None:
     """The mode of that name if it does the same in each search; None if it is made for one search, and may draw."""
-    registered = _registered(name)
+    registered: AttentionMode = _registered(name)
     return None if hasattr(registered, "for_photos") else registered
 
 
