@@ -1,7 +1,7 @@
 """`GenerationConfig`: how captions are made of a photo, in one value."""
 
 import dataclasses
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -99,8 +99,8 @@ class GenerationConfig:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "GenerationConfig":
-        """The configuration that `to_dict` gave; a name that is no field is a filter's, registered or not."""
-        return cls(**with_filters(stored, stored))
+        """The configuration that `to_dict` gave. Raises `InvalidValue` for a filter that is not registered."""
+        return cls(**with_filters(stored))
 
     def summary(self) -> str:
         """Beam size, length penalty, reranker and filters in words, or how words are drawn."""
@@ -116,10 +116,10 @@ class GenerationConfig:
         return f"beam size {self.beam_size}, length penalty {self.length_penalty:g}{weight}"
 
 
-def with_filters(values: Mapping[str, Any], names: Container[str] = FILTERS) -> dict[str, Any]:
-    """Settings by name, in which those that ``names`` has and that are no field of their own stand in ``filters``."""
+def with_filters(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by name, in which those of registered filters without a field of their own stand in ``filters``."""
     fields = {field.name for field in dataclasses.fields(GenerationConfig)}
-    own = {name: value for name, value in values.items() if name in names and name not in fields}
+    own = {name: value for name, value in values.items() if name not in fields and name in FILTERS}
     others = {name: value for name, value in values.items() if name not in own}
     filters = dict(others.get("filters", ())) | own
     return others | {"filters": tuple(sorted((name, value) for name, value in filters.items() if value))}
