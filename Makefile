@@ -37,7 +37,7 @@ PIP_FAILED = { echo >&2; \
 	echo "    make clean, then make $(GOAL) PYTHON=/path/to/another/python3" >&2; \
 	exit 1; }
 
-.PHONY: help demo test acceptance docs lesson site wheel proof models table1 bench web clean
+.PHONY: help demo test acceptance docs lesson site wheel proof models table1 paper bench web clean
 
 help:
 	@echo "make demo    caption the photos of examples/, pictures and a page to explore in demo/"
@@ -50,6 +50,7 @@ help:
 	@echo "make proof   the longer proofs"
 	@echo "make models  train and score the shipped models anew (hours): FLICKR8K=folder, and COCO=folder for the everyday models"
 	@echo "make table1  train and score the systems of the paper's Table 1 (hours): FLICKR8K=folder"
+	@echo "make paper   train and score the paper's own recipe (a day of a core): FLICKR8K=folder; GRID=yes: and what λ_r does"
 	@echo "make bench   measure how fast the code is on this machine (ten minutes), also into bench/bench.json; QUICK=yes: only see that it runs"
 	@echo "make web     build the page that captions photos in the browser, into web/dist/; needs Node"
 	@echo "make clean   remove .venv, .venv-light, build/, demo/ and what make web made"
@@ -117,6 +118,11 @@ models: $(DEV)
 table1: $(DEV)
 	@test -n "$(FLICKR8K)" || { echo "make: say where Flickr8k is: make table1 FLICKR8K=folder" >&2; exit 1; }
 	PYTHONPATH=research $(BIN)/python -m table1.make "$(FLICKR8K)" runs
+
+# The models go to runs/, the evaluations to research/results/, the tables to README and docs.
+paper: $(DEV)
+	@test -n "$(FLICKR8K)" || { echo "make: say where Flickr8k is: make paper FLICKR8K=folder" >&2; exit 1; }
+	PYTHONPATH=research $(BIN)/python research/paper.py "$(FLICKR8K)" runs $(if $(GRID),--grid)
 
 bench: $(DEV)
 	$(BIN)/python benchmarks/bench.py $(if $(QUICK),--quick --to build/bench)

@@ -90,7 +90,7 @@ class Watching(Trainer):
     def validate(self, *, show: bool = False) -> dict[str, float]:
         """The scores of val, and −log p a word of its captions, by which the authors' program stops."""
         scores = {**super().validate(show=show), "nats": nats_a_word(self.average, self.data)}
-        if self.config.decoder.attention == "soft":
+        if self.config.decoder.attention != "hard":
             return scores
         usual = usual_decoding(self.config, self.data)
         by_argmax = dataclasses.replace(usual, config=usual.config.merge(attention_mode="argmax"))
@@ -113,7 +113,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = new_parser(__doc__)
     parser.add_argument("data", type=Path, help="folder of Flickr8k, as for sat train")
     parser.add_argument("output", type=Path, help="folder for the models")
-    parser.add_argument("attention", choices=("soft", "hard"))
+    parser.add_argument("attention", choices=("soft", "hard", "uniform"))
     parser.add_argument("seed", type=int)
     parser.add_argument("--name", default="paper", help="start of the model's name")
     parser.add_argument("--init-from", default="none", help="model to start from")

@@ -1,9 +1,9 @@
 """The paper's recipe and ours beside the paper: two tables, what other tokens change, and the curves of the trainings.
 
-    python research/reproduction.py flickr8k/ runs/    # keep raw tokens' scores, and the logs of runs/paper-*; draw
+    python research/reproduction.py flickr8k/ runs/    # score by the other conventions, keep logs of runs/paper-*; draw
 
-`tables.py` writes the tables into README and docs. The scores are in results/raw-tokens.json, the logs in
-results/paper-recipe/, and the curves in docs/images/paper-recipe.svg.
+`tables.py` writes the tables into README and docs. The scores are in results/raw-tokens.json and full-stop.json, the
+logs in results/paper-recipe/, and the curves in docs/images/paper-recipe.svg.
 """
 
 import json
@@ -22,7 +22,10 @@ from show_attend_tell.files import read_object, read_text, write_text
 KINDS = ("soft", "hard")
 SEEDS = (1, 2, 3)
 XU = {"soft": ("67", "44.8", "29.9", "19.5", "18.93"), "hard": ("67", "45.7", "31.4", "21.3", "20.30")}
-RAW = results.RESULTS / "raw-tokens.json"
+CONVENTIONS = {  # of what is compared beside the split file's own tokens, with the file of the scores
+    "raw": results.RESULTS / "raw-tokens.json",  # references with capitals and punctuation, captions as they are
+    "full_stop": results.RESULTS / "full-stop.json",  # the same references; captions get a capital and " ."
+}
 LOGS = results.RESULTS / "paper-recipe"
 FILE = results.RESULTS.parents[1] / "docs" / "images" / "paper-recipe.svg"
 
@@ -42,10 +45,18 @@ RECIPES = {  # kept evaluations of soft and hard attention, where they are there
 
 
 def kept(title: str, kind: str, folder: Path = results.RESULTS) -> list[dict[str, Any]]:
-    """The evaluations of a row that are kept, with the scores on raw tokens as ``raw``."""
-    raw = read_object(RAW, "paper-soft-1-test")
+    """The evaluations of a row that are kept, with the scores of the other conventions by their names."""
+    others = {convention: read_object(file, "paper-soft-1-test") for convention, file in CONVENTIONS.items()}
     names = [name for name in RECIPES[title][kind] if name in results.names(folder)]
-    return [results.read(name, folder) | {"raw": raw.get(name, {}).get("bleu_4_no_brevity")} for name in names]
+    return [
+        results.read(name, folder) | {convention: scores.get(name, {}) for convention, scores in others.items()}
+        for name in names
+    ]
+
+
+def with_full_stop(caption: str) -> str:
+    """A caption as people write it in the raw references: with a capital, and a full stop as a word of its own."""
+    return f"{caption[:1].upper()}{caption[1:]} ."
 
 
 class Panel(NamedTuple):
@@ -126,17 +137,22 @@ def line(panel: Panel, left: int, top: int, of: tuple[str, int], log: Sequence[d
 
 @reporting
 def main(given: Sequence[str] | None = None) -> None:
-    """Keep the scores on raw tokens and the logs, and draw the curves."""
+    """Keep the scores by the other conventions and the logs, and draw the curves."""
     parser = new_parser(__doc__)
     parser.add_argument("data", type=Path, help="folder of Flickr8k, as for sat train")
     parser.add_argument("runs", type=Path, help="folder of the trainings of paper_recipe.py")
     options = parser.parse_args(given)
-    dataset, found = read_dataset(options.data), {}
-    for name in [name for of in RECIPES.values() for names in of.values() for name in names]:
-        if name in results.names():
-            scores = score_split(dataset, "test", results.read(name)["results"], tokens="raw").scores.corpus
-            found[name] = {key: round(value, 2) for key, value in scores.items() if value is not None}
-    write_text(RAW, json.dumps(found, indent=1) + "\n")
+    dataset = read_dataset(options.data)
+    kept_names = [name for of in RECIPES.values() for names in of.values() for name in names if name in results.names()]
+    for convention, file in CONVENTIONS.items():
+        scores_by_name = {}
+        for name in kept_names:
+            entries = results.read(name)["results"]
+            if convention == "full_stop":
+                entries = [entry | {"caption": with_full_stop(entry["caption"])} for entry in entries]
+            scores = score_split(dataset, "test", entries, tokens="raw").scores.corpus
+            scores_by_name[name] = {key: round(value, 2) for key, value in scores.items() if value is not None}
+        write_text(file, json.dumps(scores_by_name, indent=1) + "\n")
     for kind in KINDS:
         for seed in SEEDS:
             if (log := options.runs / f"paper-{kind}-{seed}" / "training" / "log.jsonl").exists():
