@@ -26,6 +26,7 @@ from torch import Tensor
 
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.training.config import TrainingPlan, changed
+from show_attend_tell.training.likelihood import MiniBatch
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.run import train
 from show_attend_tell.training.selection import captions_of, nats_a_word, scores_of, usual_decoding
@@ -53,14 +54,16 @@ def update(
 class WatchedRMSprop(torch.optim.RMSprop):
     """PyTorch's RMSProp as `Trainer` has it, with the same state; ``sums`` are those of `update` over all weights."""
 
-    sums: tuple[float, float | None]
+    sums: tuple[Tensor, Tensor]
+    first: bool  # of this process: it has no difference to say
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Update the weights from their gradients."""
-        sums, first = torch.zeros(2, dtype=torch.float64), not hasattr(self, "before")
         (group,) = self.param_groups
-        if first:  # of this process: after a resumed training's first batch there is no difference to say
+        sums = torch.zeros(2, dtype=torch.float64, device=group["params"][0].device)
+        self.first = not hasattr(self, "before")
+        if self.first:
             self.before = [torch.zeros_like(each) for each in group["params"]]
         for weight, before in zip(group["params"], self.before, strict=True):
             state = self.state[weight]
@@ -70,8 +73,8 @@ class WatchedRMSprop(torch.optim.RMSprop):
             state["step"] += 1
             kept = state["square_avg"], state["grad_avg"], state["momentum_buffer"]
             tensors = weight.detach(), weight.grad.contiguous(), before, *kept
-            sums += torch.stack(update(torch.tensor(group["lr"]), *(each.view(-1) for each in tensors))).cpu()
-        self.sums = float(sums[0]), None if first else float(sums[1])
+            sums += torch.stack(update(torch.tensor(group["lr"]), *(each.view(-1) for each in tensors)))
+        self.sums = sums[0], sums[1]
 
 
 class Watching(Trainer):
@@ -98,13 +101,15 @@ class Watching(Trainer):
         scores_by_argmax = scores_of(captions, self.data)
         return scores | {f"{key}_argmax": scores_by_argmax[key] for key in ARGMAX}
 
-    def one_batch(self, indices: list[int]) -> dict[str, float]:
+    def step(self, batch: MiniBatch) -> dict[str, Tensor]:
         """One step of the optimizer, and what the module says of its gradient."""
-        watch = super().one_batch(indices)
+        watch = super().step(batch)
         if not isinstance(self.optimizer, WatchedRMSprop):
             return watch
-        square, change = self.optimizer.sums
-        return watch | {"gradient_square": square} | ({} if change is None else {"gradient_variance": change / 2})
+        watch["gradient_square"], change = self.optimizer.sums
+        if not self.optimizer.first:
+            watch["gradient_variance"] = change / 2
+        return watch
 
 
 @reporting

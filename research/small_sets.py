@@ -35,12 +35,12 @@ from show_attend_tell.cli.train import log_printed
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.devices import pick_device
 from show_attend_tell.metrics.bootstrap import RESAMPLES, draw, interval
+from show_attend_tell.training.cautious import SHARES, figures_of, interpolate
 from show_attend_tell.training.config import TrainingPlan
-from show_attend_tell.training.data import prepare
-from show_attend_tell.training.judge import SHARES, figures_of, mixed
 from show_attend_tell.training.presets import preset
-from show_attend_tell.training.run import train
-from show_attend_tell.training.start import choose_start, start_decoder
+from show_attend_tell.training.run import prepare_data, train
+from show_attend_tell.training.stages.start import start_decoder
+from show_attend_tell.training.start import choose_start
 from show_attend_tell.training.trainer import Trainer
 
 SIZES = {"flickr8k": (40, 150), "coco": (40, 100), "scenes": (40, 100), "charts": (40, 100)}
@@ -98,30 +98,32 @@ def measure(folder: Path, output: Path, device: str) -> dict[str, Any]:
     with log_printed():
         train(dataclasses.replace(plan, resume=plan.state.exists()), show=False)
     seconds = time.monotonic() - began
-    plan, data = prepare(plan, show=False)
+    place = pick_device(device)
+    plan, data = prepare_data(plan, place, show=False)
     judged = tuple(
         dataclasses.replace(each, split="val") for each in dataset.examples if each.split == "test"
     )  # encoded as val is
     learnt = tuple(each for each in dataset.examples if each.split == "train")
-    _, judges = prepare(
+    _, judges = prepare_data(
         dataclasses.replace(plan, dataset=dataclasses.replace(dataset, examples=(*learnt, *judged)), fit_to_data=False),
+        place,
         show=False,
     )
     judges = dataclasses.replace(judges, vocabulary=data.vocabulary)
-    place = pick_device(device)
-    before = start_decoder(plan, data, place)
+    before = start_decoder(start.checkpoint, plan.config, data, place)
     model = build_decoder(Checkpoint.load(plan.output)).to(place)
     weights = before.state_dict()
-    found = {"start": figures_of(before, judges, plan), "training": figures_of(model, judges, plan)}
+    found = {"start": figures_of(before, judges, plan.config), "training": figures_of(model, judges, plan.config)}
     loop = Trainer(plan.config, data, device=place, initial=weights, init_from=start.name)
     epochs = {max(1, round(share * plan.config.epochs)) for share in CANDIDATES}
     while loop.epoch < plan.config.epochs:
-        for indices in loop.batches():
-            loop.one_batch(indices)
-        loop.epoch += 1
+        for batch in loop.mini_batches():
+            loop.take(batch)
+        loop.read_losses()
+        loop.end_epoch()
         for share in SHARES[1:] if loop.epoch in epochs else ():
-            model.load_state_dict(mixed(weights, loop.average.state_dict(), share))
-            found[f"epoch {loop.epoch}, share {share:g}"] = figures_of(model, judges, plan)
+            model.load_state_dict(interpolate(weights, loop.average.state_dict(), share))
+            found[f"epoch {loop.epoch}, share {share:g}"] = figures_of(model, judges, plan.config)
     ciders = {name: each.ciders.tolist() for name, each in found.items()}
     return {"seconds": seconds, "ciders": ciders}
 

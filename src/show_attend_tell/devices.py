@@ -1,12 +1,16 @@
 """The device to compute on, and whether bfloat16 saves time there. PyTorch is imported when it is first needed."""
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Literal
 
 from show_attend_tell.errors import MissingPackage, SatError
 from show_attend_tell.messages import install_command
 
 if TYPE_CHECKING:
     import torch
+
+Precision = Literal["float32", "bfloat16"]
+PRECISION = "SAT_PRECISION"  # the environment variable that names the precision which ``auto`` stands for
 
 
 def needs_torch(what: str) -> MissingPackage:
@@ -38,7 +42,21 @@ def pick_device(name: "str | torch.device" = "auto") -> "torch.device":
 
 
 def native_bf16(device: "torch.device | str") -> bool:
-    """Say whether `device` computes bfloat16 itself; a CPU without AVX512-BF16 or AMX emulates it, slower."""
+    """Say whether ``auto`` is bfloat16 on this device: where it computes bfloat16 itself, or as $SAT_PRECISION says.
+
+    A CPU without AVX512-BF16 or AMX emulates bfloat16, about ten times slower. Raises `SatError` for another value of
+    the variable than float32 and bfloat16.
+    """
+    forced = os.environ.get(PRECISION)
+    if forced:
+        if forced not in ("float32", "bfloat16"):
+            raise SatError(f"{PRECISION} is {forced!r}: give float32 or bfloat16, or unset it")
+        return forced == "bfloat16"
+    return computes_bf16(device)
+
+
+def computes_bf16(device: "torch.device | str") -> bool:
+    """Whether the device has instructions for bfloat16, whatever $SAT_PRECISION says."""
     import torch
 
     device = torch.device(device)
@@ -49,3 +67,10 @@ def native_bf16(device: "torch.device | str") -> bool:
         probes = (getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
         return any(bool(probe()) for probe in probes if probe is not None)
     return False
+
+
+def on_device(tensor: "torch.Tensor", device: "torch.device") -> "torch.Tensor":
+    """A tensor of the processor on a device; a GPU copies it while it works, and nobody waits for it."""
+    if device.type != "cuda" or tensor.is_cuda:
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)

@@ -18,6 +18,7 @@ from commands import refused, sat, settings
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.cli import main
 from show_attend_tell.cli.command import Commands
+from show_attend_tell.training.likelihood import MiniBatch
 from show_attend_tell.training.trainer import Trainer
 
 # a whole number where a float is wanted, and True as the configuration's JSON has it
@@ -66,14 +67,14 @@ def test_an_interrupted_training_is_resumed_by_the_same_command(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train = ("train", data, "--output", tmp_path / "model", "--attention", "hard", "--epochs", 2, *SMALL, *NO_WINDOW)
-    batch, taken = Trainer.one_batch, count(1)
+    take, taken = Trainer.take, count(1)
 
-    def interrupted(self: Trainer, indices: list[int]) -> dict[str, float]:
+    def interrupted(self: Trainer, batch: MiniBatch) -> None:
         if next(taken) == 5:
             signal.raise_signal(signal.SIGINT)
-        return batch(self, indices)
+        take(self, batch)
 
-    monkeypatch.setattr(Trainer, "one_batch", interrupted)
+    monkeypatch.setattr(Trainer, "take", interrupted)
     result = CliRunner().invoke(main, [str(part) for part in train])
     assert result.exit_code == 130
     assert result.stderr.splitlines()[-1] == "sat: interrupted. To go on from here: the same command with --resume"

@@ -25,7 +25,7 @@ from show_attend_tell.data.sides import side_words
 from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.training.config import Start, TrainingPlan
-from show_attend_tell.training.data import encode
+from show_attend_tell.training.stages.data import encode
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.config import TrainingConfig
-from show_attend_tell.training.data import Held, TrainingData
+from show_attend_tell.training.data import InMemoryAnnotations, TrainingData
 from show_attend_tell.vision.backbones import Backbone
 from show_attend_tell.vision.encoder import Encoder
 from show_attend_tell.vision.sources import Annotations
@@ -101,9 +101,10 @@ def shape_folder(
 
 
 def small_config(**changes: Any) -> TrainingConfig:
-    """Settings for a training of seconds; ``decoder`` adds to the small decoder's own."""
+    """Settings for a training of seconds, in float32 on any processor; ``decoder`` adds to the small decoder's own."""
     decoder = DecoderConfig(**{**SIZES, "dropout": 0.0, **changes.pop("decoder", {})})
     settings = {"epochs": 3, "batch_size": 4, "optimizer": "adam", "learning_rate": 1e-2, "max_length": 12}
+    settings |= {"precision": "float32"}
     return TrainingConfig(decoder=decoder, **{**settings, **changes})
 
 
@@ -136,7 +137,7 @@ def random_data(*, photos: int = 10, views: int = 1, seed: int = 5) -> TrainingD
             (name, [vocabulary.decode(words) for other, words in captions if other == name]) for name in names[:4]
         ],
         views=[
-            Held({name: torch.randn(ROWS * COLUMNS, D, generator=generator).relu() for name in names})
+            InMemoryAnnotations({name: torch.randn(ROWS * COLUMNS, D, generator=generator).relu() for name in names})
             for _ in range(views)
         ],
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from builders import D, Tuned, fitted, random_data, small_config
-from trainers import Float32Trainer, acting, learn
+from trainers import acting, learn, take
 
 from show_attend_tell.checkpoint.packing import weights_digest
 from show_attend_tell.errors import SatError
@@ -42,7 +42,7 @@ def data_of(scenario: str) -> TrainingData:
     return data
 
 
-def trainer_of(scenario: str, kind: type[Trainer] = Float32Trainer, **changes: Any) -> Trainer:
+def trainer_of(scenario: str, kind: type[Trainer] = Trainer, **changes: Any) -> Trainer:
     """A training that has not started; always in float32, since bfloat16 would hide what is compared."""
     data = data_of(scenario)
     config = small_config(**{"epochs": EPOCHS, "learning_rate": 3e-3, **SCENARIOS[scenario], **changes})
@@ -55,7 +55,7 @@ def losses_of(scenario: str, steps: int) -> dict[str, Any]:
     losses: list[float] = []
     while len(losses) < steps:
         trainer.epoch = len(losses)
-        losses += [trainer.one_batch(batch)["loss"] for batch in trainer.batches()]
+        losses += [take(trainer, batch)["loss"] for batch in trainer.batches()]
     return {"losses": losses[:steps], "scores": trainer.validate(), "weights": digest(trainer)}
 
 
@@ -70,7 +70,7 @@ def digest(trainer: Trainer) -> str:
 
 
 def epochs_of(
-    output: Path | None, kind: type[Trainer] = Float32Trainer, resume: bool = False, **changes: Any
+    output: Path | None, kind: type[Trainer] = Trainer, resume: bool = False, **changes: Any
 ) -> tuple[Trainer, list[dict[str, Any]]]:
     """A whole training, and its epochs."""
     config = small_config(**{"epochs": EPOCHS, "learning_rate": 3e-3, **SCENARIOS["one caption"], **changes})
@@ -79,25 +79,25 @@ def epochs_of(
 
 def die(number: int, trainer: Trainer) -> None:
     """End the second rank in the second epoch, before a step."""
-    if trainer.epoch == 1 and ranks.number() == 1:
+    if trainer.epoch == 1 and ranks.rank() == 1:
         os._exit(7)
 
 
 def main() -> None:
     """The losses of some scenarios, SCENARIO=STEPS, and epochs, into found.json; then one process dies."""
     folder, *scenarios = sys.argv[1:]
-    with ranks.together(torch.device("cpu")):
+    with ranks.process_group(torch.device("cpu")):
         steps = (each.split("=") for each in scenarios)
         found: dict[str, Any] = {name: losses_of(name, int(number)) for name, number in steps}
         trainer, epochs = epochs_of(Path(folder, "model"), epochs=EPOCHS - 1)
         reached = [{**epoch, "seconds": 0.0} for epoch in epochs]
         found["epochs"] = {"reached": reached, "weights": digest(trainer)}
         try:
-            epochs_of(Path(folder, "refused"), learning_rate=0.01 * (1 + ranks.number()))
+            epochs_of(Path(folder, "refused"), learning_rate=0.01 * (1 + ranks.rank()))
         except SatError as error:
             found["refused"] = str(error)
         everyone = ranks.gathered(found)
-        if ranks.first():
+        if ranks.is_main():
             Path(folder, "found.json").write_text(json.dumps(everyone), encoding="utf-8")
         epochs_of(Path(folder, "dying"), acting(die))
 

@@ -5,6 +5,7 @@ import logging
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -25,30 +26,29 @@ class Killed(BaseException):
     """The process is killed here, as far as a test is concerned."""
 
 
-class Float32Trainer(Trainer):
-    """A training loop in float32 on any hardware, so that figures do not depend on it."""
+def take(trainer: Trainer, indices: list[int]) -> dict[str, float]:
+    """One step with these captions; what is watched in it."""
+    with ThreadPoolExecutor() as reader:
+        return {name: value.item() for name, value in trainer.step(trainer.mini_batch(indices, reader)).items()}
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **{"bfloat16": False, **options})
 
-
-def acting(before: Callable[[int, Trainer], object], method: str = "one_batch") -> type[Trainer]:
+def acting(before: Callable[[int, Trainer], object], method: str = "take") -> type[Trainer]:
     """A training loop that calls a function before each call of one of its methods, with the number of the call."""
     numbers = count(1)
 
     def acted(self: Trainer, *arguments: Any, **options: Any) -> Any:
         before(next(numbers), self)
-        return getattr(Float32Trainer, method)(self, *arguments, **options)
+        return getattr(Trainer, method)(self, *arguments, **options)
 
-    return type("Acting", (Float32Trainer,), {method: acted})
+    return type("Acting", (Trainer,), {method: acted})
 
 
-def interrupting(at: int, method: str = "one_batch") -> type[Trainer]:
+def interrupting(at: int, method: str = "take") -> type[Trainer]:
     """A training loop during which the user presses Ctrl-C, before one call of a method."""
     return acting(lambda number, _: signal.raise_signal(signal.SIGINT) if number == at else None, method)
 
 
-def killing(at: int, method: str = "one_batch") -> type[Trainer]:
+def killing(at: int, method: str = "take") -> type[Trainer]:
     """A training loop that is killed before one call of a method."""
 
     def kill(number: int, _: Trainer) -> None:
@@ -61,13 +61,13 @@ def killing(at: int, method: str = "one_batch") -> type[Trainer]:
 def scoring(*scores: dict[str, float]) -> type[Trainer]:
     """A training loop whose epochs have these scores on val."""
     left = iter(scores)
-    return type("Scoring", (Float32Trainer,), {"validate": lambda self, **_: next(left)})
+    return type("Scoring", (Trainer,), {"validate": lambda self, **_: next(left)})
 
 
 def learn(
     config: TrainingConfig,
     data: TrainingData,
-    kind: type[Trainer] = Float32Trainer,
+    kind: type[Trainer] = Trainer,
     output: Path | None = None,
     **more: Any,
 ) -> tuple[Trainer, list[dict[str, Any]]]:

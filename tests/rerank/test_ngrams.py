@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from builders import COLUMNS, ROWS, D, Held, captioner_of, shape_photo, shape_scenes, small_checkpoint, small_encoder
+from builders import (
+    COLUMNS,
+    ROWS,
+    D,
+    InMemoryAnnotations,
+    captioner_of,
+    shape_photo,
+    shape_scenes,
+    small_checkpoint,
+    small_encoder,
+)
 from decoders import small_annotations, small_decoder
 from numpy.typing import NDArray
 from searching import beam_search
@@ -50,7 +60,9 @@ def expecting(shares: dict[tuple[int, ...], float], *, length: float, channels: 
     }
 
 
-def example(photos: int = 40, *, seed: int = 0, words: int = 9) -> tuple[Held, dict[str, list[list[int]]]]:
+def example(
+    photos: int = 40, *, seed: int = 0, words: int = 9
+) -> tuple[InMemoryAnnotations, dict[str, list[list[int]]]]:
     """Photos, and captions that name the channels that are bright in them."""
     generator = torch.Generator().manual_seed(seed)
     bright = torch.rand(photos, D, generator=generator) < 0.3
@@ -59,7 +71,7 @@ def example(photos: int = 40, *, seed: int = 0, words: int = 9) -> tuple[Held, d
     for photo in range(photos):
         seen = [2 + channel for channel in range(words) if bright[photo, channel]]
         captions[f"photo{photo}"] = [[*seen, 2 + words, END], [*reversed(seen), UNKNOWN, END]]
-    return Held({f"photo{photo}": annotations[photo] for photo in range(photos)}), captions
+    return InMemoryAnnotations({f"photo{photo}": annotations[photo] for photo in range(photos)}), captions
 
 
 def fitted(photos: int = 40, *, seed: int = 0, words: int = 9) -> Arrays:
@@ -179,7 +191,7 @@ def test_few_photos_adapt_n_grams_only_where_they_prove_them_wrong(kept: int, be
     if becomes == "adapted":
         assert known[: len(before.numbers)] == list(before.numbers) and (0, 8 + 20) in after.numbers
     assert fit.fit_ngrams(held, {"photo0": few["photo0"][:1]}, device=CPU, show=False) is None  # too few captions
-    damaged = Held({name: torch.full((4, D), float("nan")) for name in few})
+    damaged = InMemoryAnnotations({name: torch.full((4, D), float("nan")) for name in few})
     with pytest.raises(SatError, match="annotations hold values that are not finite"):
         adapt_ngrams(start, damaged, few, device=CPU)
 

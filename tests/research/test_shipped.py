@@ -18,8 +18,9 @@ import show_attend_tell.data.datasets as datasets_module
 import show_attend_tell.training.run as run_module
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import SHIPPED
+from show_attend_tell.training import cautious
 from show_attend_tell.training.config import TrainingPlan
-from show_attend_tell.training.presets import custom
+from show_attend_tell.training.likelihood import MiniBatch
 from show_attend_tell.training.trainer import Trainer
 
 TINY = {**{f"decoder.{name}": size for name, size in SIZES.items()}, "decoder.annotation_window": 1}
@@ -44,18 +45,18 @@ def test_models_are_made_from_data_to_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data, output = shape_folder(tmp_path / "shapes", captions=5), tmp_path / "runs"
-    one_batch, interrupting = Trainer.one_batch, True
+    take, interrupting = Trainer.take, True
     taken: Counter[tuple[str, int, int]] = Counter()  # batches, by the training
 
-    def counted(trainer: Trainer, indices: list[int]) -> dict[str, float]:
+    def counted(trainer: Trainer, batch: MiniBatch) -> None:
         second_stage = trainer.config.epochs == 3
         taken[trainer.config.decoder.attention, trainer.config.epochs, trainer.config.seed] += 1
         if interrupting and second_stage and trainer.taken == 4:
             signal.raise_signal(signal.SIGINT)
-        return one_batch(trainer, indices)
+        take(trainer, batch)
 
-    monkeypatch.setattr(Trainer, "one_batch", counted)
-    monkeypatch.setattr(custom, "SMALL", 0)  # the real data are no small set
+    monkeypatch.setattr(Trainer, "take", counted)
+    monkeypatch.setattr(cautious, "SMALL", 0)  # the real data are no small set
     with pytest.raises(SystemExit) as ended:
         make_models(data, output)
     assert ended.value.code == 130

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,13 +19,12 @@ from show_attend_tell.generation import Decoding
 from show_attend_tell.model.interface import word_log_probabilities
 from show_attend_tell.rerank.class_words import COMMON, class_words_of
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
-from show_attend_tell.training.data import learnt_vocabulary
-from show_attend_tell.training.finish import give_start_back
-from show_attend_tell.training.judge import Figures, choose, judge_by_val, mixed
+from show_attend_tell.training.cautious import Figures, choose_share, interpolate, judge_by_val
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.presets.custom import english_words, fitted, retokenize, why_afresh
-from show_attend_tell.training.selection import NAT, Grid, choose_generation, nats_a_word
+from show_attend_tell.training.selection import CIDER_PER_NAT, Grid, choose_generation, nats_a_word
+from show_attend_tell.training.stages.data import learnt_vocabulary
+from show_attend_tell.training.stages.weights import give_start_back
 from show_attend_tell.training.trainer import Trainer
 
 ENGLISH, GERMAN = "two dogs run through the grass", "zwei braune Hunde rennen durchs hohe Gras"
@@ -132,26 +130,24 @@ def test_the_start_is_left_by_proof_in_nats_and_for_better_captions() -> None:
         ([[20, 30, 40, 50], [40, 50, 60, 70]], [fewer, fewer], 2),
     ]
     for ciders, nats, expected in cases:
-        assert choose([start, *map(figures, ciders, nats)]) == expected
+        assert choose_share([start, *map(figures, ciders, nats)]) == expected
     found = figures([50, 70], [12, 6]).beside(figures([40, 70], [14, 7]))
     assert found == (
         "CIDEr 60.0, start 55.0 (+5.0, 95 % interval +0.0 to +10.0); 2.25 nats a word, start 2.62 (-0.38, -0.50 to "
         "-0.25); of 2 photos"
     )
-    assert figures([50, 70], [12, 6]).worth.mean() == pytest.approx(60 - NAT * 18 / 8)
+    assert figures([50, 70], [12, 6]).worth.mean() == pytest.approx(60 - CIDER_PER_NAT * 18 / 8)
 
 
-def test_weights_go_as_far_from_the_start_as_val_supports(tmp_path: Path) -> None:
-    data, encoder = random_data(), small_encoder()
+def test_weights_go_as_far_from_the_start_as_val_supports() -> None:
+    data = random_data()
     config = sized(small_config(epochs=4, cautious=True), data)
     start, _ = learn(replace(config, epochs=1, learning_rate=1e-9), data)
     trained, _ = learn(replace(config, epochs=20), data)
-    begin = Start(encoder, small_checkpoint(encoder), "start")
-    plan = TrainingPlan(dataset=custom(3), start=begin, config=config, output=tmp_path)
     before, after = start.average, trained.average
-    assert judge_by_val(plan, data, after, before).share > 0  # the photos of val are those trained on
-    assert judge_by_val(plan, data, before, before).share == 0
-    half = mixed(before.state_dict(), after.state_dict(), 0.5)["embedding.weight"]
+    assert judge_by_val(config, data, after, before).share > 0  # the photos of val are those trained on
+    assert judge_by_val(config, data, before, before).share == 0
+    half = interpolate(before.state_dict(), after.state_dict(), 0.5)["embedding.weight"]
     torch.testing.assert_close(half, (before.embedding.weight + after.embedding.weight) / 2)
 
 
@@ -169,12 +165,9 @@ def test_the_usual_settings_stay_where_val_cannot_choose() -> None:
 @needs_models
 def test_a_start_given_back_keeps_its_class_words() -> None:
     start = Checkpoint.load(SHIPPED / "everyday-soft")
-    plan = SimpleNamespace(
-        start=SimpleNamespace(checkpoint=start, name="start"), output="made", config=TrainingConfig()
-    )
     for words in ((), ("otter",)):
         best = replace(start, vocabulary=Vocabulary([*start.vocabulary.words[2:], *words]))
-        give_start_back(plan, best)  # type: ignore[arg-type]
+        give_start_back(best, start, "start", 1e-3)
         assert best.class_words is not None and start.class_words is not None
         assert best.confidence is start.confidence and best.generation == start.generation
         rates, before = best.class_words["rates"], start.class_words["rates"]

@@ -86,10 +86,10 @@ def test_every_kind_of_training_has_the_same_losses_in_many_processes(processes:
 
 
 def test_alone_nothing_is_shared() -> None:
-    assert (ranks.number(), ranks.count(), ranks.first()) == (0, 1, True)
-    assert ranks.part_of(7) == (slice(0, 7), 1.0) and ranks.mine("abc") == "abc"
-    assert ranks.gathered("x") == ["x"] and ranks.any_of(True) and not ranks.any_of(False)
-    with ranks.together(torch.device("cpu")) as device:
+    assert (ranks.rank(), ranks.world_size(), ranks.is_main()) == (0, 1, True)
+    assert ranks.part_of(7) == (slice(0, 7), 1.0) and ranks.local_share("abc") == "abc"
+    assert ranks.gathered("x") == ["x"] and ranks.any_rank(True) and not ranks.any_rank(False)
+    with ranks.process_group(torch.device("cpu")) as device:
         assert device == torch.device("cpu") and not torch.distributed.is_initialized()
     before = torch.get_rng_state()
     with ranks.own_dropout(torch.device("cpu"), 1):
@@ -104,9 +104,9 @@ def test_each_row_of_a_batch_has_one_rank_and_the_shares_are_even(
 ) -> None:
     seen: list[int] = []
     shares, sizes = [], []
-    monkeypatch.setattr(ranks, "count", lambda: world)
+    monkeypatch.setattr(ranks, "world_size", lambda: world)
     for rank in range(world):
-        monkeypatch.setattr(ranks, "number", lambda rank=rank: rank)
+        monkeypatch.setattr(ranks, "rank", lambda rank=rank: rank)
         part = ranks.part_of(rows)
         assert list(range(rows))[part.rows]  # each rank has something to compute
         shares.append(part.share)
@@ -118,10 +118,10 @@ def test_each_row_of_a_batch_has_one_rank_and_the_shares_are_even(
 
 
 def test_ranks_drop_out_differently_and_leave_the_shared_generator_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranks, "count", lambda: 2)
+    monkeypatch.setattr(ranks, "world_size", lambda: 2)
     drawn = []
     for rank, step in ((0, 5), (1, 5), (0, 6), (0, 5)):
-        monkeypatch.setattr(ranks, "number", lambda rank=rank: rank)
+        monkeypatch.setattr(ranks, "rank", lambda rank=rank: rank)
         before = torch.get_rng_state()
         with ranks.own_dropout(torch.device("cpu"), step):
             drawn.append(torch.rand(4))
@@ -134,7 +134,7 @@ def test_ranks_drop_out_differently_and_leave_the_shared_generator_alone(monkeyp
 def test_a_wrong_time_to_wait_is_refused(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("SAT_TIMEOUT", given)):
         monkeypatch.setenv(name, value)
-    with pytest.raises(SatError, match=f"SAT_TIMEOUT is '{given}'"), ranks.together(torch.device("cpu")):
+    with pytest.raises(SatError, match=f"SAT_TIMEOUT is '{given}'"), ranks.process_group(torch.device("cpu")):
         pass
 
 

@@ -26,7 +26,7 @@ from builders import (
 from builders import fitted as sized
 from safetensors.torch import load_file
 from torch import Tensor
-from trainers import Float32Trainer, Killed, acting, interrupting, killing, logged, scoring
+from trainers import Killed, acting, interrupting, killing, logged, scoring, take
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint, StoredReranker
@@ -41,21 +41,21 @@ from show_attend_tell.generation import Decoding
 from show_attend_tell.rerank import Reranker, confidence
 from show_attend_tell.rerank.ngrams import VisualNgrams
 from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.training.cautious import DECODING, LARGE_BEAM_SIZE
 from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
-from show_attend_tell.training.data import TrainingData, prepare
-from show_attend_tell.training.finish import DECODING, LARGE_BEAM_SIZE
+from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.objectives.soft import SoftObjective
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.reports import write_log
-from show_attend_tell.training.run import train
+from show_attend_tell.training.run import prepare_data, train
 from show_attend_tell.training.selection import (
     RARE_WORD_EXPONENT,
     Chosen,
     Grid,
     best_of,
     choose_generation,
-    fit_confidence,
 )
+from show_attend_tell.training.stages.confidence import confidence_of
 from show_attend_tell.training.trainer import Epoch, Trainer
 from show_attend_tell.vision.encoder import Encoder, load_encoder
 
@@ -99,7 +99,7 @@ def run(
     config: TrainingConfig,
     output: Path,
     *,
-    trainer: type[Trainer] = Float32Trainer,
+    trainer: type[Trainer] = Trainer,
     choose: Any = FEW,
     **options: Any,
 ) -> tuple[Checkpoint, list[str]]:
@@ -112,7 +112,7 @@ def run(
 def prepared(
     dataset: Dataset, config: TrainingConfig, folder: Path, encoder: Encoder | None = None, **options: Any
 ) -> tuple[TrainingPlan, TrainingData]:
-    return prepare(plan_of(dataset, config, folder / "model", encoder=encoder, **options), show=False)
+    return prepare_data(plan_of(dataset, config, folder / "model", encoder=encoder, **options), CPU, show=False)
 
 
 def same(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
@@ -225,7 +225,7 @@ def test_a_training_that_is_killed_ends_as_one_that_is_not(
     killed: str, dataset: Dataset, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By one command, with --resume; also where a file of its first checkpoint has just been written."""
-    encoder, trainer, replace_file = small_encoder(), Float32Trainer, os.replace
+    encoder, trainer, replace_file = small_encoder(), Trainer, os.replace
 
     def kill(*_: Any) -> None:
         raise Killed
@@ -381,7 +381,7 @@ def test_a_training_that_makes_its_start_worse_gives_the_start_back(
     assert any("no training was clearly better than start" in line and "below 100" in line for line in messages)
     again, resumed = run(dataset, config, output, init_from=soft, resume=True)  # it had ended
     assert same_model(again, soft) and [line["epoch"] for line in epochs_logged(output)] == [0, 1, 2]
-    rising = type("Rising", (Float32Trainer,), {"validate": lambda self, **_: {"bleu_4": float(self.epoch)}})
+    rising = type("Rising", (Trainer,), {"validate": lambda self, **_: {"bleu_4": float(self.epoch)}})
     _, afresh = run(dataset, small_config(epochs=2, learning_rate=100.0), tmp_path / "afresh", trainer=rising)
     assert any(line.startswith("epoch 2 has diverged: ") for line in messages) and "may still" not in "".join(afresh)
     for said in (messages, resumed, afresh):  # a finite loss, and worse than guessing
@@ -439,7 +439,7 @@ def test_few_photos_are_judged_by_trainings_without_them(dataset: Dataset, soft:
         batches.append({name for name, _ in trainer.data.captions})
 
     model, messages = run(
-        dataset, small_config(**how), tmp_path / "model", init_from=soft, trainer=acting(watch, "one_batch")
+        dataset, small_config(**how), tmp_path / "model", init_from=soft, trainer=acting(watch, "take")
     )
     first, second = dict.fromkeys(map(frozenset, batches[:-1])).keys() - {frozenset(batches[-1])}
     assert not first & second and first | second == batches[-1]  # the halves, and the training itself
@@ -466,9 +466,7 @@ def test_an_ended_training_goes_on_with_more_epochs(dataset: Dataset, tmp_path: 
     """From half of the first rate, by a new cosine; and it can be interrupted and resumed like any other."""
     rates: list[float] = []
 
-    def go(
-        output: str, epochs: int, trainer: type[Trainer] = Float32Trainer, **more: Any
-    ) -> tuple[Checkpoint, list[str]]:
+    def go(output: str, epochs: int, trainer: type[Trainer] = Trainer, **more: Any) -> tuple[Checkpoint, list[str]]:
         config = small_config(epochs=epochs, schedule="cosine", learning_rate=0.01, patience=50, **more)
         return run(dataset, config, tmp_path / output, resume=True, trainer=trainer)
 
@@ -640,11 +638,11 @@ def test_validation_keeps_no_graph_of_the_encoder(dataset: Dataset, tmp_path: Pa
     plan, data = prepared(dataset, small_config(), tmp_path, encoder, encoder_lr=0.003)
     with_graph: list[bool] = []
     encoder.register_forward_hook(lambda module, given, found: with_graph.append(found.requires_grad))
-    trainer = Float32Trainer(plan.config, data, device=CPU)
+    trainer = Trainer(plan.config, data, device=CPU)
     assert not any(with_graph)  # the scale of the annotations: of 500 photos, a graph each
     trainer.validate()
     assert not any(with_graph)
-    trainer.one_batch([0])
+    take(trainer, [0])
     assert with_graph[-1]
 
 
@@ -665,7 +663,7 @@ def test_confidence_is_of_captions_that_are_made_as_the_model_makes_them(tokeniz
     data = random_data(photos=confidence.LEAST)
     words = "dog cat man woman tree ball car street a in on with of red blue two runs sits near the is"
     data = replace(data, vocabulary=Vocabulary(words.split(), tokenizer))
-    decoder = Float32Trainer(sized(small_config(), data), data, device=CPU).average
+    decoder = Trainer(sized(small_config(), data), data, device=CPU).average
     seen: list[tuple[int, int, float]] = []
 
     class Constant(Reranker):
@@ -676,11 +674,11 @@ def test_confidence_is_of_captions_that_are_made_as_the_model_makes_them(tokeniz
 
     generation = GenerationConfig(beam_size=4, max_length=6, rare_word_exponent=0.5, allow_repetitions=True)
     decoding = Decoding(vocabulary=data.vocabulary, config=generation, reranker=Constant({}))
-    assert fit_confidence(decoder, data, decoding) is None  # val has too few photos
+    assert confidence_of(decoder, data, decoding) is None  # val has too few photos
     assert not seen
     references = {name: [data.vocabulary.decode(words)] for name, words in data.captions}
     many = replace(data, validation=list(references.items()))
-    fitted = fit_confidence(decoder, many, decoding)
+    fitted = confidence_of(decoder, many, decoding)
     assert fitted is not None and {(beam, weight) for beam, _, weight in seen} == {(4, 0.5)}
     assert all(longest <= 6 for _, longest, _ in seen)
 

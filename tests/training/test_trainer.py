@@ -5,6 +5,7 @@ import math
 import signal
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 import torch
 from builders import (
     D,
-    Held,
+    InMemoryAnnotations,
     Tuned,
     fitted,
     random_data,
@@ -28,7 +29,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from searching import beam_search
 from torch import Tensor, nn
-from trainers import Float32Trainer, interrupting, learn, logged, scoring
+from trainers import interrupting, learn, logged, scoring, take
 
 from show_attend_tell.backends.torch import build_decoder
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
@@ -49,9 +50,7 @@ from show_attend_tell.training.trainer import Trainer
 CPU = torch.device("cpu")
 
 
-def trainer_of(
-    config: TrainingConfig, data: TrainingData, kind: type[Trainer] = Float32Trainer, **options: Any
-) -> Trainer:
+def trainer_of(config: TrainingConfig, data: TrainingData, kind: type[Trainer] = Trainer, **options: Any) -> Trainer:
     return kind(fitted(config, data), data, device=CPU, **options)
 
 
@@ -73,7 +72,7 @@ def steps(trainer: Trainer, epochs: int) -> list[dict[str, float]]:
     """All steps of some epochs, without the rest of a training; what is watched in each."""
     found = []
     for trainer.epoch in range(epochs):
-        found += [trainer.one_batch(indices) for indices in trainer.batches()]
+        found += [take(trainer, indices) for indices in trainer.batches()]
     return found
 
 
@@ -87,7 +86,7 @@ def test_a_model_overfits_ten_photos_to_bleu_100() -> None:
         vocabulary=vocabulary,
         captions=[(name, vocabulary.encode(words)) for name, words in zip(names, references, strict=True)],
         validation=[(name, [words]) for name, words in zip(names, references, strict=True)],
-        views=[Held(dict(zip(names, encoder.annotate(pixels), strict=True)))],
+        views=[InMemoryAnnotations(dict(zip(names, encoder.annotate(pixels), strict=True)))],
     )
     trainer = trainer_of(small_config(batch_size=10, learning_rate=0.02, clip=1.0), data)
     watched = steps(trainer, epochs=80)
@@ -115,7 +114,7 @@ def marked_locations(photos: int, locations: int, seed: int) -> tuple[TrainingDa
         vocabulary=vocabulary,
         captions=[(name, [int(word), Vocabulary.END]) for name, word in zip(names, said, strict=True)],
         validation=[(names[0], [["word0"]])],
-        views=[Held(dict(zip(names, annotations, strict=True)))],
+        views=[InMemoryAnnotations(dict(zip(names, annotations, strict=True)))],
     ), marked
 
 
@@ -167,7 +166,7 @@ def uninterrupted(attention: str) -> Trainer:
 @pytest.mark.parametrize(
     ("config", "at", "method"),
     [
-        *[(SOFT, 5, "one_batch"), (HARD, 5, "one_batch"), (HARD, 1, "validate")],
+        *[(SOFT, 5, "take"), (HARD, 5, "take"), (HARD, 1, "validate")],
         (SOFT, 5, "update_average"),  # when the weights have moved, and the average has not
     ],
     ids=["soft", "hard", "hard, at validation", "in a step"],
@@ -283,7 +282,7 @@ def test_a_caption_weighs_the_same_in_a_batch_of_any_size() -> None:
 
     def gradient(indices: list[int]) -> Tensor:
         trainer = trainer_of(small_config(batch_size=4, decoder={"output_tanh": False}), data)
-        trainer.one_batch(indices)
+        take(trainer, indices)
         found = trainer.decoder.get_parameter("output_bias").grad
         assert found is not None
         return found
@@ -346,9 +345,9 @@ def test_an_encoder_that_learns_sees_each_photo_once_a_batch_for_the_same_gradie
             torch.autograd.grad(loss, [*data.encoder.parameters(), trainer.decoder.get_parameter("output_bias")])
         )
 
-    found = trainer.loss(indices)
+    found = trainer.loss_of_photos(indices)
     assert sorted(data.views[0].read) == sorted({data.captions[index][0] for index in indices})
-    alone = [trainer.likelihood([index]) for index in indices]
+    alone = [trainer.loss_of_photos([index]) for index in indices]
     expected = torch.stack([loss.total for loss in alone]).mean()
     torch.testing.assert_close(found.total, expected)
     torch.testing.assert_close(found.watch["entropy"], torch.stack([loss.watch["entropy"] for loss in alone]).mean())
@@ -365,13 +364,14 @@ def test_every_epoch_has_its_own_order_and_the_views_come_equally_often() -> Non
     for trainer.epoch in range(2):
         order.append(trainer.batches())
         for indices in order[-1]:
-            trainer.one_batch(indices)
+            take(trainer, indices)
     assert order[0] != order[1]
     shown = [len(view.read) for view in data.views]
     assert sum(shown) == 2 * len(data.captions)  # each caption once an epoch, in one view
     assert all(0.2 < number / sum(shown) < 0.47 for number in shown)
     names = [name for name, _ in data.captions]
-    for name, row in zip(names, trainer.annotations(names), strict=True):
+    shown_now = trainer.read(names, trainer.draw_views(len(names)), range(len(names)))
+    for name, row in zip(names, shown_now, strict=True):
         assert any(torch.equal(row, view[[name]][0]) for view in data.views)  # a view of its own photo
 
 
@@ -414,7 +414,7 @@ def test_every_weight_takes_a_step(optimizer: str) -> None:
     trainer = trainer_of(small_config(optimizer=optimizer), data)
     before = {name: value.clone() for name, value in trainer.decoder.named_parameters()}
     for indices in batches(data.captions, 4, 0):
-        trainer.one_batch(indices)
+        take(trainer, indices)
     still = [name for name, value in trainer.decoder.named_parameters() if torch.equal(value, before[name])]
     assert still == []
 
@@ -430,7 +430,7 @@ def test_clipping_bounds_the_norm_of_the_whole_gradient(tuned: bool) -> None:
             data.encoder = nn.Linear(D, D)
             data.views = [Tuned(data.views[0], data.encoder)]
         trainer = trainer_of(small_config(clip=clip), data)
-        trainer.one_batch(batches(data.captions, 4, 0)[0])
+        take(trainer, batches(data.captions, 4, 0)[0])
         parameters = [parameter for group in trainer.optimizer.param_groups for parameter in group["params"]]
         whole = torch.cat([parameter.grad.flatten() for parameter in parameters if parameter.grad is not None])
         norms[clip], directions[clip] = float(whole.norm()), whole / whole.norm()
@@ -445,8 +445,8 @@ def test_the_average_follows_the_weights() -> None:
     for network, value in ((averaged.average, 0.0), (averaged.decoder, 1.0)):
         network.register_buffer("seen", torch.tensor(value))
     for taken, indices in enumerate(batches(data.captions, 4, 0)[:5], start=1):
-        plain.one_batch(indices)
-        averaged.one_batch(indices)
+        take(plain, indices)
+        take(averaged, indices)
         assert differing(dict(plain.average.named_parameters()), dict(plain.decoder.named_parameters())) == []
         decay = min(0.5, (1 + taken) / (10 + taken))  # young averages forget faster
         for name, value in averaged.decoder.named_parameters():
@@ -455,19 +455,25 @@ def test_the_average_follows_the_weights() -> None:
     assert averaged.average.seen == 1
 
 
-def test_a_loss_that_is_no_number_is_told_to_the_user() -> None:
+def test_a_loss_that_is_no_number_is_told_to_the_user_and_nothing_is_saved(tmp_path: Path) -> None:
     class Broken(SoftObjective):
         def __call__(self, *arguments: Any, **options: Any) -> Loss:
             loss = super().__call__(*arguments, **options)
             return Loss(loss.total * math.nan, loss.watch) if trainer.taken == 2 else loss
 
     trainer = trainer_of(small_config(), random_data())
+    state = tmp_path / "state.safetensors"
+    trainer.save(state)
+    before = state.read_bytes()
     trainer.objective = Broken()
-    with pytest.raises(SatError, match=r"loss became nan at batch 3: lower the learning rate \(0\.01\) or clip"):
-        for indices in trainer.batches():
-            trainer.one_batch(indices)
-    for value in weights_of(trainer).values():
-        assert value.isfinite().all()  # it never reached the weights
+    for batch in trainer.mini_batches():
+        trainer.take(batch)
+    for wait in (trainer.read_losses, lambda: trainer.save(state)):
+        broken = list(trainer.watch.unread)
+        with pytest.raises(SatError, match=r"loss became nan at batch 3: lower the learning rate \(0\.01\) or clip"):
+            wait()
+        trainer.watch.unread = broken
+    assert state.read_bytes() == before  # what is spoiled is never saved
 
 
 def test_one_seed_gives_one_training() -> None:
@@ -496,7 +502,7 @@ def test_the_history_becomes_the_decoders_own_words_as_training_goes_on() -> Non
     captions = torch.tensor([words for _, words in data.captions if len(words) == len(data.captions[0][1])])
     captions = captions.masked_fill(captions == 5, 6).repeat(40, 1)
     names = [data.captions[0][0]] * len(captions)
-    annotations = trainer.annotations(names)
+    annotations = data.views[0][names]
     assert torch.equal(trainer.history(annotations, captions), captions)  # none at the start
     for done in (0.5, 1.0):
         trainer.taken = int(done * config.epochs * trainer.batches_an_epoch)
@@ -515,7 +521,7 @@ def test_the_decoders_own_words_never_end_the_caption() -> None:
         trainer.decoder.output_bias[Vocabulary.END] = 100.0
     trainer.taken = trainer.batches_an_epoch  # all words are its own
     captions = torch.tensor([data.captions[0][1]])
-    found = trainer.history(trainer.annotations([data.captions[0][0]]), captions)
+    found = trainer.history(data.views[0][[data.captions[0][0]]], captions)
     assert not (found == Vocabulary.END).any()
 
 
@@ -524,14 +530,14 @@ def test_what_some_lengths_do_not_have_is_the_mean_of_those_that_do() -> None:
     data = random_data()
     lengths: dict[int, dict[str, float]] = {3: {"nats_per_word": 2.0}, 4: {"nats_per_word": 5.0}, 5: {}}
 
-    class Grouped(Float32Trainer):
-        def likelihood(self, indices: Sequence[int], encoded: Any = None) -> Loss:
+    class Grouped(Trainer):
+        def loss_of_group(self, indices: Sequence[int], encoded: Any) -> Loss:
             length = len(data.captions[indices[0]][1]) - 1
             watch = {"entropy": float(length), **lengths[length]}
             return Loss(torch.tensor(1.0), {name: torch.tensor(value) for name, value in watch.items()})
 
     chosen = [0, 1, 2, 3, 4]  # three captions of lengths 3, 4 and 3, and two of length 5
-    watch = trainer_of(small_config(), data, Grouped).likelihood_of_photos(chosen).watch
+    watch = trainer_of(small_config(), data, Grouped).loss_of_photos(chosen).watch
     assert watch["nats_per_word"].item() == pytest.approx((2 * 2.0 + 5.0) / 3)
     assert watch["entropy"].item() == pytest.approx((2 * 3 + 4 + 2 * 5) / 5)
 
@@ -543,7 +549,9 @@ def test_captions_without_photos_are_smoothed_as_the_others() -> None:
         config = small_config(decoder={"attention": "hard"}, hard=hard, soft=SoftObjective(label_smoothing=0.1))
         data = replace(random_data(), text_corpus=texts)
         trainer = trainer_of(config, data)
-        found = trainer.likelihood_of_texts(2)
+        drawn = trainer.draw_texts(2)
+        assert drawn is not None
+        found = trainer.with_texts(Loss(torch.zeros(()), {}), drawn, 1.0)
         output = trainer.decoder.teacher_forcing(torch.zeros(2, 1, D), torch.tensor(texts * 2))
         log_p, losses = word_losses(output.logits, torch.tensor(texts * 2), smoothing)
         assert torch.allclose(found.total, losses.sum(-1).mean())
@@ -558,7 +566,9 @@ def test_captions_without_photos_teach_words_and_leave_the_photos_alone() -> Non
     assert sorted(map(sorted, trainer.text_corpus)) == [[0, 2], [1]]
 
     before = trainer.generator.get_state()
-    found = trainer.likelihood_of_texts(6)
+    drawn = trainer.draw_texts(6)
+    assert drawn is not None
+    found = trainer.with_texts(Loss(torch.zeros(()), {}), drawn, 2.0)
     trainer.generator.set_state(before)
     group = trainer.text_corpus[int(torch.multinomial(torch.tensor([1.0, 2.0]), 1, generator=trainer.generator))]
     chosen = torch.randint(len(group), (6,), generator=trainer.generator)
@@ -568,10 +578,13 @@ def test_captions_without_photos_teach_words_and_leave_the_photos_alone() -> Non
     )
     assert torch.allclose(found.total, expected.total)
 
-    trainer.generator.set_state(before)
-    both = trainer.loss_of([1, 3, 5])
-    trainer.generator.set_state(before)
-    photos = trainer.likelihood([1, 3, 5])
-    assert torch.allclose(both.total, photos.total + 0.5 * trainer.likelihood_of_texts(3).total)
+    with ThreadPoolExecutor() as reader:
+        trainer.generator.set_state(before)
+        (both,) = trainer.mini_batch([1, 3, 5], reader)
+        trainer.generator.set_state(before)
+        drawn = trainer.draw([1, 3, 5])
+        photos = trainer.loss_of_drawn(drawn, data.views[0][drawn.names])
+        whole = trainer.with_texts(photos, trainer.draw_texts(3), 1.0)
+        assert whole.total > photos.total and torch.equal(both.loss().total, whole.total)
     nats = [figures["text_nats"] for figures in steps(trainer, epochs=3)]
     assert nats[-1] < nats[0]  # they are learnt

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 from backbones import lite_encoder, noise
-from builders import Held
+from builders import InMemoryAnnotations
 from torch import nn
 
 from show_attend_tell.backends.onnx import encoder as onnx
@@ -100,7 +100,7 @@ def test_a_photo_of_a_batch_is_computed_once() -> None:
     read = dict(zip("abc", below(noise(3, 64)), strict=True))
     seen = []
     last.register_forward_pre_hook(lambda module, given: seen.append(len(given[0])))
-    annotations = TunedAnnotations(Held(read), last, "float32")
+    annotations = TunedAnnotations(InMemoryAnnotations(read), last, "float32")
     found = annotations["a", "b", "a", "a"]
     assert seen == [2] and found.requires_grad and found.shape == (4, 64, 64)
     torch.testing.assert_close(found[2], last(read["a"][None])[0])
@@ -108,7 +108,7 @@ def test_a_photo_of_a_batch_is_computed_once() -> None:
     with torch.no_grad():
         assert not annotations["c",].requires_grad
     norm = nn.BatchNorm1d(64)
-    TunedAnnotations(Held(read), nn.Sequential(last, norm), "float32")["a", "b"]  # type: ignore[arg-type]
+    TunedAnnotations(InMemoryAnnotations(read), nn.Sequential(last, norm), "float32")["a", "b"]  # type: ignore[arg-type]
     assert norm.num_batches_tracked == 0  # it keeps its running statistics
 
 

@@ -170,7 +170,7 @@ def train(
         except KeyboardInterrupt:
             again = "the same command" if "resume" in run else "the same command with --resume"
             fail(f"interrupted. To go on from here: {again}", 130)
-    if not ranks.first():
+    if not ranks.is_main():
         return
     scored = dataset.parts[0].dataset if dataset.parts else dataset  # sat evaluate scores one folder
     split = "test" if scored.report.photos["test"] else "val"

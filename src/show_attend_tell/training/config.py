@@ -60,6 +60,9 @@ class TrainingConfig:
     warmup: CountOrNone = 0  # batches of linear warm-up
     schedule: Literal["constant", "cosine"] = "constant"  # cosine: to zero at the last epoch
     clip: Amount = 0.0  # largest norm of the gradient of all weights together; 0: no clipping
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"  # of the computation; auto: bfloat16 where the processor
+    # or the GPU has instructions for it, otherwise float32
+    micro_batch_size: CountOrNone = 0  # captions whose gradient is computed at once, to save memory; 0: all of a batch
     averaging: ShareBelowOne = 0.0  # decay per batch of the moving average of the weights, which is saved; 0: none
     scheduled_sampling: Share = 0.0  # share of the previous words that are the decoder's own
     scheduled_sampling_end: Share | None = None  # the share moves linearly to this value; None: it stays
@@ -139,6 +142,14 @@ class Start:
     lines: tuple[str, ...] = ()  # which start was chosen, and why
 
 
+@dataclass(frozen=True)
+class TunedEncoder:
+    """How an encoder is trained together with the decoder."""
+
+    learning_rate: float
+    unfreeze_from: str | None = None  # first of its blocks that is trained; None: all of it
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainingPlan(RunOptions):
     """What to train, on what, from what, and where the model goes.
@@ -161,6 +172,11 @@ class TrainingPlan(RunOptions):
             raise SatError(f"--encoder-lr {self.encoder_lr}: give a learning rate, 1e-5 for example")
         if self.unfreeze_from is not None and self.encoder_lr is None:
             raise SatError(f"--unfreeze-from {self.unfreeze_from} needs a learning rate: add --encoder-lr 1e-5")
+
+    @property
+    def tuned_encoder(self) -> TunedEncoder | None:
+        """How the encoder is trained, where it is."""
+        return None if self.encoder_lr is None else TunedEncoder(self.encoder_lr, self.unfreeze_from)
 
     @property
     def state(self) -> Path:

@@ -25,10 +25,9 @@ from show_attend_tell.generation import Decoding
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.registry import build
 from show_attend_tell.rerank.ngrams import VisualNgrams
+from show_attend_tell.training import cautious
 from show_attend_tell.training.config import Start, TrainingConfig
-from show_attend_tell.training.data import Held, TrainingData, batches
-from show_attend_tell.training.finish import VAL_FOR_DECODING
-from show_attend_tell.training.judge import SHARES, WORSE, by_divisions
+from show_attend_tell.training.data import InMemoryAnnotations, TrainingData, batches
 from show_attend_tell.training.selection import GRID, nats_a_word, usual_generation
 from show_attend_tell.vision.reading import read_ahead
 
@@ -135,17 +134,20 @@ def estimate(dataset: Dataset, config: TrainingConfig, start: Start, vocabulary:
 
     views, photos = 1 + len(config.views), len(train) + len(val)
     judging, stop = 0.0, config.epochs
-    if known is not None and by_divisions(config, len(val)):
-        little = known.expect == "little"
-        halves = min(WORSE + 1, stop) if little else -(-stop // 2)
+    if known is not None and cautious.judged_by_divisions(config, len(val)):
+        gains = known.expect != "little"
+        halves = cautious.epochs_to_judge(config, gains=gains)
         half, _ = epochs_of(captions[: len(captions) // 2], halves)
         read = FORWARD * each * len(captions) * halves / 2  # nats a word, after each epoch
-        judging = 2 * (half + read) + (0 if little else len(SHARES) * caption * beam * photos)
-        stop = 0 if little else stop
+        judging = 2 * (half + read)
+        if gains:
+            judging += len(cautious.SHARES) * caption * beam * photos
+        else:
+            stop = 0
     training, updates = epochs_of(captions, stop)
     training += stop * caption * config.validation_beam_size * len(val)
     beams = sum(GRID.beam_sizes) + (sum(GRID.large_beam_sizes) if config.visual_ngrams else 0)
-    chosen = not config.cautious or len(val) >= VAL_FOR_DECODING
+    chosen = cautious.val_chooses_decoding(config, len(val))
     locations = encoder.grid[0] * encoder.grid[1]
     row = 2 * locations * encoder.annotation_size  # bytes, in half precision
     # About what a step holds for a word of a caption, attention's layer and the logits, each three to four times: with
@@ -171,7 +173,7 @@ def likeness(start: Checkpoint, examples: Sequence[Example], annotations: Tensor
         vocabulary=start.vocabulary,
         captions=(),
         validation=[(example.name, example.captions[:2]) for example in examples],
-        views=[Held(dict(zip([example.name for example in examples], annotations, strict=True)))],
+        views=[InMemoryAnnotations(dict(zip([example.name for example in examples], annotations, strict=True)))],
     )
     nats, shift = nats_a_word(build_decoder(start).to(annotations.device), data), None
     if start.reranker is not None and start.reranker.kind == "ngrams":

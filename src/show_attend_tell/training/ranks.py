@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 
@@ -32,36 +32,36 @@ SECONDS = 600.0  # without an answer of another rank, after which a training end
 ENCODING = timedelta(days=30)  # how long a rank may wait until the others have encoded their photos
 
 
-def number() -> int:
+def rank() -> int:
     """The rank of this process, 0 where it is the only one."""
     return int(os.environ["RANK"]) if int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ else 0
 
 
-def count() -> int:
+def world_size() -> int:
     """How many ranks there are."""
     return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
 
 
-def first() -> bool:
+def is_main() -> bool:
     """Whether this process is the rank that writes files and log messages."""
-    return number() == 0
+    return rank() == 0
 
 
 def log(message: str) -> None:
     """Log a message at level INFO, on the first rank alone."""
-    if first():
+    if is_main():
         LOGGER.info(message)
 
 
 @contextmanager
-def together(device: torch.device) -> Iterator[torch.device]:
+def process_group(device: torch.device) -> Iterator[torch.device]:
     """Join the other ranks, if there are any, and leave them at the end. Gives the rank's own device.
 
     On GPUs, each rank of a machine takes one. ``torchrun`` sends SIGTERM to the other ranks when one has failed: such a
     rank prints why and ends at once. An error of PyTorch that says that another rank is gone becomes a `SatError`.
     """
     alone = "RANK" not in os.environ or os.environ.get("WORLD_SIZE", "1") == "1"
-    if alone or count() > 1:  # together already
+    if alone or world_size() > 1:  # joined already
         yield device
         return
     here = int(os.environ.get("LOCAL_RANK", "0"))
@@ -132,13 +132,13 @@ ALL = Part(slice(None), 1.0)
 
 def part_of(rows: int) -> Part:
     """This rank's part of a mini-batch of that many rows; where none is left, the first row with a share of 0."""
-    start, stop = (-(-rows * edge // count()) for edge in (number(), number() + 1))
+    start, stop = (-(-rows * edge // world_size()) for edge in (rank(), rank() + 1))
     if start == stop:
         return Part(slice(0, 1), 0.0)
-    return Part(slice(start, stop), count() * (stop - start) / rows)
+    return Part(slice(start, stop), world_size() * (stop - start) / rows)
 
 
-def mine(things: Sequence[T]) -> Sequence[T]:
+def local_share(things: Sequence[T]) -> Sequence[T]:
     """This rank's even share of a list, in order; `gathered` joins the shares again."""
     part = part_of(len(things))
     return things[part.rows] if part.share else things[:0]
@@ -147,10 +147,10 @@ def mine(things: Sequence[T]) -> Sequence[T]:
 @contextmanager
 def own_dropout(device: torch.device, *step: int) -> Iterator[None]:
     """Give PyTorch's global generator a seed of this rank and ``step`` meanwhile; with one process nothing changes."""
-    if count() == 1:
+    if world_size() == 1:
         yield
         return
-    seed = hashlib.sha256(repr((*step, number())).encode()).digest()[:8]
+    seed = hashlib.sha256(repr((*step, rank())).encode()).digest()[:8]
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(int.from_bytes(seed) >> 1)
         yield
@@ -159,51 +159,62 @@ def own_dropout(device: torch.device, *step: int) -> Iterator[None]:
 # Collectives
 
 
-def total(values: Tensor) -> Tensor:
+def all_reduce_sum(values: Tensor) -> Tensor:
     """The sum of a tensor over the ranks, in place where there are several."""
-    if count() > 1:
+    if world_size() > 1:
         distributed.all_reduce(values)
     return values
 
 
-def any_of(flag: bool) -> bool:
+def any_rank(flag: bool) -> bool:
     """Whether the flag is true on any rank."""
-    return flag if count() == 1 else bool(total(torch.tensor(int(flag))))
+    return flag if world_size() == 1 else bool(all_reduce_sum(torch.tensor(int(flag))))
+
+
+def barrier() -> None:
+    """Wait until every rank is here."""
+    any_rank(False)
 
 
 def gathered(part: T) -> list[T]:
     """What each rank has, in the order of the ranks."""
-    if count() == 1:
+    if world_size() == 1:
         return [part]
-    parts: list[Any] = [None] * count()
+    parts: list[Any] = [None] * world_size()
     distributed.all_gather_object(parts, part)
     return parts
 
 
 def check_alike(what: Callable[[], object]) -> None:
     """Raise `SatError` unless ``what`` gives the same on every rank. Slower ranks are waited for, days if need be."""
-    if count() == 1:
+    if world_size() == 1:
         return
     digest = hashlib.sha256(repr(what()).encode()).hexdigest()
-    digests: list[Any] = [None] * count()
+    digests: list[Any] = [None] * world_size()
     distributed.all_gather_object(digests, digest, group=distributed.new_group(backend="gloo", timeout=ENCODING))
-    if different := [rank for rank, other in enumerate(digests) if other != digests[0]]:
+    different = [index for index, other in enumerate(digests) if other != digests[0]]
+    if different:
         raise SatError(
-            f"process {different[0]} of {count()} has other data, settings or weights of the encoder than process 0: "
-            "give all of them the same"
+            f"process {different[0]} of {world_size()} has other data, settings or weights of the encoder than "
+            "process 0: give all of them the same"
         )
 
 
 # The gradient
 
 
-def in_parallel(
-    loss: Callable[[list[int]], T], decoder: nn.Module, encoder: nn.Module | None
-) -> Callable[[list[int]], T]:
-    """The function ``loss`` of a mini-batch, after which ``backward`` gives the mean gradient of all ranks."""
-    if count() == 1:
-        return loss
+def in_parallel(decoder: nn.Module, encoder: nn.Module | None) -> Callable[[Callable[[], T]], T]:
+    """What calls a function that computes a loss, after which ``backward`` gives the mean gradient of all ranks."""
+    if world_size() == 1:
+        return lambda compute: compute()
     step = nn.ModuleList([decoder] if encoder is None else [decoder, encoder])  # all weights that are trained
-    step.forward = loss
-    parallel: Callable[[list[int]], T] = DistributedDataParallel(step, find_unused_parameters=encoder is not None)
-    return parallel
+    step.forward = lambda compute: compute()
+    return DistributedDataParallel(step, find_unused_parameters=encoder is not None)
+
+
+def averaging(parallel: object, *, last: bool) -> AbstractContextManager[None]:
+    """Around a loss and its ``backward``: gradients add up on each rank, and the last one's are averaged with them."""
+    if last or not isinstance(parallel, DistributedDataParallel):
+        return nullcontext()
+    context: AbstractContextManager[None] = parallel.no_sync()
+    return context

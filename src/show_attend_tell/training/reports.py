@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from show_attend_tell.checkpoint.records import EncoderRecord
 from show_attend_tell.data.tokenizers import KARPATHY
 from show_attend_tell.files import write_text
 from show_attend_tell.training import ranks
+from show_attend_tell.training.cautious import Verdict
 from show_attend_tell.training.config import TrainingPlan
-from show_attend_tell.training.judge import Verdict
 from show_attend_tell.training.ranks import log
 from show_attend_tell.training.selection import divergence, nats_a_word, usual_generation
 from show_attend_tell.training.trainer import Epoch, Trainer
@@ -33,9 +34,31 @@ REPORTED = {
 CAPTIONS = 32  # of training, to twice as many, which say whether a training has diverged
 
 
+def keep_best(
+    plan: TrainingPlan,
+    training: Trainer,
+    scores: dict[str, float],
+    verdict: Verdict | None,
+    *,
+    better: bool | None = None,
+) -> None:
+    """Log an epoch, and save its checkpoint if it is the best so far, or by a verdict the last.
+
+    ``better`` says whether it is, where the scores cannot: of the model to start from.
+    """
+    score = training.selection(scores) if verdict is None else training.epoch
+    if better is None:
+        better = score > training.best
+    if better:
+        training.best = score
+        training.best_epoch = training.epoch
+    seconds = time.monotonic() - training.began
+    report(plan, training, Epoch(training.epoch, scores, training.watch.means(), seconds, better), verdict)
+
+
 def report(plan: TrainingPlan, loop: Trainer, epoch: Epoch, verdict: Verdict | None) -> None:
     """Log an epoch, and save its checkpoint if it is the best so far, or by a verdict the last; the first rank does."""
-    if not ranks.first():
+    if not ranks.is_main():
         return
     write_log(plan.output / "training" / "log.jsonl", epoch)
     config, stop = loop.config, loop.config.epochs if verdict is None else verdict.epochs

@@ -5,33 +5,47 @@ in about 30 lines (to join, to end, to gather); they know no resuming to the bit
 states are pickled. PyTorch's `AveragedModel` and schedulers keep counters of their own, which a state would hold twice.
 """
 
-import dataclasses
-import json
+import hashlib
 import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
+import torch
 
 from show_attend_tell.backends.torch import build_decoder
-from show_attend_tell.checkpoint.checkpoint import Checkpoint, check_vacant
-from show_attend_tell.checkpoint.packing import as_tensors
-from show_attend_tell.devices import pick_device
-from show_attend_tell.errors import SatError
-from show_attend_tell.files import check_writable, file_lock
-from show_attend_tell.generation import Decoding
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.checkpoint.packing import as_tensors, weights_digest
+from show_attend_tell.data.tokenizers import ENGLISH, KARPATHY
+from show_attend_tell.devices import computes_bf16, pick_device
+from show_attend_tell.files import file_lock
+from show_attend_tell.model.interface import Decoder
 from show_attend_tell.progress import Progress
-from show_attend_tell.training import finish, ranks
+from show_attend_tell.training import cautious, ranks
+from show_attend_tell.training.cautious import Verdict
+from show_attend_tell.training.check import checked
 from show_attend_tell.training.config import TrainingPlan
-from show_attend_tell.training.data import TrainingData, identity, prepare
-from show_attend_tell.training.judge import judge_by_divisions, judge_by_val
+from show_attend_tell.training.data import TrainingData, identity
 from show_attend_tell.training.ranks import log
-from show_attend_tell.training.reports import duration, log_end, log_size, report
-from show_attend_tell.training.selection import Chosen, choose_generation, fit_confidence
-from show_attend_tell.training.start import competes, mismatch, start_decoder
-from show_attend_tell.training.trainer import Epoch, Trainer, Watch
+from show_attend_tell.training.reports import duration, keep_best, log_end, log_size
+from show_attend_tell.training.selection import Chosen, choose_generation
+from show_attend_tell.training.stages import Stage, complete
+from show_attend_tell.training.stages.card import write_card
+from show_attend_tell.training.stages.class_words import fit_class_words
+from show_attend_tell.training.stages.confidence import fit_confidence
+from show_attend_tell.training.stages.data import prepare
+from show_attend_tell.training.stages.decoding import choose_decoding
+from show_attend_tell.training.stages.reranker import fit_reranker
+from show_attend_tell.training.stages.start import start_decoder
+from show_attend_tell.training.stages.weights import MOVED, apply_verdict, give_start_back
+from show_attend_tell.training.start import competes
+from show_attend_tell.training.trainer import Trainer
+from show_attend_tell.vision.feature_cache import default_cache
+
+READ_EVERY = 16  # mini-batches: then the losses are read, which waits for the device, and ranks tell of a Ctrl-C
 
 
 def train(
@@ -54,147 +68,165 @@ def train(
     process trains, for settings that do not fit together, and for a start or a state that does not fit the training.
     """
     began = time.monotonic()
-    with ranks.together(pick_device(plan.device)) as device:
-        show = show and ranks.first()
-        plan = check(plan)
-        plan.start.encoder.to(device)
-        if data is None:  # encode the photos, make the vocabulary
-            plan, data = prepare(plan, show=show)
+    with ranks.process_group(pick_device(plan.device)) as device:
+        show = show and ranks.is_main()
+        plan = checked(plan, device)
+        if data is None:
+            plan, data = prepare_data(plan, device, show=show)
         ranks.check_alike(lambda: identity(plan.config, data))  # first, since it alone waits for slow encoders
-        refusal = f"another process trains in {plan.output}: wait for it, or give another --output"
-        plan.state.parent.mkdir(parents=True, exist_ok=True)
-        with file_lock(plan.state.parent, refusal=refusal) if ranks.first() else nullcontext():
-            check(plan)  # another process may have trained here meanwhile
-            config, start, state = plan.config, plan.start.checkpoint, plan.state
-            goes_on = ranks.gathered(plan.resume and state.exists())[0]
-            competing = competes(plan.start, config.decoder)
-            before = None  # random weights
-            if start is not None and (competing or not goes_on):
-                before = start_decoder(plan, data, device, show=show)
-            judged = before if competing and data.encoder is None else None  # the start, with which val may compare
-            verdict = None if judged is None else judge_by_divisions(plan, data, judged, trainer, show=show)
-            stop = config.epochs if verdict is None else verdict.epochs
-            if verdict is not None:
-                log(verdict.text)
-            initial = None if before is None else before.state_dict()
-            loop = trainer(config, data, device=device, initial=initial, init_from=plan.start.name, show=show)
-            if goes_on:
-                loop.resume(state)
-            elif plan.resume:
-                log(f"there is nothing to resume in {plan.output} yet, so the training starts")
-            log_size(loop)
-            zero = start is not None and loop.taken == 0  # the start is validated as an epoch before the first
-            with ctrl_c_held_back() as pressed:
-
-                def pause() -> None:
-                    if ranks.any_of(pressed()):
-                        loop.save(state)
-                        ranks.any_of(False)  # until it is written
-                        raise KeyboardInterrupt
-
-                saved = time.monotonic()
-                while zero or not loop.ended(stop):
-                    epoch_began, watch = time.monotonic(), Watch()
-                    todo = [] if zero else loop.batches()
-                    what = f"epoch {loop.epoch + 1} of {stop}"
-                    with Progress(
-                        total=len(todo), initial=loop.batch, desc=what, unit="batch", disable=zero or not show
-                    ) as bar:
-                        for indices in todo[loop.batch :]:
-                            bar.set_postfix(watch.add(loop.one_batch(indices), len(indices)), refresh=False)
+        with only_process(plan, device):
+            start = prepare_start(plan, data, device, show=show)
+            verdict = judge_small_data(plan, data, start, trainer, show=show)
+            epochs = plan.config.epochs if verdict is None else verdict.epochs
+            training = prepare_trainer(plan, data, device, start, trainer, show=show)
+            with pausing(training, plan) as pause:
+                if plan.start.checkpoint is not None and training.taken == 0:  # epoch 0: the model to start from
+                    training.begin_epoch()
+                    training.save(plan.state)
+                    scores = training.validate(show=show)
+                    pause()
+                    keep_best(plan, training, scores, verdict, better=competes(plan.start, plan.config.decoder))
+                while not training.ended(epochs):
+                    training.begin_epoch()
+                    with epoch_bar(training, epochs, show=show) as bar:
+                        for batch in training.mini_batches():
+                            training.take(batch)
                             bar.update()
-                            loop.batch += 1
-                            pause()
-                    if loop.epoch == 0:
-                        loop.save(state)  # before there is a checkpoint, so that each checkpoint can be resumed
-                        saved = time.monotonic()
-                    scores = loop.validate(show=show)
+                            if training.batch % READ_EVERY == 0:
+                                bar.set_postfix(training.read_losses(), refresh=False)
+                            pause(training.batch)
+                    training.read_losses()
+                    if training.epoch == 0:
+                        training.save(
+                            plan.state
+                        )  # before there is a checkpoint, so that each checkpoint can be resumed
+                    scores = training.validate(show=show)
                     pause()
-                    if not zero:
-                        loop.epoch, loop.batch = loop.epoch + 1, 0
-                    score = loop.selection(scores) if verdict is None else loop.epoch
-                    better = competing if zero else score > loop.best
-                    if better:
-                        loop.best, loop.best_epoch = score, loop.epoch
-                    seconds = time.monotonic() - epoch_began
-                    report(plan, loop, Epoch(loop.epoch, scores, watch.means(), seconds, better), verdict)
-                    if loop.taken and (loop.ended(stop) or time.monotonic() - saved > loop.saved_every):
-                        loop.save(state)
-                        saved = time.monotonic()
+                    training.end_epoch()
+                    keep_best(plan, training, scores, verdict)
+                    training.save_if_due(plan.state, ended=training.ended(epochs))
                     pause()
-                    zero = False
-            ranks.any_of(False)  # until the last checkpoint is written
-            log_end(loop, chosen=verdict is None)
-            best = Checkpoint.load(plan.output)
-            ranks.any_of(False)  # until all have read it, since the first writes it again
-            decoder = build_decoder(best).to(device)
-            ended = any(name.startswith("validation_") or name == "decoding" for name in best.training)
-            if judged is not None and not ended:
-                if verdict is None and best.training["epochs"]:  # 0: the start itself was best, or was given back
-                    verdict = judge_by_val(plan, data, decoder, judged)
-                    log(verdict.text)
-                if verdict is not None:
-                    finish.apply_verdict(plan, verdict, best, decoder, judged)
-            if start is not None and best.training["epochs"] == 0:
-                finish.give_start_back(plan, best)
-            else:
-                if best.tuned_encoder is not None:  # that of the best epoch, which the decoder was trained with
-                    plan.start.encoder.adopt(as_tensors(best.tuned_encoder))
-                best.reranker = best.confidence = None
-                replaced = config.visual_ngrams and finish.fit_reranker(plan, data, best, show=show)
-                finish.fit_class_words(plan, data, best, show=show)
-                finish.choose_decoding(plan, data, best, decoder, choose=choose, replaced=replaced, show=show)
-                if ranks.first():  # last, since the others do not wait for it
-                    best.confidence = fit_confidence(decoder, data, Decoding.of(best), show=show)
-            if ranks.first():
-                best.save(plan.output, bits=plan.bits)
+            ranks.barrier()  # until the last checkpoint is written
+            log_end(training, chosen=verdict is None)
+            model = complete_model(plan, data, device, start, verdict, choose, show=show)
         took = duration(time.monotonic() - began)
-        log(f"{plan.output} generates captions with {best.generation.summary()}. Training took {took}")
-        return best
+        log(f"{plan.output} generates captions with {model.generation.summary()}. Training took {took}")
+        return model
 
 
-def check(plan: TrainingPlan) -> TrainingPlan:
-    """The plan, which resumes with the epochs of before and their choice where the user gives no others.
+# Before the loop
 
-    Raises `SatError`, before any photo is encoded, for one that cannot be carried out.
+
+def prepare_data(plan: TrainingPlan, device: torch.device, *, show: bool) -> tuple[TrainingPlan, TrainingData]:
+    """The stage "data": the data, and the plan whose data set and settings fit it."""
+    plan.start.encoder.to(device)
+    dataset, config, data = prepare(
+        plan.dataset,
+        plan.config,
+        plan.start,
+        plan.tuned_encoder,
+        cache=plan.cache or default_cache(),
+        text_corpus=plan.text_corpus,
+        fit=plan.fit_to_data,
+        given=plan.given or (),
+        show=show,
+    )
+    return replace(plan, dataset=dataset, config=config), data
+
+
+@contextmanager
+def only_process(plan: TrainingPlan, device: torch.device) -> Iterator[None]:
+    """Hold the training's folder, in which no other process can train meanwhile."""
+    refusal = f"another process trains in {plan.output}: wait for it, or give another --output"
+    plan.state.parent.mkdir(parents=True, exist_ok=True)
+    with file_lock(plan.state.parent, refusal=refusal) if ranks.is_main() else nullcontext():
+        checked(plan, device)  # another process may have trained here meanwhile
+        yield
+
+
+def prepare_start(plan: TrainingPlan, data: TrainingData, device: torch.device, *, show: bool) -> Decoder | None:
+    """The stage "start": the decoder that the training starts from; None where it is random, or no longer needed."""
+    model = plan.start.checkpoint
+    if model is None or (is_resuming(plan) and not competes(plan.start, plan.config.decoder)):
+        return None
+    return start_decoder(model, plan.config, data, device, show=show)
+
+
+def is_resuming(plan: TrainingPlan) -> bool:
+    """Whether there is a training to resume, and the plan resumes it; as the first rank finds."""
+    return ranks.gathered(plan.resume and plan.state.exists())[0]
+
+
+def may_be_given_back(plan: TrainingPlan, data: TrainingData) -> bool:
+    """Whether the training may end in the model it starts from, or between them."""
+    return competes(plan.start, plan.config.decoder) and data.encoder is None
+
+
+def judge_small_data(
+    plan: TrainingPlan, data: TrainingData, start: Decoder | None, trainer: type[Trainer], *, show: bool
+) -> Verdict | None:
+    """The stage "judge small data": how far, and for how many epochs, a training should go; None where val decides."""
+    config, model, name = plan.config, plan.start.checkpoint, plan.start.name
+    if start is None or model is None or name is None or not may_be_given_back(plan, data):
+        return None
+    if not cautious.judged_by_divisions(config, len(data.validation)):
+        return None
+    about = identity(config, data), weights_digest(model.weights), cautious.SHARES, cautious.CIDER_PER_NAT
+    judge = partial(cautious.judge_by_divisions, config, data, plan.dataset, start, name, trainer, show=show)
+    verdict = cautious.verdict_of(plan.state.with_name("divisions.json"), about, judge)
+    log(verdict.text)
+    return verdict
+
+
+def prepare_trainer(
+    plan: TrainingPlan,
+    data: TrainingData,
+    device: torch.device,
+    start: Decoder | None,
+    trainer: type[Trainer],
+    *,
+    show: bool,
+) -> Trainer:
+    """The weights and the optimizer, as they are at the start or where the training was interrupted."""
+    initial = None if start is None else start.state_dict()
+    training = trainer(plan.config, data, device=device, initial=initial, init_from=plan.start.name, show=show)
+    if is_resuming(plan):
+        training.resume(plan.state)
+    elif plan.resume:
+        log(f"there is nothing to resume in {plan.output} yet, so the training starts")
+    if training.config.precision == "bfloat16" and not computes_bf16(device):
+        log("the training computes in bfloat16, which this device emulates: about ten times slower than float32")
+    log_size(training)
+    return training
+
+
+# In the loop
+
+
+def epoch_bar(training: Trainer, epochs: int, *, show: bool) -> Progress:
+    """The progress of the mini-batches of an epoch."""
+    what = f"epoch {training.epoch + 1} of {epochs}"
+    return Progress(total=training.batches_an_epoch, initial=training.batch, desc=what, unit="batch", disable=not show)
+
+
+@contextmanager
+def pausing(training: Trainer, plan: TrainingPlan) -> Iterator[Callable[..., None]]:
+    """Give a function that ends the training, with its state saved, once Ctrl-C was pressed in any process.
+
+    It is called with the number of a mini-batch, or without; several processes ask each other after every
+    `READ_EVERY` mini-batches only.
     """
-    output, state, start, config = plan.output, plan.state, plan.start, plan.config
-    try:
-        with safe_open(state, framework="pt") as stored:
-            header = {name: json.loads(text) for name, text in (stored.metadata() or {}).items()}
-    except (OSError, SafetensorError, ValueError):
-        header = {}
-    identity = header.get("identity")
-    if plan.resume and plan.given is not None and isinstance(identity, dict):
-        before = {name: identity[name] for name in ("epochs", "selected_by") if name in identity.keys() - {*plan.given}}
-        config = dataclasses.replace(config, **before)
-        plan = dataclasses.replace(plan, config=config, given={*plan.given, *before})
-    if ranks.first():
-        model = (output / "config.json").exists()
-        if plan.resume and model and not state.exists():
-            raise SatError(
-                f"{output} holds a model without the state of its training: it cannot be resumed. Give another "
-                f"--output; --init-from {output} starts from this model"
-            )
-        if not plan.resume and (model or state.exists()):
-            held = "a model" if model else "an interrupted training"
-            further = ", or --resume to go on with its training" if state.exists() else ""
-            raise SatError(f"{output} holds {held} already: give another --output{further}")
-        check_vacant(output)
-        origin = header.get("init_from", start.name) if plan.resume else start.name
-        if origin != start.name:
-            raise SatError(
-                f"the training in {state} started from {origin or 'none'}, and this command starts from "
-                f"{start.name or 'none'}: give --init-from {origin or 'none'}"
-            )
-    (rows, columns), window = start.encoder.grid, getattr(config.decoder, "annotation_window", 1)
-    if window > 1 and rows != columns:
-        raise SatError(f"annotation_window is {window}, and {rows} × {columns} locations are not a square grid: give 1")
-    if start.checkpoint is not None and (found := mismatch(start, config.decoder)):
-        raise SatError(f"the model to start from {found.reason}", remedy=found.remedy)
-    if ranks.first():
-        check_writable(state, make=True)
-    return plan
+    with ctrl_c_held_back() as pressed:
+
+        def pause(batch: int = 0) -> None:
+            if batch % READ_EVERY and ranks.world_size() > 1:
+                return
+            if ranks.any_rank(pressed()):
+                training.save(plan.state)
+                ranks.barrier()  # until it is written
+                raise KeyboardInterrupt
+
+        yield pause
 
 
 @contextmanager
@@ -217,3 +249,71 @@ def ctrl_c_held_back() -> Iterator[Callable[[], bool]]:
         yield lambda: times > 0
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+# After the loop
+
+
+def complete_model(
+    plan: TrainingPlan,
+    data: TrainingData,
+    device: torch.device,
+    start: Decoder | None,
+    verdict: Verdict | None,
+    choose: Callable[..., Chosen],
+    *,
+    show: bool,
+) -> Checkpoint:
+    """The model of the best epoch with all that it needs besides its weights, as it is written."""
+    config, origin = plan.config, plan.start
+    model = Checkpoint.load(plan.output)
+    decoder = build_decoder(model).to(device)
+    if start is not None and may_be_given_back(plan, data) and MOVED not in model.training:
+        if verdict is None and model.training["epochs"]:  # 0: the start itself was best
+            about = identity(config, data), weights_digest(model.weights), cautious.SHARES
+            judge = partial(cautious.judge_by_val, config, data, decoder, start)
+            verdict = cautious.verdict_of(plan.state.with_name("verdict.json"), about, judge)
+            log(verdict.text)
+        if verdict is not None:
+            apply_verdict(model, decoder, start, verdict, origin.name or "")
+    card = Stage("card", partial(write_card, model, plan.output, plan.bits))
+    if origin.checkpoint is not None and model.training["epochs"] == 0:
+        give_start_back(model, origin.checkpoint, origin.name or "", config.learning_rate)
+        stages = [card]
+    else:
+        if model.tuned_encoder is not None:  # that of the best epoch, which the decoder was trained with
+            origin.encoder.adopt(as_tensors(model.tuned_encoder))
+        model.confidence = None
+        stages = [*what_captions_need(plan, data, model, decoder, choose, show=show), card]
+    settings = identity(config, data), config.visual_ngrams, sorted(plan.given or ())
+    about = hashlib.sha256(repr((settings, weights_digest(model.weights))).encode()).hexdigest()
+    complete(model, stages, plan.state.with_name("unfinished"), about)
+    return model
+
+
+def what_captions_need(
+    plan: TrainingPlan,
+    data: TrainingData,
+    model: Checkpoint,
+    decoder: Decoder,
+    choose: Callable[..., Chosen],
+    *,
+    show: bool,
+) -> list[Stage]:
+    """The stages that fill in a model whose weights are trained. A new one is a file in `stages/` and a line here."""
+    config = plan.config
+    custom_english = plan.dataset.custom and data.vocabulary.tokenizer in (KARPATHY, ENGLISH)
+    before = plan.start.checkpoint if config.cautious else None  # what few photos do not replace without proof
+    reranker = None if before is None else before.reranker
+    device = next(decoder.parameters()).device
+    peer = plan.start.checkpoint if competes(plan.start, config.decoder) else None
+    own_length = "max_length" in (plan.given or ())
+    kept = partial(cautious.kept_decoding, config, model, peer, own_length=own_length) if config.cautious else None
+    how: dict[str, Any] = {"kept": kept, "filters": custom_english, "choose": choose, "show": show}
+    wanted = config.visual_ngrams
+    return [
+        Stage("reranker", partial(fit_reranker, model, data, reranker, device, wanted=wanted, show=show)),
+        Stage("class words", partial(fit_class_words, model, data, before, wanted=custom_english, show=show)),
+        Stage("decoding", partial(choose_decoding, model, decoder, data, config, **how)),
+        Stage("confidence", partial(fit_confidence, model, decoder, data, show=show)),
+    ]

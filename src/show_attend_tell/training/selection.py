@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -13,14 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from show_attend_tell.backends.torch import TorchBackend
-from show_attend_tell.data.tokenizers import ENGLISH, KARPATHY
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.generation import Decoding
 from show_attend_tell.metrics.bleu import bleu
 from show_attend_tell.metrics.cider import CiderD, cider
 from show_attend_tell.model.interface import Decoder, word_log_probabilities
 from show_attend_tell.progress import Progress
-from show_attend_tell.rerank import confidence
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis, rank
 from show_attend_tell.training import ranks
@@ -30,7 +28,7 @@ from show_attend_tell.training.ranks import log
 
 FORCED_BATCH_SIZE = 32  # captions of val whose words' probabilities are computed at once
 DIVERGED = 1.5  # times the nats a word of guessing all words alike; random weights at the start have hardly more
-NAT = 20.0  # CIDEr points that one nat a word counts as, where both choose together
+CIDER_PER_NAT = 20.0  # CIDEr points that one nat a word counts as, where both choose together
 # With a reranker: about the least with which the captions of 1,000 photos have 300 different words.
 RARE_WORD_EXPONENT = 0.75
 
@@ -95,7 +93,7 @@ def captions_of(
     """
     rankings = rankings or [(decoding.config.length_penalty, decoding.config.rerank_weight)]
     found: list[list[list[str]]] = [[] for _ in rankings]
-    names = ranks.mine([name for name, _ in data.validation])
+    names = ranks.local_share([name for name, _ in data.validation])
     for _, searched in searches(decoder, data, names, decoding, show=show):
         for hypotheses in searched:
             for captions, ranking in zip(found, rankings, strict=True):
@@ -148,7 +146,7 @@ def nats_of_photos(decoder: Decoder, data: TrainingData) -> NDArray[np.float64]:
     rows = {name: row for row, (name, _) in enumerate(data.validation)}
     captions = [(name, data.vocabulary.encode(words)) for name, texts in data.validation for words in texts]
     found = np.zeros((2, len(rows)))
-    for indices in ranks.mine(batches(captions, FORCED_BATCH_SIZE, seed=0)):
+    for indices in ranks.local_share(batches(captions, FORCED_BATCH_SIZE, seed=0)):
         annotations = data.views[0][[captions[index][0] for index in indices]].to(device)
         forced = torch.tensor([captions[index][1] for index in indices], device=device)
         log_p = word_log_probabilities(decoder.teacher_forcing(annotations, forced).logits, forced)[:, 0].cpu()
@@ -245,27 +243,3 @@ def label(config: GenerationConfig) -> str:
     """A config in the words of a model card: "beam 10, γ 0.5, ω 32"."""
     weight = f", ω {config.rerank_weight:g}" if config.rerank_weight else ""
     return f"beam {config.beam_size}, γ {config.length_penalty:g}{weight}"
-
-
-@torch.no_grad()
-def fit_confidence(
-    decoder: Decoder,
-    data: TrainingData,
-    decoding: Decoding,
-    *,
-    show: bool = False,
-) -> dict[str, NDArray[Any]] | None:
-    """How far the nouns of a model's captions with this decoding can be trusted, by val; None as `fit`."""
-    if len(data.validation) < confidence.LEAST or data.vocabulary.tokenizer not in (KARPATHY, ENGLISH):
-        return None
-    names, references = zip(*data.validation, strict=True)
-    parts = [range(len(names))[part] for part in data.parts or [slice(None)]]
-    weights = [
-        weight for part, weight in zip(parts, confidence.balanced([*map(len, parts)]), strict=True) for _ in part
-    ]
-    found = searches(decoder, data, names, decoding, show=show)
-    batches = (
-        (annotations, [*map(decoding.ranked, hypotheses)], references[at:][:BATCH_SIZE], weights[at:])
-        for at, (annotations, hypotheses) in zip(range(0, len(names), BATCH_SIZE), found, strict=True)
-    )
-    return confidence.fit(TorchBackend(decoder), data.vocabulary, decoding.reranker, batches, decoding.class_words)

@@ -3,30 +3,21 @@
 from dataclasses import replace
 from typing import Any
 
-import torch
-
-from show_attend_tell.backends.torch import build_decoder
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import find_model
 from show_attend_tell.checkpoint.packing import as_tensors
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.photos import Resize
-from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.config import Config
-from show_attend_tell.model.decoder import grown, ungated
-from show_attend_tell.model.interface import Decoder
-from show_attend_tell.model.registry import build
-from show_attend_tell.progress import Progress
-from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
-from show_attend_tell.training.data import TrainingData
+from show_attend_tell.training.cautious import SMALL
+from show_attend_tell.training.config import Start, TrainingConfig
 from show_attend_tell.training.presets import custom
-from show_attend_tell.training.ranks import log
 from show_attend_tell.vision import encoder as encoders
 
 PAPERS_ENCODER = "vgg19"
-# Settings of a decoder that say how it learns, not which weights it has. A model may start from one with other ones.
-FREE = {"attention", "annotation_window", "dropout", "annotation_dropout", "embedding_dropout"}
+# Settings of a decoder that say how it learns, not which weights it has: those of the start may differ.
+MAY_DIFFER = {"attention", "annotation_window", "dropout", "annotation_dropout", "embedding_dropout"}
 
 
 def choose_start(
@@ -34,21 +25,24 @@ def choose_start(
 ) -> Start:
     """What a training starts from: ``init_from``, a model's name or "none", with an ``encoder`` as in `load_start`.
 
-    If None is given, with ``fit_to_data`` soft attention on little English custom data starts from the default model.
+    If it is None, and the settings are fitted to the data, then soft attention starts from the default model where the
+    data are few photos with English captions.
     """
     if init_from is not None or not fit_to_data or config.decoder.attention != "soft":
         return load_start(None if init_from == "none" else init_from, **encoder)
-    model, reason = custom.START, custom.why_afresh(dataset)
+    model = custom.START
+    reason = custom.why_afresh(dataset)
     if not reason:
         start = load_start(model, **encoder)
-        if (found := mismatch(start, config.decoder)) is None:
+        problem = mismatch(start, config.decoder)
+        if problem is None:
             why = (
-                f"fewer than {custom.SMALL:,} training photos, with English captions: the training starts from {model} "
+                f"fewer than {SMALL:,} training photos, with English captions: the training starts from {model} "
                 f"and sees photos as it does (--resize {start.encoder.preprocessing.resize}). --init-from none starts "
                 "afresh"
             )
             return replace(start, lines=(why,))
-        reason = f"{model} {found.reason}"
+        reason = f"{model} {problem.reason}"
     start = load_start(None, **encoder)
     return Start(start.encoder, lines=(f"the training starts afresh, not from {model}: {reason}",))
 
@@ -63,8 +57,8 @@ def load_start(
 ) -> Start:
     """The model of that name, if there is one, and the encoder, with the weights that this model was trained with.
 
-    What is None of the encoder is that of the model to start from, or the default. Is it to be ``trained`` too, it may
-    have random weights. Raises `SatError` for an encoder with random weights that is not going to be trained.
+    Settings of the encoder that are None come from the model to start from, or else are the defaults. Random weights of
+    an encoder are allowed only if it is ``trained`` too: otherwise `SatError` is raised.
     """
     model = None if init_from is None else Checkpoint.load(find_model(init_from))
     tuned = None if model is None else model.tuned_encoder
@@ -100,29 +94,11 @@ def mismatch(start: Start, decoder: Config) -> SatError | None:
     if theirs["kind"] != ours["kind"]:
         why = f"is of the kind {theirs['kind']}, and this training of {ours['kind']}"
         return SatError(why, remedy="they share no weights")
-    free = FREE | {"vocabulary_size", "annotation_size"} | ({"gate"} if loses_gate(model, decoder) else set())
+    free = MAY_DIFFER | {"vocabulary_size", "annotation_size"} | ({"gate"} if loses_gate(model, decoder) else set())
     if different := [name for name in theirs if name not in free and theirs[name] != ours[name]]:
         settings = " ".join(f"--set decoder.{name}={theirs[name]}" for name in different)
         return SatError("has another decoder", remedy=f"give {settings}")
     return None
-
-
-def start_decoder(plan: TrainingPlan, data: TrainingData, device: torch.device, *, show: bool = False) -> Decoder:
-    """The decoder of the model to start from as this training needs it: with its new words, without a lost gate."""
-    assert plan.start.checkpoint is not None
-    start, config = build_decoder(plan.start.checkpoint).to(device), plan.config.decoder
-    weights = start.state_dict()
-    if loses_gate(start.config, config):
-        beta = mean_beta(start, data, show=show)
-        log(f"the gate of the model to start from is removed; its mean {beta:.2f} scales the context's weights instead")
-        weights = ungated(weights, beta)
-    if len(data.vocabulary) > start.vocabulary_size:
-        words = torch.tensor([word for _, caption in data.captions for word in caption])
-        counts = torch.bincount(words, minlength=len(data.vocabulary))
-        weights = grown(weights, counts, torch.Generator().manual_seed(plan.config.seed))
-    decoder = build(config).to(device).eval()
-    decoder.load_state_dict(weights)
-    return decoder
 
 
 def competes(start: Start, decoder: Config) -> bool:
@@ -136,17 +112,3 @@ def competes(start: Start, decoder: Config) -> bool:
 def loses_gate(start: Config, decoder: Config) -> bool:
     """Whether the model to start from has the gate β and the training has not."""
     return getattr(start, "gate", False) and not getattr(decoder, "gate", False)
-
-
-@torch.no_grad()
-def mean_beta(decoder: Decoder, data: TrainingData, *, show: bool = False) -> float:
-    """The mean gate β of a decoder over the words of 500 to 999 training captions, by teacher forcing."""
-    chosen = data.captions[:: max(1, len(data.captions) // 500)]
-    device = next(decoder.parameters()).device
-    betas = []
-    for name, words in Progress(chosen, desc="mean of the gate", unit="caption", disable=not show, leave=False):
-        known = [word if word < decoder.vocabulary_size else Vocabulary.UNKNOWN for word in words]
-        output = decoder.teacher_forcing(data.views[0][[name]].to(device), torch.tensor([known], device=device))
-        assert output.beta is not None  # which `loses_gate` saw to
-        betas.append(output.beta.flatten())
-    return float(torch.cat(betas).mean())

@@ -2,8 +2,10 @@
 
 import json
 import math
+import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +16,6 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write
@@ -22,23 +23,15 @@ from show_attend_tell.messages import plural
 from show_attend_tell.metrics.scores import variety
 from show_attend_tell.model import kernels
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import drawn_words
-from show_attend_tell.model.kernels import promote
 from show_attend_tell.model.registry import build
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import TrainingConfig
-from show_attend_tell.training.data import (
-    TrainingData,
-    annotation_scale,
-    batches,
-    batches_of_photos,
-    identity,
-    of_one_length,
-)
+from show_attend_tell.training.data import TrainingData, annotation_scale, identity
+from show_attend_tell.training.likelihood import Likelihood, MiniBatch, joined
 from show_attend_tell.training.objectives.hard import HardObjective
-from show_attend_tell.training.objectives.losses import Loss, word_losses
+from show_attend_tell.training.objectives.losses import Loss
 from show_attend_tell.training.ranks import log
-from show_attend_tell.training.selection import NAT, captions_of, nats_a_word, scores_of, usual_decoding
+from show_attend_tell.training.selection import CIDER_PER_NAT, captions_of, nats_a_word, scores_of, usual_decoding
 
 LONG_TRAINING = 1000  # mini-batches
 RESTART = 0.5  # of the first learning rate, where an ended training got more epochs
@@ -56,16 +49,41 @@ class Epoch(NamedTuple):
 
 
 class Watch:
-    """The means of what is watched over an epoch's captions."""
+    """The means of what is watched over an epoch's captions. Values stay on the device until they are read."""
 
     def __init__(self) -> None:
         self.sums: dict[str, NDArray[np.float64]] = {}  # of the values, each times its batch's weight, and of these
+        self.unread: list[tuple[int, int, dict[str, Tensor]]] = []  # number and captions of a batch, and its values
 
-    def add(self, values: Mapping[str, float], captions: int) -> dict[str, str]:
-        """Add those of a batch of that many captions; returns the means so far of this rank's own, to be shown."""
-        weight = ranks.part_of(captions).share * captions  # each caption weighs the same, as in the step
-        for name, value in values.items():
-            self.sums[name] = self.sums.get(name, 0.0) + np.array([weight * value, weight])
+    def add(self, number: int, captions: int, values: dict[str, Tensor]) -> None:
+        """Add the values of a mini-batch; ``number`` counts the mini-batches of the training from 1 on."""
+        self.unread.append((number, captions, values))
+
+    def read(self, learning_rate: float) -> dict[str, str]:
+        """Wait for the values so far, and give `shown`; all ranks call this together.
+
+        Raises `SatError`, with the number of the mini-batch, for a loss that is not finite on any rank.
+        """
+        if not self.unread:
+            return self.shown()
+        values = [value for _, _, values in self.unread for value in values.values()]
+        numbers = iter(torch.stack([value.float() for value in values]).tolist())
+        read = [(*batch[:2], dict(zip(batch[2], numbers, strict=False))) for batch in self.unread]
+        self.unread.clear()
+        losses = ranks.all_reduce_sum(torch.tensor([of_batch["loss"] for _, _, of_batch in read])) / ranks.world_size()
+        for loss, (number, captions, of_batch) in zip(losses.tolist(), read, strict=True):
+            if not math.isfinite(loss):
+                raise SatError(
+                    f"the loss became {loss} at batch {number}: lower the learning rate ({learning_rate}) or clip the "
+                    "gradient"
+                )
+            weight = ranks.part_of(captions).share * captions  # each caption weighs the same, as in the step
+            for name, value in {**of_batch, "loss": loss}.items():
+                self.sums[name] = self.sums.get(name, 0.0) + np.array([weight * value, weight])
+        return self.shown()
+
+    def shown(self) -> dict[str, str]:
+        """The means so far of this rank's own captions, to be shown."""
         return {name: f"{total / weights:.3f}" for name, (total, weights) in self.sums.items() if weights}
 
     def means(self) -> dict[str, float]:
@@ -77,7 +95,7 @@ class Watch:
         return {name: float(total / weights) for name, (total, weights) in sums.items() if weights}
 
 
-class Trainer:
+class Trainer(Likelihood):
     """The weights and the optimizer of a training, and how far it has come; `run.train` has the loop over epochs."""
 
     saved_every = 30.0  # seconds between two saved states, after an epoch; after the last one it is always saved
@@ -90,22 +108,20 @@ class Trainer:
         device: torch.device,
         initial: Mapping[str, Tensor] | None = None,
         init_from: str | None = None,
-        bfloat16: bool | None = None,
         show: bool = False,
     ) -> None:
-        """``initial`` are the weights of the model ``init_from``; ``bfloat16`` None stands for where it is native."""
-        torch.manual_seed(config.seed)
-        self.config, self.data, self.device, self.init_from = config, data, device, init_from
+        """``initial`` are the weights of the model ``init_from``; the precision auto is resolved for the device."""
+        if config.precision == "auto":
+            config = replace(config, precision="bfloat16" if native_bf16(device) else "float32")
+        super().__init__(config, data, device)
+        self.init_from = init_from
         self.identity = identity(config, data)
-        self.decoder = build(config.decoder).to(device)
         if initial is not None:
             self.decoder.load_state_dict(initial)
         elif isinstance(self.decoder, AttentionDecoder) and self.decoder.config.annotation_norm == "scale":
             self.decoder.annotation_scale.fill_(annotation_scale(data, show=show))
         self.average = build(config.decoder).to(device).eval()
         self.average.load_state_dict(self.decoder.state_dict())
-        self.objective = config.objective()
-        self.generator = torch.Generator().manual_seed(config.seed)
         groups = [{"params": list(self.decoder.parameters()), "lr": config.learning_rate}]
         if data.encoder is not None:
             groups.append({"params": list(data.encoder.parameters()), "lr": data.encoder_learning_rate})
@@ -115,20 +131,16 @@ class Trainer:
         else:  # Graves' centred RMSProp with the authors' program's constants; they have √(v + 1e-4), not √v + 1e-2
             self.optimizer = torch.optim.RMSprop(groups, alpha=0.95, eps=1e-2, momentum=0.9, centered=True)
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
-        self.text_corpus = of_one_length([("", words) for words in data.text_corpus], range(len(data.text_corpus)))
-        self.epoch = self.batch = self.taken = 0  # epochs finished, batches of this one taken, batches taken in all
         self.best = -math.inf  # by `selection`
         self.best_epoch = 0
         self.restart = [0, 0]  # batches taken and epochs finished when an ended training got more epochs
-        self.sampling = config.scheduled_sampling  # the share of the previous words that are the decoder's own now
+        self.watch = Watch()  # of the epoch that is under way
+        self.began = self.saved = time.monotonic()  # the epoch; and when the state was last written
         self.batches_an_epoch = len(self.batches())
-        self.kernels = kernels.REFERENCE
         long = config.epochs * self.batches_an_epoch >= LONG_TRAINING  # to compile takes up to a minute
         if long and device.type == "cpu" and kernels.can_compile():
             self.kernels = self.decoder.kernels = kernels.compiled()
-        bfloat16 = native_bf16(device) if bfloat16 is None else bfloat16
-        self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=bfloat16)
-        self.loss = ranks.in_parallel(self.loss_of, self.decoder, data.encoder)
+        self.loss = ranks.in_parallel(self.decoder, data.encoder)
 
     def ended(self, epochs: int) -> bool:
         """Whether a training of that many epochs has ended, by their number or by patience."""
@@ -140,137 +152,55 @@ class Trainer:
         if by == "last":
             return self.epoch
         if by == "cider_and_nats":
-            return scores["cider"] - NAT * scores["nats"]
+            return scores["cider"] - CIDER_PER_NAT * scores["nats"]
         return -scores["nats"] if by == "nats" else scores[by]
 
-    def batches(self) -> list[list[int]]:
-        """The mini-batches of the next epoch, or of the one that is under way: numbers of captions."""
-        of = batches if self.data.encoder is None else batches_of_photos
-        seed = self.config.seed * 1_000_003 + self.epoch
-        return of(self.data.captions, self.config.batch_size, seed, self.data.weights)
-
-    def one_batch(self, indices: list[int]) -> dict[str, float]:
-        """One step of the optimizer."""
-        config = self.config
+    def step(self, batch: MiniBatch) -> dict[str, Tensor]:
+        """One step of the optimizer; returns the loss and what to watch with it, which the device may still compute."""
         self.adjust()
-        loss = self.loss(indices)
-        value = ranks.total(loss.total.detach().clone()).item() / ranks.count()
-        if not math.isfinite(value):
-            raise SatError(
-                f"the loss became {value} at batch {self.taken + 1}: lower the learning rate "
-                f"({config.learning_rate}) or clip the gradient"
-            )
         self.optimizer.zero_grad(set_to_none=True)
-        # a mean over the batch, so that a caption of a rare length, in a small batch, weighs what any other does
-        loss.total.backward(loss.total.new_tensor(len(indices) / config.batch_size))  # type: ignore[no-untyped-call]
-        if config.clip:
-            together = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-            nn.utils.clip_grad_norm_(together, config.clip)
+        captions = sum(piece.captions for piece in batch)
+        losses = []
+        for self.piece, piece in enumerate(batch):
+            with ranks.averaging(self.loss, last=piece is batch[-1]):
+                loss = self.loss(piece.loss)
+                # a mean over the batch, so that a caption of a rare length, in a small batch, weighs what any other does
+                weight = piece.captions / self.config.batch_size
+                loss.total.backward(loss.total.new_full((), weight))  # type: ignore[no-untyped-call]
+            losses.append((piece.captions / captions, Loss(loss.total.detach(), loss.watch)))
+        self.objective.end_batch()
+        if self.config.clip:
+            parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+            nn.utils.clip_grad_norm_(parameters, self.config.clip)
         self.optimizer.step()
+        self.batch += 1
         self.taken += 1
         self.update_average()
-        return {"loss": value, **{name: value.item() for name, value in loss.watch.items()}}
+        total, watch = joined(losses)
+        return {"loss": total, **watch}
 
-    def loss_of(self, indices: list[int]) -> Loss:
-        """The loss of a mini-batch. If several ranks share it, the mean of their losses is the loss of all of it."""
-        loss = self.likelihood(indices) if self.data.encoder is None else self.likelihood_of_photos(indices)
-        if not self.text_corpus or not self.config.text_weight:
-            return loss
-        text_corpus = self.likelihood_of_texts(len(indices))
-        return Loss(loss.total + self.config.text_weight * text_corpus.total, loss.watch | text_corpus.watch)
+    def take(self, batch: MiniBatch) -> None:
+        """A step, of which `watch` keeps the figures."""
+        self.watch.add(self.taken + 1, sum(piece.captions for piece in batch), self.step(batch))
 
-    def likelihood_of_photos(self, indices: Sequence[int]) -> Loss:
-        """The loss of training captions of any lengths while the encoder is trained, which encodes each photo once."""
-        groups = of_one_length(self.data.captions, indices)
-        names = list(dict.fromkeys(self.data.captions[i][0] for i in indices))
-        mine = {self.data.captions[i][0] for group in groups for i in group[ranks.part_of(len(group)).rows]}
-        rows = [row for row, name in enumerate(names) if name in mine]
-        encoded = dict(zip([names[row] for row in rows], self.annotations(names, rows), strict=True))
-        losses = [(len(group) / len(indices), self.likelihood(group, encoded)) for group in groups]
-        watch: dict[str, Tensor] = {}
-        for name in dict.fromkeys(name for _, loss in losses for name in loss.watch):
-            having = [(share, loss.watch[name]) for share, loss in losses if name in loss.watch]  # not all groups do
-            together = sum(share for share, _ in having)
-            watch[name] = torch.stack([share / together * value for share, value in having]).sum()
-        return Loss(torch.stack([share * loss.total for share, loss in losses]).sum(), watch)
+    def read_losses(self) -> dict[str, str]:
+        """Wait for the steps so far; the means to show. Raises `SatError` for a loss that is not finite."""
+        return self.watch.read(self.config.learning_rate)
 
-    def likelihood(self, indices: Sequence[int], encoded: Mapping[str, Tensor] | None = None) -> Loss:
-        """The loss of this rank's part of training captions of one length; ``encoded``: annotations (L, D) by photo."""
-        objective = self.objective
-        part = ranks.part_of(len(indices))
-        names = [self.data.captions[i][0] for i in indices]
-        captions = torch.tensor([self.data.captions[i][1] for i in indices], device=self.device)
-        draws = objective.draw(len(indices), captions.shape[1], self.generator, part)
-        if encoded is None:
-            annotations = self.annotations(names, part.rows)
-        else:
-            annotations = torch.stack([encoded[name] for name in names[part.rows]])
-        with self.autocast:
-            history = self.history(annotations, captions, part.rows)
-            captions = captions[part.rows]
-        with self.autocast, ranks.own_dropout(self.device, self.config.seed, self.taken, 1, captions.shape[1]):
-            output = self.decoder.teacher_forcing(
-                annotations, captions, paths=objective.paths, mode=draws.mode, history=history
-            )
-            loss = objective(output, captions, draws, word_scores=self.kernels.word_scores)
-        beta = {} if output.beta is None else {"beta": output.beta.detach().mean()}
-        return Loss(part.share * loss.total, {**loss.watch, **beta})
+    def begin_epoch(self) -> None:
+        """Watch a new epoch, or what is left of one."""
+        self.watch = Watch()
+        self.began = time.monotonic()
 
-    def likelihood_of_texts(self, count: int) -> Loss:
-        """The loss of ``count`` captions without photos, all of one length, drawn at random.
-
-        Their photo's annotations are zero (Venugopalan et al. 2017, "Captioning Images with Diverse Objects").
-        """
-        sizes = torch.tensor([len(group) for group in self.text_corpus], dtype=torch.float32)
-        group = self.text_corpus[int(torch.multinomial(sizes, 1, generator=self.generator))]
-        chosen = torch.randint(len(group), (count,), generator=self.generator).tolist()
-        part = ranks.part_of(count)
-        words = [self.data.text_corpus[group[number]] for number in chosen[part.rows]]
-        captions = torch.tensor(words, dtype=torch.int64, device=self.device).view(len(words), -1)
-        nothing = torch.zeros(len(words), 1, self.config.decoder.annotation_size, device=self.device)
-        with self.autocast, ranks.own_dropout(self.device, self.config.seed, self.taken, 4):
-            output = self.decoder.teacher_forcing(nothing, captions)
-            smoothing = self.objective.label_smoothing
-            log_p, losses = word_losses(output.logits, captions, smoothing, self.kernels.word_scores)
-        return Loss(part.share * losses.sum(-1).mean(), {"text_nats": -log_p.detach().mean()})
-
-    def annotations(self, names: Sequence[str], mine: slice | Sequence[int] = slice(None)) -> Tensor:
-        """The annotations (B, L, D) of a batch's rows ``mine``; the view of each photo is drawn at random."""
-        rows = range(len(names))[mine] if isinstance(mine, slice) else mine
-        views = torch.zeros(len(names), dtype=torch.int64)
-        if len(self.data.views) > 1:
-            views = torch.randint(len(self.data.views), (len(names),), generator=self.generator)
-        parts: dict[int, Tensor] = {}
-        with ranks.own_dropout(self.device, self.config.seed, self.taken, 2):  # of an encoder that is fine-tuned
-            for number, view in enumerate(self.data.views):
-                if chosen := [row for row in rows if views[row] == number]:
-                    if len(chosen) == len(rows):
-                        return view[[names[row] for row in chosen]].to(self.device)
-                    parts |= zip(chosen, view[[names[row] for row in chosen]], strict=True)
-        return torch.stack([parts[row] for row in rows]).to(self.device)
-
-    @torch.no_grad()
-    def history(self, annotations: Tensor, captions: Tensor, mine: slice = slice(None)) -> Tensor:
-        """The previous words that the decoder is given, for the rows ``mine`` of captions (B, C): scheduled sampling.
-
-        A share of them is drawn from the decoder's own distribution, as all of them are at test time (Bengio et al.
-        2015, "Scheduled Sampling"). They are drawn in one pass over the true captions, because word by word would cost
-        as much as a search. The end token is never drawn, since no word comes after it.
-        """
-        if self.sampling == 0:
-            return captions[mine]
-        chosen = torch.rand(captions.shape, device=captions.device) < self.sampling
-        with ranks.own_dropout(self.device, self.config.seed, self.taken, 3, captions.shape[1]):
-            output = self.decoder.teacher_forcing(annotations, captions[mine])
-            logits = promote(output.logits[:, 0][chosen[mine]])  # (N, K)
-        logits[:, Vocabulary.END] = float("-inf")
-        uniforms = torch.rand(int(chosen.sum()), device=captions.device)[int(chosen[: mine.start or 0].sum()) :]
-        own = drawn_words(torch.softmax(logits, dim=-1), uniforms[: len(logits)])
-        return captions[mine].masked_scatter(chosen[mine], own)
+    def end_epoch(self) -> None:
+        """Count an epoch."""
+        self.epoch += 1
+        self.batch = 0
 
     def adjust(self) -> None:
         """Set what moves over the training: the learning rate, scheduled sampling's share, λ_e of hard attention."""
-        config, last = self.config, self.config.epochs * self.batches_an_epoch
+        config = self.config
+        last = config.epochs * self.batches_an_epoch
         done = turned = min(1.0, self.taken / last)
         scale = 1.0
         if self.restart[1]:  # an ended training got more epochs: a new cosine, and the rest stays where it ended
@@ -306,7 +236,8 @@ class Trainer:
         generated = {name: tokenizer.text(words) for (name, _), words in zip(self.data.validation, found, strict=True)}
         training = [self.data.vocabulary.decode(words) for _, words in self.data.captions]
         varied = variety(generated, training, cut=tokenizer.words)
-        scores = scores_of(found, self.data) | {name: n for name in WATCHED if (n := getattr(varied, name)) is not None}
+        figures = {name: getattr(varied, name) for name in WATCHED}
+        scores = scores_of(found, self.data) | {name: value for name, value in figures.items() if value is not None}
         if "nats" not in self.config.selected_by and self.init_from is None:
             return scores
         return scores | {"nats": nats_a_word(self.average, self.data)}
@@ -322,14 +253,17 @@ class Trainer:
         It is one safetensors file: all weights, the optimizer's and the objective's own state, and those of the random
         generators. Its header has numbers in JSON: how far the training has come, and its `identity`. A training may
         go on from it on another device; on a processor it ends with the same weights, to the bit, as one that was never
-        interrupted.
+        interrupted. All ranks call this together; one whose loss became infinite or NaN raises `SatError` instead.
         """
-        if not ranks.first():
+        self.read_losses()
+        self.saved = time.monotonic()
+        if not ranks.is_main():
             return
         tensors = {f"{part}.{name}": value for part, of in self.parts() for name, value in of.state_dict().items()}
         for index, entry in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{index}.{name}": value for name, value in entry.items()}
-        tensors |= {"random.global": torch.get_rng_state(), "random.training": self.generator.get_state()}
+        generator = self.generator.get_state() if self.before_ahead is None else self.before_ahead
+        tensors |= {"random.global": torch.get_rng_state(), "random.training": generator}
         if self.device.type == "cuda":  # dropout draws there
             tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
         progress = (self.epoch, self.batch, self.taken, self.best, self.best_epoch, *self.restart)
@@ -339,6 +273,11 @@ class Trainer:
         file.parent.mkdir(parents=True, exist_ok=True)
         atomic_write(file, lambda scratch: save_file(copied, scratch, metadata=texts), sync=True)
 
+    def save_if_due(self, file: Path, *, ended: bool) -> None:
+        """Write the state if the training has ``ended``, or if the last one is `saved_every` seconds old."""
+        if self.taken and (ended or time.monotonic() - self.saved > self.saved_every):
+            self.save(file)
+
     def resume(self, file: Path) -> None:
         """Go on from the state in a file, and log what more epochs than before mean for the training."""
         config = self.config
@@ -346,7 +285,7 @@ class Trainer:
             with safe_open(file, framework="pt") as state:
                 tensors = {name: state.get_tensor(name) for name in state.keys()}  # noqa: SIM118
                 header = {name: json.loads(text) for name, text in (state.metadata() or {}).items()}
-            theirs = header["identity"]
+            theirs = {"precision": config.precision, **header["identity"]}  # older states do not say theirs
             before = theirs.get("epochs", 0)
             different = {
                 name: f"{name} was {theirs.get(name)!r}, is {value!r}"

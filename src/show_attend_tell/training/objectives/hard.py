@@ -10,14 +10,13 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from show_attend_tell.devices import on_device
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.attention import MixedAttention
 from show_attend_tell.model.interface import DecoderOutput
 from show_attend_tell.model.kernels import WordScores, word_scores
 from show_attend_tell.settings import Amount, Count, ShareBelowOne, settings
 from show_attend_tell.training.objectives.losses import Draws, Loss, doubly_stochastic, entropy, word_losses
-from show_attend_tell.training.ranks import ALL, Part
-from show_attend_tell.training.ranks import total as over_ranks
+from show_attend_tell.training.ranks import ALL, Part, all_reduce_sum
 
 # ---------------------------------------------------------------- coins: which paths read the expectation (B, P)
 
@@ -50,24 +49,33 @@ Baseline = Callable[[Tensor, Tensor], Tensor]
 class MovingBaseline:
     """The paper's b_k = 0.9 b_{k−1} + 0.1 r_k, where r_k is the mean reward of mini-batch k.
 
-    b is used before its update. Rewards to go have one b for each number of words that are left. The first mini-batch
-    only initializes b, so its advantage is zero. If several ranks share a mini-batch, r_k is the mean over all of it.
-    While the encoder is fine-tuned, the captions of one length count as a mini-batch.
+    b is used before its `update`. Rewards to go have one b for each number of words that are left. The first mini-batch
+    only initializes b, so its advantage is zero. If several ranks share a mini-batch, or a rank computes it in pieces,
+    r_k is the mean over all of it. While the encoder is fine-tuned, the captions of one length count as a mini-batch.
     """
 
     def __init__(self) -> None:
         self.values = torch.empty(0)  # b (S,), of the longest caption so far; NaN where no batch has started it
+        self.seen: list[tuple[Tensor, Tensor]] = []  # since the last update: sums of rewards (S,), numbers of paths
 
     def __call__(self, rewards: Tensor, sampled: Tensor) -> Tensor:
         steps = rewards.shape[-1]
         longer = rewards.new_full((max(0, steps - len(self.values)),), math.nan)
         self.values = torch.cat([longer, self.values.to(rewards)])
-        # r_k (S,), NaN when no path is sampled
-        mean = over_ranks((rewards * sampled[..., None]).sum((0, 1))) / over_ranks(sampled.sum())
+        self.seen.append(((rewards * sampled[..., None]).sum((0, 1)), sampled.sum()))
         before = self.values[-steps:].clone()
-        moved = torch.where(before.isnan(), mean, 0.9 * before + 0.1 * mean)
-        self.values[-steps:] = torch.where(mean.isnan(), before, moved)
         return torch.where(before.isnan(), rewards, before)
+
+    def update(self) -> None:
+        """Move b by the mini-batch that ends here."""
+        if not self.seen:
+            return
+        rewards, paths = (torch.stack(sums).sum(0) for sums in zip(*self.seen, strict=True))
+        self.seen.clear()
+        mean = all_reduce_sum(rewards) / all_reduce_sum(paths)  # r_k (S,), NaN when no path is sampled
+        before = self.values[-len(mean) :].clone()
+        moved = torch.where(before.isnan(), mean, 0.9 * before + 0.1 * mean)
+        self.values[-len(mean) :] = torch.where(mean.isnan(), before, moved)
 
 
 def leave_one_out(rewards: Tensor, sampled: Tensor) -> Tensor:
@@ -149,7 +157,7 @@ class HardObjective:
         uniforms = torch.rand(batch, self.paths, steps, generator=generator)[part.rows]
         if not part.share:  # a rank without rows of its own samples nothing
             expected = torch.ones_like(expected)
-        return Draws(MixedAttention(expected, uniforms), expected)
+        return Draws(expected, uniforms)
 
     def __call__(
         self, output: DecoderOutput, captions: Tensor, draws: Draws, *, word_scores: WordScores = word_scores
@@ -157,7 +165,7 @@ class HardObjective:
         """The loss of captions (B, C), computed with ``draws.mode``; its gradient is minus the rule above."""
         if output.alpha is None or output.locations is None:
             raise SatError("hard attention is learnt from sampled locations: this decoder has no attention to sample")
-        expected = draws.expected.to(output.logits.device)
+        expected = on_device(draws.expected, output.logits.device)
         sampled = ~expected
         weight = torch.where(expected, 0.5, 0.5 / self.samples) if self.coin == "both" else 1 / self.samples
 
@@ -175,9 +183,10 @@ class HardObjective:
         total = total + self.doubly_stochastic * (weight * doubly_stochastic(output.alpha)).sum(1).mean()
 
         watch = {"entropy": uncertainty.detach().mean()}
-        for name, chosen in (("nats_per_word", sampled), ("nats_per_word_expected", expected)):
+        for name, chosen in (("nats_per_word", ~draws.expected), ("nats_per_word_expected", draws.expected)):
             if chosen.any():
-                watch[name] = -log_probabilities.detach()[chosen].mean()
+                paths = on_device(chosen.flatten().nonzero().squeeze(1), expected.device)
+                watch[name] = -log_probabilities.detach().flatten(0, 1)[paths].mean()
         return Loss(total, watch)
 
     def rewards(self, log_probabilities: Tensor) -> Tensor:
@@ -185,6 +194,11 @@ class HardObjective:
         if self.reward == "sentence":
             return log_probabilities.sum(-1, keepdim=True)
         return log_probabilities.flip(-1).cumsum(-1).flip(-1)  # the words from t on
+
+    def end_batch(self) -> None:
+        """Update the moving baseline, if there is one."""
+        if isinstance(self.baseline_of, MovingBaseline):
+            self.baseline_of.update()
 
     def state_dict(self) -> dict[str, Tensor]:
         """What a resumed training needs of this objective: the moving baseline, if it has one."""

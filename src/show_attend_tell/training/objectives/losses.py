@@ -3,15 +3,18 @@
 B batch · P paths of one caption · C caption length with the end token · L locations · K vocabulary. Captions of one
 batch have one length, so nothing is padded and no mask is needed.
 
-An objective is used in three steps: ``draws = objective.draw(…)``, then `teacher_forcing` with ``draws.mode`` along
-``objective.paths`` paths, then ``objective(output, captions, draws)``.
+An objective is used in four steps: ``draws = objective.draw(…)``, then `teacher_forcing` with ``draws.mode`` along
+``objective.paths`` paths, then ``objective(output, captions, draws)``, for all captions or for some at a time; at last
+``objective.end_batch()``.
 """
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
-from show_attend_tell.model.attention import AttentionMode
+from show_attend_tell.devices import on_device
+from show_attend_tell.model.attention import AttentionMode, MeanAttention, MixedAttention
 from show_attend_tell.model.kernels import WordScores, word_scores
 
 
@@ -25,8 +28,16 @@ class Loss(NamedTuple):
 class Draws(NamedTuple):
     """What an objective draws for a batch before the decoder runs."""
 
-    mode: AttentionMode
-    expected: Tensor  # whether a path reads the expectation (true) or sampled locations (false), (B, P)
+    expected: Tensor  # whether a path reads the expectation (true) or sampled locations (false), (B, P), on the CPU
+    uniforms: Tensor | None = None  # which sample the locations, (B, P, C); None: every path reads the expectation
+    device: torch.device = torch.device("cpu")  # of the decoder
+
+    @property
+    def mode(self) -> AttentionMode:
+        """How the decoder attends."""
+        if self.uniforms is None:
+            return MeanAttention()
+        return MixedAttention(on_device(self.expected, self.device), on_device(self.uniforms, self.device))
 
 
 def word_losses(

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from show_attend_tell.model.attention import MeanAttention
 from show_attend_tell.model.interface import DecoderOutput
 from show_attend_tell.model.kernels import WordScores, word_scores
 from show_attend_tell.settings import Amount, ShareBelowOne, settings
@@ -24,7 +23,7 @@ class SoftObjective:
 
     def draw(self, batch: int, steps: int, generator: torch.Generator, part: Part = ALL) -> Draws:
         """Nothing is drawn: every path reads the expectation."""
-        return Draws(MeanAttention(), torch.ones(batch, 1, dtype=torch.bool))
+        return Draws(torch.ones(batch, 1, dtype=torch.bool))
 
     def __call__(
         self,
@@ -45,6 +44,9 @@ class SoftObjective:
             loss = loss + self.doubly_stochastic * doubly_stochastic(output.alpha).mean()
             watch["entropy"] = entropy(output.alpha.detach()).mean()
         return Loss(loss, watch)
+
+    def end_batch(self) -> None:
+        """Nothing changes from batch to batch."""
 
     def state_dict(self) -> dict[str, Tensor]:
         """What a resumed training needs of this objective: nothing."""

@@ -5,23 +5,12 @@ The preset `flickr8k` was made for 6,000 photos with five captions each. For cus
 - **Updates.** A training has at least `UPDATES` updates, expressed in epochs, and at most `MOST_EPOCHS`. Fewer leave an
   undertrained model, since an epoch of a small set has few batches.
 - **Words.** A word is learnt if it is seen once for every `CAPTIONS_A_TIME` training captions, and five times at most.
-- **Val.** With fewer than `VAL_FOR_BLEU` photos, the best epoch has the best CIDEr and nats a word together (`judge`).
+- **Val.** With fewer than `VAL_FOR_BLEU` photos, the best epoch has the best CIDEr and nats a word together.
   BLEU-4 of so few captions depends more on chance than on the epoch.
 - **Tokenizer.** `retokenize` gives the captions in the words of the tokenizer that fits their language.
 - **Start.** A training that starts from the default model has the settings of the second stage of `flickr8k-soft`.
 
-With fewer than `SMALL` training photos, the training is cautious (the setting ``cautious``). What the few photos cannot
-prove stays as it was in the model to start from. `bootstrap.first_not_worse` is the rule of proof: of several choices,
-the nearest to the start that is at most one standard error worse than the best.
-
-- **Weights.** They go a share of the way from the start's, with new words added, to the best epoch's (Wortsman et al.
-  2022). The share is one of `judge.SHARES`, by CIDEr and nats a word together. At 0, the start is given back as it is.
-- **Reranker.** That of the start is kept, or adapted or fitted anew if leave-one-out errors on the training photos
-  prove the gain (`rerank.adapt`). A start without one gets one that is fitted to the photos.
-- **Class words.** Those of the start stay, and fit the new words (`finish.fit_class_words`).
-- **Decoding.** The generation config stays that of the start, with a beam size of 100 if its reranker was fitted anew,
-  or is the usual one (`finish.DECODING`) where the start had none. If val has 200 photos or more, the best config on
-  val replaces it if its CIDEr is better by more than two standard errors.
+With fewer than `cautious.SMALL` training photos, the training is cautious: `training.cautious` has the rules.
 
 `why_afresh` says whether a data set is one to start from the default model with. Nothing that the user has set is
 changed.
@@ -40,12 +29,12 @@ from show_attend_tell.data.tokenizers import Tokenizer
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import plural
+from show_attend_tell.training import cautious
+from show_attend_tell.training.cautious import SMALL
 from show_attend_tell.training.config import TrainingConfig
 
 START = DEFAULT_MODEL  # a soft model
-SMALL = 2000  # training photos; with this many or more, a training starts afresh
 VAL_FOR_BLEU = 200  # photos
-VAL_TO_JUDGE = 100  # photos
 CAPTIONS_A_TIME = 6000
 UPDATES = {"started": 400, "afresh": 1500}
 MOST_EPOCHS = {"started": 20, "afresh": 40}
@@ -97,45 +86,46 @@ def why_afresh(dataset: Dataset) -> str:
 
 
 def fitted(
-    dataset: Dataset, config: TrainingConfig, *, given: Collection[str] = (), started: bool = False, mixed: bool = False
+    dataset: Dataset,
+    config: TrainingConfig,
+    *,
+    given: Collection[str] = (),
+    started: bool = False,
+    any_length: bool = False,
 ) -> tuple[TrainingConfig, list[str]]:
-    """The settings for custom data but those ``given``, and a line for each change; ``mixed`` batches: any lengths."""
+    """The settings for custom data, and a line for each change. The ``given`` settings stay.
+
+    ``started`` says that the training starts from a model, ``any_length`` that a mini-batch has captions of any length.
+    """
     lines: list[str] = []
-    train, val = dataset.split("train"), dataset.split("val")
-    shown = {part.name: part.weight for part in dataset.parts}  # how often, of data sets that are joined
-    lengths: dict[int, float] = defaultdict(float)  # how many captions of each length an epoch shows; mixed: of any, 0
-    for name, words in [(example.name, words) for example in train for words in example.captions]:
-        lengths[0 if mixed else len(words)] += shown.get(name.partition("/")[0], 1)
     changes: dict[str, object] = {}
+    val = len(dataset.split("val"))
     started_soft = started and config.decoder.attention == "soft"
     if started_soft:
         changes |= STARTED
-        if small := [f"{name} {value:g}" for name, value in STARTED.items() if name not in ("epochs", *given)]:
+        small = [f"{name} {value:g}" for name, value in STARTED.items() if name not in ("epochs", *given)]
+        if small:
             lines.append(f"{' and '.join(small)}, for a model that is trained on (--set NAME=VALUE chooses)")
     least = least_count(dataset, config)
     if least != config.minimum_count:
         changes["minimum_count"] = least
         if "minimum_count" not in given and dataset.tokenizer.between:
             lines.append(f"words seen {plural(least, 'time')} or more are learnt, for a set this small")
-    if len(train) < SMALL:
+    if cautious.is_small(dataset):
         changes["cautious"] = True
         if "cautious" not in given:
-            lines.append(
-                f"{plural(len(train), 'training photo')}: what they cannot prove stays as in the model to start from, "
-                "or usual (--set cautious=false)"
-            )
-    if len(val) < VAL_FOR_BLEU and config.selected_by == "bleu_4":
+            lines.append(cautious.note(dataset))
+    if val < VAL_FOR_BLEU and config.selected_by == "bleu_4":
         changes["selected_by"] = "cider_and_nats"
-        if "selected_by" not in given:
-            chosen = "CIDEr and nats a word together say which weights are best, not BLEU-4"
-            cautious = config.cautious if "cautious" in given else changes.get("cautious", config.cautious)
-            if started_soft and not mixed and len(val) < VAL_TO_JUDGE and cautious:  # as `train` judges
-                chosen = "two trainings on half of the photos, each judged by the others, say what a training gains"
-            lines.append(f"val has {plural(len(val), 'photo')}, too few to choose by: {chosen}")
     config = replace(config, **{name: value for name, value in changes.items() if name not in given})  # type: ignore[arg-type]
+    if "selected_by" in changes.keys() - {*given}:
+        chosen = "CIDEr and nats a word together say which weights are best, not BLEU-4"
+        if started_soft and not any_length and cautious.judged_by_divisions(config, val):
+            chosen = "two trainings on half of the photos, each judged by the others, say what a training gains"
+        lines.append(f"val has {plural(val, 'photo')}, too few to choose by: {chosen}")
     if "epochs" not in given:
         kind = "started" if started else "afresh"
-        batches = sum(math.ceil(n / config.batch_size) for n in lengths.values())
+        batches = batches_an_epoch(dataset, config, any_length=any_length)
         epochs = max(config.epochs, min(MOST_EPOCHS[kind], math.ceil(UPDATES[kind] / batches)))
         if epochs != config.epochs:
             lines.append(
@@ -144,3 +134,13 @@ def fitted(
             )
         config = replace(config, epochs=epochs)
     return config, lines
+
+
+def batches_an_epoch(dataset: Dataset, config: TrainingConfig, *, any_length: bool) -> int:
+    """About how many mini-batches an epoch has, each of captions of one length, or of ``any_length``."""
+    weights = {part.name: part.weight for part in dataset.parts}  # of data sets that are joined
+    captions: dict[int, float] = defaultdict(float)  # that an epoch shows, by their length
+    for example in dataset.split("train"):
+        for words in example.captions:
+            captions[0 if any_length else len(words)] += weights.get(example.name.partition("/")[0], 1)
+    return sum(math.ceil(number / config.batch_size) for number in captions.values())

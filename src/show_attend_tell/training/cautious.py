@@ -1,0 +1,334 @@
+"""Small data: what few photos cannot prove stays as it was in the model to start from (the setting ``cautious``).
+
+A training is cautious with fewer than `SMALL` training photos. `bootstrap.first_not_worse` is the rule of proof: of
+several choices, the nearest to the start that is at most one standard error worse than the best.
+
+- **Weights.** They go a share of the way from the start's, with new words added, to the best epoch's (Wortsman et al.
+  2022). Those shares count that have fewer nats a word than the start, by more than one standard error. Of these and
+  the start, the rule takes one by its worth: CIDEr − `CIDER_PER_NAT` · nats a word. So nats, which few photos measure
+  well, say whether there is something to learn, and CIDEr whether it helps captions. At share 0, the start is given
+  back as it is.
+- **Epochs.** Where val has fewer than `VAL_TO_JUDGE` photos it decides too little. Then the photos of train and val are
+  divided at random into two halves, and a training on the train photos of each half is judged by the other: every photo
+  is judged once, by a training without it (two-fold cross-validation). The training itself takes as many epochs as were
+  best in these two, on average, and none if neither had an epoch with fewer nats than the start.
+- **Reranker.** That of the start is kept, or adapted or fitted anew if leave-one-out errors on the training photos
+  prove the gain (`rerank.adapt`). A start without one gets one that is fitted to the photos.
+- **Class words.** Those of the start stay, and fit the new words.
+- **Decoding.** The generation config stays that of the start, with a beam size of `LARGE_BEAM_SIZE` if its reranker was
+  fitted anew, or is `DECODING` where the start had none. If val has `VAL_FOR_DECODING` photos or more, the best config
+  on val replaces it if its CIDEr is better by more than two standard errors.
+"""
+
+import dataclasses
+import hashlib
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from show_attend_tell.checkpoint.checkpoint import Checkpoint, StoredReranker
+from show_attend_tell.data.datasets import Dataset
+from show_attend_tell.files import read_json, write_text
+from show_attend_tell.messages import plural
+from show_attend_tell.metrics.bootstrap import RESAMPLES, draw, first_not_worse, interval
+from show_attend_tell.model.interface import Decoder
+from show_attend_tell.progress import Progress
+from show_attend_tell.rerank.adapt import adapt_ngrams
+from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.training import ranks
+from show_attend_tell.training.config import TrainingConfig
+from show_attend_tell.training.data import TrainingData
+from show_attend_tell.training.selection import (
+    CIDER_PER_NAT,
+    captions_of,
+    ciders_of,
+    nats_of_photos,
+    usual_decoding,
+    usual_generation,
+)
+from show_attend_tell.training.trainer import Trainer
+
+SMALL = 2000  # training photos; with this many or more, a training starts afresh
+VAL_TO_JUDGE = 100  # photos
+VAL_FOR_DECODING = 200  # photos
+SHOWN = 200  # photos of val, by which a model is compared with its start
+SHARES = (0.0, 0.25, 0.5, 1.0)  # of the way from the start's weights to the trained ones
+PATIENCE = 3  # epochs with more nats a word than the best, after which a division's training ends
+# How a model with a reranker makes captions where val cannot choose: as the default model does.
+DECODING = {"beam_size": 20, "length_penalty": 0.75, "rerank_weight": 16.0, "rare_word_exponent": 0.75}
+RERANKER = "reranker"  # entry of a model's training that says what became of the start's
+ANEW = "fitted anew"
+LARGE_BEAM_SIZE = 100  # where photos are so unlike those of the start that its reranker was replaced
+
+
+def is_small(dataset: Dataset) -> bool:
+    """Whether a data set has so few photos that its training is cautious."""
+    return len(dataset.split("train")) < SMALL
+
+
+def note(dataset: Dataset) -> str:
+    """What a small data set means for its training, in words."""
+    return (
+        f"{plural(len(dataset.split('train')), 'training photo')}: what they cannot prove stays as in the model to "
+        "start from, or usual (--set cautious=false)"
+    )
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a model reaches on each of N photos."""
+
+    nats: NDArray[np.float64]  # −log p of the captions, and the number of their words: (2, N)
+    ciders: NDArray[np.float64]  # (N,)
+
+    @property
+    def worth(self) -> NDArray[np.float64]:
+        """u of each photo (N,); their mean is CIDEr − `CIDER_PER_NAT` · nats a word."""
+        nats: NDArray[np.float64] = self.nats[0] * len(self.ciders) / self.nats[1].sum()
+        return self.ciders - CIDER_PER_NAT * nats
+
+    def beside(self, start: "Figures") -> str:
+        """These figures beside those of the start, with the 95 % intervals of the differences, in words."""
+        photos, words = len(self.ciders), self.nats[1]
+        drawn = draw(np.random.default_rng(0), photos, photos, RESAMPLES)
+        low, high = interval((drawn @ (self.nats[0] - start.nats[0])) / (drawn @ words))
+        least, most = interval(drawn @ (self.ciders - start.ciders) / photos)
+        now, before = (each.nats[0].sum() / words.sum() for each in (self, start))
+        cider, earlier = self.ciders.mean(), start.ciders.mean()
+        return (
+            f"CIDEr {cider:.1f}, start {earlier:.1f} ({cider - earlier:+.1f}, 95 % interval {least:+.1f} to "
+            f"{most:+.1f}); {now:.2f} nats a word, start {before:.2f} ({now - before:+.2f}, {low:+.2f} to "
+            f"{high:+.2f}); of {plural(photos, 'photo')}"
+        )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a training should do."""
+
+    share: float  # of the way from the start's weights; 0: the start is as good
+    epochs: int
+    text: str  # what was compared
+
+
+def figures_of(decoder: Decoder, data: TrainingData, config: TrainingConfig) -> Figures:
+    """A decoder's figures on the validation photos, by captions as after an epoch."""
+    (captions,) = captions_of(decoder, data, usual_decoding(config, data))
+    return Figures(nats_of_photos(decoder, data), ciders_of(captions, data))
+
+
+def interpolate(start: Mapping[str, Tensor], trained: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
+    """Weights that lie this share of the way from ``start`` to ``trained`` (Wortsman et al. 2022)."""
+    return {
+        name: torch.lerp(before.float(), trained[name].float(), share) if before.is_floating_point() else before
+        for name, before in start.items()
+    }
+
+
+def figures_by_share(
+    decoder: Decoder,
+    start: Mapping[str, Tensor],
+    trained: Mapping[str, Tensor],
+    data: TrainingData,
+    config: TrainingConfig,
+    shares: Sequence[float] = SHARES,
+) -> list[Figures]:
+    """The figures of weights at each share of the way; the decoder has the last of them afterwards."""
+    figures = []
+    for share in shares:
+        decoder.load_state_dict(interpolate(start, trained, share))
+        figures.append(figures_of(decoder, data, config))
+    return figures
+
+
+def choose_share(figures: Sequence[Figures]) -> int:
+    """Which of `SHARES`, by the figures of each, the start's first."""
+    start = figures[0]
+    fewer_nats = [first_not_worse(np.stack([start.nats[0], each.nats[0]])) == 1 for each in figures]
+    open_to = [row for row, fewer in enumerate(fewer_nats) if fewer or row == 0]
+    worth = np.stack([each.worth for each in figures])
+    return open_to[first_not_worse(-worth[open_to])]
+
+
+# Weights and epochs
+
+
+def verdict_of(file: Path, about: object, judge: Callable[[], Verdict]) -> Verdict:
+    """The verdict that a file keeps ``about`` something, so that a resumed training does not judge again."""
+    identity = hashlib.sha256(repr(about).encode()).hexdigest()[:16]
+    known = ranks.gathered(read_json(file) if file.exists() else {})[0]
+    if known.get("identity") == identity:
+        return Verdict(known["share"], known["epochs"], known["text"])
+    verdict = judge()
+    if ranks.is_main():
+        write_text(file, json.dumps({"identity": identity, **dataclasses.asdict(verdict)}))
+    return verdict
+
+
+def judge_by_val(config: TrainingConfig, data: TrainingData, decoder: Decoder, start: Decoder) -> Verdict:
+    """How far from ``start`` a trained decoder should go, by `SHOWN` photos of val at most; else all of it."""
+    few = replace(data, validation=data.validation[:: -(-len(data.validation) // SHOWN)], parts=())
+    before = copied(start)
+    shares = SHARES if config.cautious else (0.0, 1.0)
+    figures = figures_by_share(decoder, before, copied(decoder), few, config, shares)
+    choice = choose_share(figures) if config.cautious else 1
+    return Verdict(shares[choice], config.epochs, f"on val: {figures[choice or -1].beside(figures[0])}")
+
+
+def judged_by_divisions(config: TrainingConfig, val: int) -> bool:
+    """Whether divisions judge a training from a model, where val has that many photos."""
+    return config.cautious and config.selected_by == "cider_and_nats" and val < VAL_TO_JUDGE
+
+
+def epochs_to_judge(config: TrainingConfig, *, gains: bool = True) -> int:
+    """Epochs of each division's training, so that both together take less than the training itself.
+
+    If it does not gain anything from the first epoch on, it ends by `PATIENCE`.
+    """
+    return -(-config.epochs // 2) if gains else min(PATIENCE + 1, config.epochs)
+
+
+def val_chooses_decoding(config: TrainingConfig, val: int) -> bool:
+    """Whether val, with so many photos, may choose how the model generates captions."""
+    return not config.cautious or val >= VAL_FOR_DECODING
+
+
+@dataclass(frozen=True)
+class Division:
+    """A training on one half of the photos, judged by the other half."""
+
+    data: TrainingData  # whose validation photos are the other half
+    decoder: Decoder
+    trained: Mapping[str, Tensor]  # weights of the best epoch
+    best_epoch: int
+    nats: tuple[float, float, float]  # by the start, by the best epoch after it; and the number of words
+
+
+def judge_by_divisions(
+    config: TrainingConfig,
+    data: TrainingData,
+    dataset: Dataset,
+    start: Decoder,
+    name: str,
+    trainer: type[Trainer],
+    *,
+    show: bool,
+) -> Verdict:
+    """How far from ``start``, the model ``name``, and how long to train, by two trainings on half of the photos."""
+    references: dict[str, list[list[str]]] = {name: [list(words) for words in texts] for name, texts in data.validation}
+    references |= {each.name: [list(words) for words in each.captions] for each in dataset.split("train")}
+    before = copied(start)
+    divisions = []
+    for number, half in enumerate(halves(config, data, references), start=1):
+        what = f"training {number} of 2 that judge"
+        with Progress(total=epochs_to_judge(config), desc=what, unit="epoch", disable=not show, leave=False) as bar:
+            training = trainer(config, half, device=next(start.parameters()).device, initial=before, init_from=name)
+            divisions.append(train_division(training, before, epochs_to_judge(config), bar.update))
+    what = f"two trainings, each on one half of {plural(len(references), 'photo')} and judged by the other half"
+    # one that was still improving at its end says that the training needs all its epochs
+    last = epochs_to_judge(config)
+    epochs = [config.epochs if each.best_epoch == last else each.best_epoch for each in divisions]
+    if not any(epochs):
+        first, best, words = np.sum([each.nats for each in divisions], axis=0)
+        none = f"neither had an epoch with fewer nats a word than {name} ({first / words:.2f}; at best "
+        return Verdict(0.0, 0, f"{what}: {none}{best / words:.2f})")
+    of_halves = [figures_by_share(each.decoder, before, each.trained, each.data, config) for each in divisions]
+    figures = [
+        Figures(np.concatenate([a.nats, b.nats], 1), np.concatenate([a.ciders, b.ciders]))
+        for a, b in zip(*of_halves, strict=True)
+    ]
+    choice = choose_share(figures)
+    chosen = max(1, round(sum(epochs) / 2)) if choice else 0
+    return Verdict(SHARES[choice], chosen, f"{what}: {figures[choice or -1].beside(figures[0])}")
+
+
+def halves(
+    config: TrainingConfig, data: TrainingData, references: Mapping[str, Sequence[Sequence[str]]]
+) -> list[TrainingData]:
+    """Two trainings' data: each has half of the photos of train and of val to learn from, and the others as val."""
+    train = [*dict.fromkeys(name for name, _ in data.captions)]
+    val = [name for name, _ in data.validation]
+    for names in (train, val):
+        random.Random(config.seed).shuffle(names)
+    parts = []
+    for half in range(2):
+        held_out = {*train[half::2], *val[half::2]}
+        rows = [row for row, (name, _) in enumerate(data.captions) if name not in held_out]
+        parts.append(
+            replace(
+                data,
+                captions=[data.captions[row] for row in rows],
+                weights=[data.weights[row] for row in rows] if data.weights else (),
+                validation=[(name, texts) for name, texts in references.items() if name in held_out],
+                parts=(),
+            )
+        )
+    return parts
+
+
+def train_division(
+    training: Trainer, start: Mapping[str, Tensor], epochs: int, epoch_ended: Callable[[], object]
+) -> Division:
+    """Train until nats a word have not improved for `PATIENCE` epochs, or for so many epochs."""
+    data = training.data
+    at_start, words = nats_of_photos(training.average, data).sum(1)
+    least = at_start
+    after = np.inf
+    trained = start
+    while training.epoch < epochs and training.epoch - training.best_epoch < PATIENCE:
+        for batch in training.mini_batches():
+            training.take(batch)
+        training.read_losses()
+        training.end_epoch()
+        nats = nats_of_photos(training.average, data)[0].sum()
+        after = min(after, nats)
+        if nats < least:
+            least = nats
+            training.best_epoch = training.epoch
+            trained = copied(training.average)
+        epoch_ended()
+    return Division(data, training.average, trained, training.best_epoch, (at_start, after, words))
+
+
+def copied(decoder: Decoder) -> dict[str, Tensor]:
+    """A copy of a decoder's weights."""
+    return {name: value.clone() for name, value in decoder.state_dict().items()}
+
+
+# Reranker and decoding
+
+
+def reranker_from(
+    start: StoredReranker, data: TrainingData, captions: Mapping[str, Sequence[Sequence[int]]], device: torch.device
+) -> tuple[StoredReranker | None, str]:
+    """The start's visual n-grams, kept or adapted; None where new ones are better. Also which it is, in words."""
+    adapted = adapt_ngrams(start.arrays, data.views[0], captions, device=device)
+    if adapted is None:
+        return None, ANEW
+    return StoredReranker("ngrams", adapted), "kept" if adapted is start.arrays else "adapted"
+
+
+def kept_decoding(
+    config: TrainingConfig, model: Checkpoint, start: Checkpoint | None, *, own_length: bool
+) -> GenerationConfig:
+    """How a model generates captions unless val proves that another way is better: as the start, where it fits.
+
+    ``start`` is None where there is none of the model's own kind. It must use a reranker just where the model has one.
+    With ``own_length``, captions are as long as the settings say.
+    """
+    kept = usual_generation(config)
+    if model.reranker is not None:
+        kept = kept.merge(**DECODING)
+    if start is not None:
+        if bool(start.generation.rerank_weight) == (model.reranker is not None):
+            kept = start.generation.merge(max_length=config.max_length if own_length else None)
+        if model.class_words is None:
+            kept = kept.merge(class_weight=0.0)
+    return kept.merge(beam_size=LARGE_BEAM_SIZE) if model.training.get(RERANKER) == ANEW else kept

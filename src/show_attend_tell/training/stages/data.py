@@ -1,0 +1,207 @@
+"""Stage "data": photos are encoded, and tokenizer, vocabulary, settings and sizes fitted to those that can be read."""
+
+import dataclasses
+from collections.abc import Collection, Iterable, Sequence
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+from show_attend_tell.backends.torch import fastest_encode
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.data.datasets.dataset import Dataset
+from show_attend_tell.data.photos import PREPROCESSING_VERSION, mirrors
+from show_attend_tell.data.sides import side_words
+from show_attend_tell.data.text_corpus import read_text_corpus
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import SatError
+from show_attend_tell.messages import first_three, plural
+from show_attend_tell.model.config import DecoderConfig
+from show_attend_tell.training.config import Start, TrainingConfig, TunedEncoder
+from show_attend_tell.training.data import TrainingData
+from show_attend_tell.training.presets import custom
+from show_attend_tell.training.ranks import log
+from show_attend_tell.vision.blocks import LastBlocks, cut
+from show_attend_tell.vision.encoder import Encoder
+from show_attend_tell.vision.feature_cache import UnreadablePhotos
+from show_attend_tell.vision.reading import unreadable
+from show_attend_tell.vision.sources import Annotations, LivePhotos, SeveralSources, TunedAnnotations, cached
+
+
+def prepare(
+    dataset: Dataset,
+    config: TrainingConfig,
+    start: Start,
+    tuned: TunedEncoder | None,
+    *,
+    cache: Path,
+    text_corpus: Path | None = None,
+    fit: bool = False,
+    given: Collection[str] = (),
+    show: bool,
+) -> tuple[Dataset, TrainingConfig, TrainingData]:
+    """The data set as it is learnt from, the settings for it, and the data of the training.
+
+    With ``fit``, the settings that are not ``given`` are fitted to custom data.
+    """
+    dataset, why = custom.retokenize(dataset, config, start.checkpoint)
+    notes = [*dataset.report.lines(), *start.lines, why]
+    corpus = () if text_corpus is None else read_text_corpus(text_corpus, dataset.tokenizer, notes)
+    tell(notes)
+    try:
+        encoded = encode(dataset, config, start.encoder, tuned, cache, show=show)
+    except UnreadablePhotos as error:
+        log(f"left out: {error.reason}")
+        dataset = without_unreadable(dataset, error)
+        tell(line for line in dataset.report.lines() if line not in notes)
+        encoded = encode(dataset, config, start.encoder, tuned, cache, show=show)
+    if fit and dataset.custom:
+        started = start.checkpoint is not None
+        config, notes = custom.fitted(dataset, config, given=given, started=started, any_length=tuned is not None)
+        tell(notes)
+    vocabulary = learnt_vocabulary(start.checkpoint, dataset, config, corpus)
+    tell_new_words(vocabulary, start.checkpoint, config)
+    texts = [vocabulary.encode(text) for text in corpus if all(word in vocabulary for word in text)]
+    if corpus:
+        log(
+            f"{plural(len(texts), 'caption')} without photos, and {len(corpus) - len(texts):,} left out, which have "
+            "words that no photo's caption has"
+        )
+    captions = [
+        (example.name, vocabulary.encode(caption)) for example in dataset.split("train") for caption in example.captions
+    ]
+    tell_unknown_words(captions, config, started=start.checkpoint is not None)
+    weights = {part.name: part.weight for part in dataset.parts}  # of data sets that are joined
+    sizes = {"vocabulary_size": len(vocabulary), "annotation_size": start.encoder.annotation_size}
+    config = dataclasses.replace(config, decoder=dataclasses.replace(config.decoder, **sizes))
+    return (
+        dataset,
+        config,
+        TrainingData(
+            vocabulary=vocabulary,
+            captions=captions,
+            validation=[(example.name, example.captions) for example in dataset.split("val")],
+            weights=[weights[name.partition("/")[0]] for name, _ in captions] if weights else (),
+            text_corpus=texts,
+            parts=validation_parts(dataset),
+            **encoded,
+        ),
+    )
+
+
+def tell(lines: Iterable[str]) -> None:
+    """Log some lines."""
+    for line in lines:
+        log(line)
+
+
+def tell_new_words(vocabulary: Vocabulary, start: Checkpoint | None, config: TrainingConfig) -> None:
+    """Say which words the model to start from learns."""
+    new = () if start is None else vocabulary.words[len(start.vocabulary) :]
+    if start is not None and new:
+        log(
+            f"{plural(len(new), 'new word')} seen {plural(config.minimum_count, 'time')} or more: {first_three(new)}; "
+            f"they are appended to the {len(start.vocabulary):,} of the model to start from (--set new_words=false "
+            "leaves them out)"
+        )
+
+
+def tell_unknown_words(captions: Sequence[tuple[str, list[int]]], config: TrainingConfig, *, started: bool) -> None:
+    """Say so when more than a tenth of the words of the training captions are unknown."""
+    unknown = sum(words.count(Vocabulary.UNKNOWN) for _, words in captions)
+    total = sum(len(words) - 1 for _, words in captions)
+    if 10 * unknown <= total:
+        return
+    seen = f"seen fewer than {plural(config.minimum_count, 'time')}"
+    remedy = f"{seen} (--set minimum_count=N), or beyond the vocabulary's size (--set vocabulary_size=N)"
+    if started and not config.new_words:
+        remedy = "the model to start from keeps its vocabulary. --set new_words=true adds to it"
+    log(f"{100 * unknown / total:.0f} % of the words in the training captions are unknown: {remedy}")
+
+
+def validation_parts(dataset: Dataset) -> list[slice]:
+    """The validation photos of each data set that has some, where data sets are joined."""
+    ends = accumulate(sum(each.split == "val" for each in part.dataset.examples) for part in dataset.parts)
+    return [slice(start, end) for start, end in pairwise([0, *ends]) if start < end]
+
+
+def encode(
+    dataset: Dataset, config: TrainingConfig, encoder: Encoder, tuned: TunedEncoder | None, cache: Path, *, show: bool
+) -> dict[str, Any]:
+    """What the encoder gives a `TrainingData` of photos that can all be read. Raises `UnreadablePhotos` for others."""
+    train, validation = dataset.split("train"), dataset.split("val")
+    below = encoder  # what is cached
+    trained: Encoder | LastBlocks | None = None
+    names: list[str] = []
+    if tuned is not None and tuned.unfreeze_from is not None:
+        below, trained, names = cut(encoder, tuned.unfreeze_from)
+    elif tuned is not None:
+        # now, and not only when the training needs them
+        problems = {name: problem for name, problem in unreadable([*train, *validation]) if problem}
+        if problems:
+            raise UnreadablePhotos(problems, len(train) + len(validation))
+        trained = encoder
+        names = list(encoder.body.state_dict())
+        encoder.unfreeze()
+    if tuned is not None and config.precision != "auto":
+        encoder.fixed_precision = encoder.fixed_precision or config.precision  # resumed elsewhere, it goes on in it
+    fastest = fastest_encode(below)
+
+    def source(view: str, splits: Sequence[str]) -> Annotations:
+        if isinstance(trained, Encoder):
+            return LivePhotos([example for split in splits for example in dataset.split(split)], encoder, view)
+        annotations = cached(dataset, below, cache, splits=splits, encode=fastest, view=view, show=show)
+        return annotations if trained is None else TunedAnnotations(annotations, trained, encoder.precision)
+
+    original = source("original", ("train", "val"))
+    named = {}  # photos with sides, by their names here, and in their own cache, by which their crops are drawn
+    for example in train if not config.mirror_sides else ():
+        if any(map(side_words, example.raw)):
+            joined = dataset.parts and not isinstance(trained, Encoder)
+            named[example.name] = example.name.partition("/")[2] if joined else example.name
+
+    def training_view(view: str) -> Annotations:
+        mirrored = {name for name, own in named.items() if mirrors(view, own)}
+        if len(mirrored) == len(train):
+            return original  # no photo is shown in this view
+        sources = {True: original, False: source(view, ("train",))}  # photos with sides are not shown mirrored
+        return SeveralSources(sources, lambda name: (name in mirrored, name)) if mirrored else sources[False]
+
+    return {
+        "views": [original, *map(training_view, config.views)],
+        "encoder": trained,
+        "encoder_learning_rate": 0.0 if tuned is None else tuned.learning_rate,
+        "tuned_names": names,
+        "encoder_record": {
+            "digest": encoder.digest,
+            **encoder.preprocessing.to_dict(),
+            "preprocessing_version": PREPROCESSING_VERSION,
+            "unfreeze_from": None if tuned is None else tuned.unfreeze_from,
+        },
+    }
+
+
+def without_unreadable(dataset: Dataset, error: UnreadablePhotos) -> Dataset:
+    """Custom data without photos that cannot be read; the paper's data sets need all of theirs."""
+    papers = [part for part in dataset.parts if not part.dataset.custom]
+    if not dataset.custom or any(part.own_names(error.problems) for part in papers):
+        raise error
+    readable = dataset.without(error.problems)
+    for split in ("train", "val"):
+        if dataset.report.photos.get(split) and not readable.report.photos[split]:
+            raise SatError(
+                f"no photo of {split} can be read: {error.reason}. Replace these photos, or put others in {split}"
+            )
+    return readable
+
+
+def learnt_vocabulary(
+    start: Checkpoint | None, data: Dataset, config: TrainingConfig, corpus: Sequence[Sequence[str]] = ()
+) -> Vocabulary:
+    """The vocabulary of a training, with the data's tokenizer; of a model to start from, with the words it lacks."""
+    captions = [words for example in data.split("train") for words in example.captions]
+    limits: dict[str, Any] = {"minimum_count": config.minimum_count, "size": config.vocabulary_size}
+    limits |= {"tokenizer": data.tokenizer, "text_corpus": corpus, "texts": data.texts("train")}
+    if start is None:
+        return Vocabulary.build(captions, **limits)
+    learns = config.new_words and isinstance(start.config, DecoderConfig)
+    return start.vocabulary.extended(captions if learns else (), **limits)

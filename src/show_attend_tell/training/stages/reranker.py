@@ -1,0 +1,43 @@
+"""Stage "reranker": visual n-grams of the training captions, by which captions are ranked."""
+
+import torch
+
+from show_attend_tell.checkpoint.checkpoint import Checkpoint, StoredReranker
+from show_attend_tell.rerank.fit import LEAST, fit_ngrams
+from show_attend_tell.training.cautious import ANEW, RERANKER, reranker_from
+from show_attend_tell.training.data import TrainingData
+from show_attend_tell.training.ranks import log
+
+
+def fit_reranker(
+    model: Checkpoint,
+    data: TrainingData,
+    start: StoredReranker | None,
+    device: torch.device,
+    *,
+    wanted: bool,
+    show: bool,
+) -> None:
+    """Give the model visual n-grams if they are ``wanted`` and some word is seen often enough.
+
+    ``start`` is the reranker to keep or adapt, unless new n-grams are better; None where there is none to heed.
+    """
+    model.reranker = None
+    model.training.pop(RERANKER, None)
+    if not wanted:
+        return
+    captions: dict[str, list[list[int]]] = {}
+    for name, words in data.captions:
+        captions.setdefault(name, []).append(words)
+    if start is not None and start.kind == "ngrams":
+        model.reranker, became = reranker_from(start, data, captions, device)
+        log(f"the reranker of the model to start from is {became}")
+        if model.reranker is not None:
+            return
+    ngrams = fit_ngrams(data.views[0], captions, device=device, show=show)
+    if ngrams is None:
+        log(f"no word is in {LEAST} training captions or more, so there are no visual n-grams to rank captions by")
+        return
+    model.reranker = StoredReranker("ngrams", ngrams)
+    if start is not None:
+        model.training[RERANKER] = ANEW
