@@ -93,6 +93,24 @@ def learn(
 
 
 @contextmanager
+def killed_at(message: str) -> Iterator[None]:
+    """The process is killed when the package logs this message."""
+
+    def emit(record: logging.LogRecord) -> None:
+        if record.getMessage() == message:
+            raise Killed
+
+    handler = logging.Handler()
+    handler.emit = emit  # type: ignore[method-assign]
+    LOGGER.addHandler(handler)
+    try:
+        with logged():
+            yield
+    finally:
+        LOGGER.removeHandler(handler)
+
+
+@contextmanager
 def logged() -> Iterator[list[str]]:
     """The messages that the package logs meanwhile."""
     texts: list[str] = []

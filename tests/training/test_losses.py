@@ -201,6 +201,7 @@ def test_moving_baseline_counts_steps_from_the_end() -> None:
     after_two = torch.cat([means[5][:2], 0.9 * means[3] + 0.1 * means[5][2:]])
     torch.testing.assert_close(baseline.values, after_two)
     torch.testing.assert_close(baseline(rewards[2], ALL_SAMPLED), after_two[3:].expand(2, 1, 2))
+    baseline.update()
     after_three = torch.cat([after_two[:3], 0.9 * after_two[3:] + 0.1 * means[2]])
     torch.testing.assert_close(baseline.values, after_three)
 

@@ -164,7 +164,7 @@ class Trainer(Likelihood):
         for self.piece, piece in enumerate(batch):
             with ranks.averaging(self.loss, last=piece is batch[-1]):
                 loss = self.loss(piece.loss)
-                # a mean over the batch, so that a caption of a rare length, in a small batch, weighs what any other does
+                # a mean over the batch, so that a caption of a rare length, in a small batch, weighs as any other does
                 weight = piece.captions / self.config.batch_size
                 loss.total.backward(loss.total.new_full((), weight))  # type: ignore[no-untyped-call]
             losses.append((piece.captions / captions, Loss(loss.total.detach(), loss.watch)))

@@ -1,0 +1,112 @@
+"""What comes after the loop is made in stages, each once, however often the training is killed."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import shape_folder, small_config, small_encoder
+from trainers import Killed, killed_at, logged
+
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.data.datasets import Dataset, read_dataset
+from show_attend_tell.training.config import Start, TrainingPlan
+from show_attend_tell.training.run import train
+from show_attend_tell.training.selection import Grid, choose_generation
+from show_attend_tell.training.stages import Stage, complete
+
+FEW = partial(choose_generation, grid=Grid((1, 2), (3,), (0.0, 0.5), (0.0, 32.0)))
+STAGES = ("reranker", "class words", "decoding", "confidence", "card")
+LINES = [f"stage {number} of 5: {name}" for number, name in enumerate(STAGES, start=1)]
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return read_dataset(shape_folder(tmp_path_factory.mktemp("data") / "shapes", captions=2))
+
+
+def run(
+    dataset: Dataset, output: Path, start: Checkpoint | None = None, **changes: Any
+) -> tuple[Checkpoint, list[str]]:
+    """A training that resumes, with models in 16 bits; also the stages that it logged."""
+    plan = TrainingPlan(
+        dataset=dataset,
+        start=Start(small_encoder(), start, None if start is None else "start"),
+        config=small_config(visual_ngrams=True, **changes),
+        output=output,
+        cache=output.parent / "cache",
+        device="cpu",
+        resume=True,
+    )
+    with logged() as messages:
+        model = train(plan, choose=FEW, show=False)
+    return model, [line for line in messages if line.startswith("stage ")]
+
+
+def files(output: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in output.iterdir() if file.suffix in (".json", ".safetensors")}
+
+
+@pytest.fixture(scope="module")
+def whole(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> tuple[Checkpoint, dict[str, bytes]]:
+    """What a training that nothing interrupts ends in."""
+    output = tmp_path_factory.mktemp("whole") / "model"
+    model, lines = run(dataset, output, epochs=1)
+    assert lines == LINES and not (output / "training" / "unfinished").exists()
+    return model, files(output)
+
+
+@pytest.mark.parametrize("number", range(5), ids=STAGES)
+def test_a_training_that_is_killed_in_a_stage_goes_on_there(
+    number: int, dataset: Dataset, whole: tuple[Checkpoint, dict[str, bytes]], tmp_path: Path
+) -> None:
+    output = tmp_path / "model"
+    with pytest.raises(Killed), killed_at(LINES[number]):
+        run(dataset, output, epochs=1)
+    _, lines = run(dataset, output, epochs=1)
+    assert lines == LINES[number:] and files(output) == whole[1]
+
+
+def test_stages_of_other_settings_are_made_anew_and_so_are_those_cut_short(dataset: Dataset, tmp_path: Path) -> None:
+    output = tmp_path / "model"
+    for change in ("more epochs", "cut short"):
+        with pytest.raises(Killed), killed_at(LINES[3]):
+            run(dataset, output, epochs=1 if change == "more epochs" else 2)
+        if change == "cut short":
+            (output / "training" / "unfinished" / "config.json").write_bytes(b"{")
+        assert run(dataset, output, epochs=2)[1] == LINES
+
+
+def test_a_cautious_training_that_is_killed_after_its_verdict_moves_the_weights_once(
+    dataset: Dataset, whole: tuple[Checkpoint, dict[str, bytes]], tmp_path: Path
+) -> None:
+    how: dict[str, Any] = {"cautious": True, "selected_by": "nats", "epochs": 2}
+    run(dataset, tmp_path / "one", whole[0], **how)
+    for line in (LINES[0], LINES[4]):
+        with pytest.raises(Killed), killed_at(line):
+            run(dataset, tmp_path / line, whole[0], **how)
+        run(dataset, tmp_path / line, whole[0], **how)
+        assert files(tmp_path / line) == {
+            **files(tmp_path / "one"),
+            "README.md": (tmp_path / line / "README.md").read_bytes(),
+        }
+
+
+def test_a_stage_of_ones_own_is_a_line(whole: tuple[Checkpoint, dict[str, bytes]], tmp_path: Path) -> None:
+    """Arrays, entries of the card and the generation config that it gives the model are kept for the next one."""
+    model, made = Checkpoint(**vars(whole[0])), list[str]()
+
+    def make(name: str, value: float) -> None:
+        made.append(name)
+        model.training[name] = value
+        model.confidence = {name: np.full(3, value, np.float32)}
+
+    stages = [Stage("one", partial(make, "one", 0.1)), Stage("two", partial(make, "two", 0.2))]
+    with pytest.raises(Killed), killed_at("stage 2 of 2: two"):
+        complete(model, stages, tmp_path / "kept", "these weights")
+    model = Checkpoint(**vars(whole[0]))
+    model.training = {"epochs": 1}
+    complete(model, stages, tmp_path / "kept", "these weights")
+    assert made == ["one", "two"] and model.training["one"] == 0.1 and "stages" not in model.training
+    assert model.confidence is not None and list(model.confidence) == ["two"]
