@@ -110,6 +110,7 @@ def measure(folder: Path, output: Path, device: str) -> dict[str, Any]:
         show=False,
     )
     judges = dataclasses.replace(judges, vocabulary=data.vocabulary)
+    assert start.checkpoint is not None  # so few photos start from the default model
     before = start_decoder(start.checkpoint, plan.config, data, place)
     model = build_decoder(Checkpoint.load(plan.output)).to(place)
     weights = before.state_dict()

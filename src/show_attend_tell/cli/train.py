@@ -125,45 +125,30 @@ def train(
     Started by torchrun, several processes share each batch (docs/how-to/train.md).
     """
     from show_attend_tell.checkpoint.hub import shipped_models
-    from show_attend_tell.data.datasets import join, read_dataset
     from show_attend_tell.model.registry import plugins
     from show_attend_tell.training import ranks
-    from show_attend_tell.training.config import TrainingPlan, changed
-    from show_attend_tell.training.presets import preset
+    from show_attend_tell.training.plan import plan_for
     from show_attend_tell.training.run import train as run_training
-    from show_attend_tell.training.start import choose_start
 
     if attention is not None and decoder is not None:
         raise click.UsageError("Give only one of --attention (soft, hard or uniform) and --decoder.")
     changes += tuple(f"{name}={value}" for name, value in (("epochs", epochs), ("seed", seed)) if value is not None)
     run = {name: value for name, value in run.items() if value is not None}  # "none" is as if it were not given
-    config = changed(preset(preset_name, attention or "soft", decoder=decoder), changes)
-    fit_to_data = decoder is None and not was_given("preset_name")
     with log_printed():
         try:
-            folders = [read_dataset(folder, restval=restval) for folder in data]
-            dataset = join(folders, weights) if len(folders) > 1 or weights else folders[0]
-            trained = "encoder_lr" in run
-            start = choose_start(
-                dataset, config, init_from=init_from, fit_to_data=fit_to_data, trained=trained, **encoder
-            )
-            noted = {
-                "preset": preset_name,
-                "weights": list(weights),
-                "text_corpus": run["text_corpus"].name if "text_corpus" in run else None,
-                "init_from": start.name,
-                "unfreeze_from": run.get("unfreeze_from"),
-            }
-            plan = TrainingPlan(
-                dataset=dataset,
-                start=start,
-                config=config,
-                output=output,
-                given={change.partition("=")[0].strip() for change in changes},
-                fit_to_data=fit_to_data,
+            plan = plan_for(
+                data,
+                output,
+                settings=changes,
+                preset=preset_name if was_given("preset_name") else None,
+                attention=attention or "soft",
+                decoder=decoder,
+                weights=weights,
+                restval=restval,
+                init_from=init_from,
+                encoder=encoder,
                 cache=cache,
                 device=device,
-                notes={name: value for name, value in noted.items() if value},
                 **run,
             )
             model = run_training(plan)
@@ -172,7 +157,9 @@ def train(
             fail(f"interrupted. To go on from here: {again}", 130)
     if not ranks.is_main():
         return
-    scored = dataset.parts[0].dataset if dataset.parts else dataset  # sat evaluate scores one folder
+    start = plan.start
+    parts = plan.dataset.parts
+    scored = parts[0].dataset if parts else plan.dataset  # sat evaluate scores one folder
     split = "test" if scored.report.photos["test"] else "val"
     name = f"./{output}" if str(output) in shipped_models() else str(output)
     words = ["sat", "evaluate", "--model", name, "--data", str(data[0]), "--split", split]

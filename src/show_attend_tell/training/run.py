@@ -6,9 +6,10 @@ states are pickled. PyTorch's `AveragedModel` and schedulers keep counters of th
 """
 
 import hashlib
+import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -26,9 +27,9 @@ from show_attend_tell.model.interface import Decoder
 from show_attend_tell.progress import Progress
 from show_attend_tell.training import cautious, ranks
 from show_attend_tell.training.cautious import Verdict
-from show_attend_tell.training.check import checked
 from show_attend_tell.training.config import TrainingPlan
 from show_attend_tell.training.data import TrainingData, identity
+from show_attend_tell.training.plan import checked, plan_for
 from show_attend_tell.training.ranks import log
 from show_attend_tell.training.reports import duration, keep_best, log_end, log_size
 from show_attend_tell.training.selection import Chosen, choose_generation
@@ -49,14 +50,17 @@ READ_EVERY = 16  # mini-batches: then the losses are read, which waits for the d
 
 
 def train(
-    plan: TrainingPlan,
+    plan: TrainingPlan | str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     data: TrainingData | None = None,
     *,
     trainer: type[Trainer] = Trainer,
     choose: Callable[..., Chosen] = choose_generation,
     show: bool = True,
+    **options: Any,
 ) -> Checkpoint:
     """Train, and leave the best checkpoint in the plan's output.
+
+    Instead of a plan, folders of captioned photos may be given, with the options of `plan_for`: ``output`` at least.
 
     Messages go to the logger "show_attend_tell" at level INFO; ``show`` shows progress bars. ``trainer`` is the class
     that takes the steps, ``choose`` the function that chooses how the model generates captions, and ``data`` what is
@@ -68,6 +72,8 @@ def train(
     process trains, for settings that do not fit together, and for a start or a state that does not fit the training.
     """
     began = time.monotonic()
+    if not isinstance(plan, TrainingPlan):
+        plan = plan_for(plan, **options)
     with ranks.process_group(pick_device(plan.device)) as device:
         show = show and ranks.is_main()
         plan = checked(plan, device)
@@ -171,7 +177,7 @@ def judge_small_data(
         return None
     if not cautious.judged_by_divisions(config, len(data.validation)):
         return None
-    about = identity(config, data), weights_digest(model.weights), cautious.SHARES, cautious.CIDER_PER_NAT
+    about = identity(config, data), weights_digest(model.weights), cautious.SHARES
     judge = partial(cautious.judge_by_divisions, config, data, plan.dataset, start, name, trainer, show=show)
     verdict = cautious.verdict_of(plan.state.with_name("divisions.json"), about, judge)
     log(verdict.text)
@@ -270,9 +276,9 @@ def complete_model(
     decoder = build_decoder(model).to(device)
     if start is not None and may_be_given_back(plan, data) and MOVED not in model.training:
         if verdict is None and model.training["epochs"]:  # 0: the start itself was best
-            about = identity(config, data), weights_digest(model.weights), cautious.SHARES
+            compared = identity(config, data), weights_digest(model.weights), cautious.SHARES
             judge = partial(cautious.judge_by_val, config, data, decoder, start)
-            verdict = cautious.verdict_of(plan.state.with_name("verdict.json"), about, judge)
+            verdict = cautious.verdict_of(plan.state.with_name("verdict.json"), compared, judge)
             log(verdict.text)
         if verdict is not None:
             apply_verdict(model, decoder, start, verdict, origin.name or "")

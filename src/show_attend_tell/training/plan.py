@@ -1,6 +1,8 @@
-"""Whether a training can be carried out: before any photo is encoded, and again when its folder is its own."""
+"""The plan of a training: made of folders with the defaults of `sat train`, and checked before photos are encoded."""
 
 import json
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,14 +11,71 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from show_attend_tell.checkpoint.checkpoint import check_vacant
+from show_attend_tell.data.datasets import join, read_dataset
 from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_writable
-from show_attend_tell.training import ranks
-from show_attend_tell.training.config import TrainingPlan
-from show_attend_tell.training.start import mismatch
+from show_attend_tell.training import presets, ranks
+from show_attend_tell.training.config import TrainingPlan, changed
+from show_attend_tell.training.start import choose_start, mismatch
 
 KEPT = ("epochs", "selected_by")  # settings that a resumed training keeps where the user gives no others
+
+
+def plan_for(
+    data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    *,
+    settings: Mapping[str, object] | Sequence[str] = (),
+    preset: str | None = None,
+    attention: str = "soft",
+    decoder: str | None = None,
+    weights: Sequence[float] = (),
+    restval: bool = False,
+    init_from: str | None = None,
+    encoder: Mapping[str, Any] | None = None,
+    cache: Path | None = None,
+    device: str = "auto",
+    **run: Any,
+) -> TrainingPlan:
+    """The plan of a training on the photos of one folder or of several, as the command `sat train` makes it.
+
+    ``settings`` are those of `TrainingConfig` by name, such as {"epochs": 3, "decoder.hidden_size": 1024}, or lines
+    "NAME=VALUE". The others are the preset's; without a ``preset`` they are fitted to custom data. ``encoder`` has what
+    `load_start` takes of it, and ``run`` is of `RunOptions`. The rest is as the options of that name. Raises `SatError`
+    for data, a model or settings that do not fit.
+    """
+    folders = [data] if isinstance(data, (str, os.PathLike)) else list(data)
+    datasets = [read_dataset(Path(folder), restval=restval) for folder in folders]
+    dataset = join(datasets, weights) if len(datasets) > 1 or weights else datasets[0]
+    name = preset or "flickr8k"
+    if isinstance(settings, Mapping):
+        settings = [f"{setting}={value}" for setting, value in settings.items()]
+    config = changed(presets.preset(name, attention, decoder=decoder), settings)
+    fit_to_data = decoder is None and preset is None
+    trained = run.get("encoder_lr") is not None
+    how: dict[str, Any] = {"init_from": init_from, "fit_to_data": fit_to_data, "trained": trained}
+    start = choose_start(dataset, config, **how, **(encoder or {}))
+    corpus = run.get("text_corpus")
+    notes = {
+        "preset": name,
+        "weights": list(weights),
+        "text_corpus": None if corpus is None else Path(corpus).name,
+        "init_from": start.name,
+        "unfreeze_from": run.get("unfreeze_from"),
+    }
+    return TrainingPlan(
+        dataset=dataset,
+        start=start,
+        config=config,
+        output=Path(output),
+        given={change.partition("=")[0].strip() for change in settings},
+        fit_to_data=fit_to_data,
+        cache=cache,
+        device=device,
+        notes={note: value for note, value in notes.items() if value},
+        **run,
+    )
 
 
 def checked(plan: TrainingPlan, device: torch.device) -> TrainingPlan:
