@@ -3,7 +3,6 @@
 import itertools
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -24,7 +23,7 @@ from show_attend_tell.data.photos import mirrors
 from show_attend_tell.data.sides import side_words
 from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.training.config import Start, TrainingPlan
+from show_attend_tell.training.config import TunedEncoder
 from show_attend_tell.training.stages.data import encode
 
 
@@ -99,9 +98,9 @@ def test_a_photo_whose_caption_names_a_side_is_never_mirrored(
     train = dataset.split("train")
 
     def shown(**settings: bool) -> list[torch.Tensor]:
-        how: dict[str, Any] = {"output": tmp_path / "model", "cache": tmp_path / "cache", "encoder_lr": encoder_lr}
-        plan = TrainingPlan(dataset=dataset, start=Start(encoder), config=replace(config, **settings), **how)
-        views = encode(dataset, plan, show=False)["views"]
+        tuned = None if encoder_lr is None else TunedEncoder(encoder_lr)
+        config = replace(small_config(flipped=True, crops=4), **settings)
+        views = encode(dataset, config, encoder, tuned, tmp_path / "cache", show=False)["views"]
         with torch.no_grad():
             return [annotations[[example.name for example in train]].float() for annotations in views]
 
