@@ -37,11 +37,16 @@ PIP_FAILED = { echo >&2; \
 	echo "    make clean, then make $(GOAL) PYTHON=/path/to/another/python3" >&2; \
 	exit 1; }
 
-.PHONY: help demo test acceptance docs lesson site wheel proof models table1 paper bench web clean
+# What compares digits, by what an environment says of the processor.
+NUMERIC := tests/training/test_losses.py tests/training/test_steps.py tests/training/test_trainer.py tests/model tests/search tests/rerank/test_ngrams.py
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile
+
+.PHONY: help demo test numeric acceptance docs lesson site wheel proof models table1 paper bench web clean
 
 help:
 	@echo "make demo    caption the photos of examples/, pictures and a page to explore in demo/"
 	@echo "make test    linter, type checker and tests (a few minutes)"
+	@echo "make numeric the tests that compare digits, as on other processors (two minutes)"
 	@echo "make acceptance  run what the documents say, the pages in a browser, captions without PyTorch (a few minutes)"
 	@echo "make docs    build the documentation as a site, into build/docs/"
 	@echo "make lesson  run the lesson on attention, examples/attention.ipynb (six minutes of a core); WRITE=yes: keep its output"
@@ -69,7 +74,13 @@ test: $(DEV)
 	$(BIN)/mypy
 	$(BIN)/python research/tables.py --check
 	$(BIN)/python research/budgets.py
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile
+	OMP_NUM_THREADS=1 $(PYTEST)
+
+# The same digits on every processor: with two threads, in both precisions, and with the instructions of AVX2 alone.
+numeric: $(DEV)
+	OMP_NUM_THREADS=2 SAT_PRECISION=float32 $(PYTEST) $(NUMERIC)
+	OMP_NUM_THREADS=1 SAT_PRECISION=bfloat16 $(PYTEST) $(NUMERIC)
+	OMP_NUM_THREADS=1 SAT_PRECISION=float32 ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(PYTEST) $(NUMERIC)
 
 # The program as its users meet it: what the documents say with the shipped models, pages in a browser, captions in
 # the environment without PyTorch, training in several processes; and the statistical proofs of hard attention.

@@ -58,18 +58,15 @@ def train(
     show: bool = True,
     **options: Any,
 ) -> Checkpoint:
-    """Train, and leave the best checkpoint in the plan's output.
+    """Train, and leave the best checkpoint in the plan's output; or on folders, with the options of `plan_for`.
 
-    Instead of a plan, folders of captioned photos may be given, with the options of `plan_for`: ``output`` at least.
+    Messages go to the logger "show_attend_tell" at level INFO; ``show`` shows progress bars. ``trainer`` takes the
+    steps, ``choose`` chooses how the model generates captions, and ``data`` is learnt from instead of the plan's
+    photos. If ``torchrun`` started several processes, all call this with the same plan. Ctrl-C lets the batch end,
+    writes the state and raises KeyboardInterrupt; a second Ctrl-C does not wait. Ctrl-C in one process ends all.
 
-    Messages go to the logger "show_attend_tell" at level INFO; ``show`` shows progress bars. ``trainer`` is the class
-    that takes the steps, ``choose`` the function that chooses how the model generates captions, and ``data`` what is
-    learnt from where it need not be made of the plan's photos. If ``torchrun`` started several processes, all of them
-    call this with the same plan. Ctrl-C lets the batch end, writes the state and raises KeyboardInterrupt; a second
-    Ctrl-C does not wait. Ctrl-C in one process ends all.
-
-    Raises `SatError` for an output that holds a model already (unless the plan resumes), for an output in which another
-    process trains, for settings that do not fit together, and for a start or a state that does not fit the training.
+    Raises `SatError` for an output that holds a model already (unless the plan resumes) or in which another process
+    trains, for settings that do not fit together, and for a start or a state that does not fit the training.
     """
     began = time.monotonic()
     if not isinstance(plan, TrainingPlan):
@@ -86,12 +83,8 @@ def train(
             epochs = plan.config.epochs if verdict is None else verdict.epochs
             training = prepare_trainer(plan, data, device, start, trainer, show=show)
             with pausing(training, plan) as pause:
-                if plan.start.checkpoint is not None and training.taken == 0:  # epoch 0: the model to start from
-                    training.begin_epoch()
-                    training.save(plan.state)
-                    scores = training.validate(show=show)
-                    pause()
-                    keep_best(plan, training, scores, verdict, better=competes(plan.start, plan.config.decoder))
+                if plan.start.checkpoint is not None and training.taken == 0:
+                    validate_start(plan, training, verdict, pause, show=show)
                 while not training.ended(epochs):
                     training.begin_epoch()
                     with epoch_bar(training, epochs, show=show) as bar:
@@ -103,9 +96,7 @@ def train(
                             pause(training.batch)
                     training.read_losses()
                     if training.epoch == 0:
-                        training.save(
-                            plan.state
-                        )  # before there is a checkpoint, so that each checkpoint can be resumed
+                        training.save(plan.state)  # first, so that every checkpoint can be resumed
                     scores = training.validate(show=show)
                     pause()
                     training.end_epoch()
@@ -207,6 +198,17 @@ def prepare_trainer(
 
 
 # In the loop
+
+
+def validate_start(
+    plan: TrainingPlan, training: Trainer, verdict: Verdict | None, pause: Callable[[], None], *, show: bool
+) -> None:
+    """Epoch 0: the model to start from is validated, and is the best so far if it may be given back."""
+    training.begin_epoch()
+    training.save(plan.state)
+    scores = training.validate(show=show)
+    pause()
+    keep_best(plan, training, scores, verdict, better=competes(plan.start, plan.config.decoder))
 
 
 def epoch_bar(training: Trainer, epochs: int, *, show: bool) -> Progress:
