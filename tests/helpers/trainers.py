@@ -14,6 +14,7 @@ from typing import Any
 from builders import fitted, small_encoder
 
 from show_attend_tell.data.datasets import DataReport, Dataset
+from show_attend_tell.training import ranks
 from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.ranks import LOGGER
@@ -27,9 +28,11 @@ class Killed(BaseException):
 
 
 def take(trainer: Trainer, indices: list[int]) -> dict[str, float]:
-    """One step with these captions; what is watched in it."""
+    """One step with these captions; the loss of all ranks, and what this rank watches in it."""
     with ThreadPoolExecutor() as reader:
-        return {name: value.item() for name, value in trainer.step(trainer.mini_batch(indices, reader)).items()}
+        watch = trainer.step(trainer.mini_batch(indices, reader))
+    watch["loss"] = ranks.all_reduce_sum(watch["loss"].clone()) / ranks.world_size()
+    return {name: value.item() for name, value in watch.items()}
 
 
 def acting(before: Callable[[int, Trainer], object], method: str = "take") -> type[Trainer]:
