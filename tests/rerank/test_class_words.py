@@ -127,7 +127,7 @@ def test_a_rare_word_is_raised_more_if_people_use_it() -> None:
     photo = np.array([0.0, 1.0, 0.0, 0.0])
     for caption, rate, named in ((["a", "poodle"], RARE, True), (["a", "dog"], COMMON, False)):
         fitted = fit(CLASSES, VOCABULARY, [(photo, [caption])] * 3)
-        expected = COMMON + (rate - COMMON) * class_words.SELDOM / (class_words.SELDOM + 3)
+        expected = COMMON + (rate - COMMON) * class_words.PHOTOS_OF_RARE / (class_words.PHOTOS_OF_RARE + 3)
         assert fitted["rates"][1] == pytest.approx(expected)
         assert fitted["usual"].tolist() == [1, 1, 0] and fitted["named"][1] == named
 

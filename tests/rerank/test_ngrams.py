@@ -152,7 +152,7 @@ def test_the_fit_is_numpy_s_ridge_regression() -> None:
     known = list(ngrams.numbers)
     Y = np.array([[sum(ngram in counted(words) for words in captions[name]) / 2 for ngram in known] for name in names])
     times = Counter(ngram for each in captions.values() for words in each for ngram in counted(words))
-    assert set(known) == {ngram for ngram, count in times.items() if count >= fit.LEAST}
+    assert set(known) == {ngram for ngram, count in times.items() if count >= fit.CAPTIONS_OF_NGRAM}
     assert len(known) <= fit.DIRECTIONS
     centered = X - X.mean(0)
     ridge = fit.RIDGE * (centered**2).sum(1).mean()

@@ -660,7 +660,7 @@ def test_a_training_reads_the_views_that_its_settings_ask_for(dataset: Dataset, 
 
 @pytest.mark.parametrize("tokenizer", [KARPATHY, ENGLISH], ids=lambda each: each.name)
 def test_confidence_is_of_captions_that_are_made_as_the_model_makes_them(tokenizer: Any) -> None:
-    data = random_data(photos=confidence.LEAST)
+    data = random_data(photos=confidence.PHOTOS_TO_JUDGE)
     words = "dog cat man woman tree ball car street a in on with of red blue two runs sits near the is"
     data = replace(data, vocabulary=Vocabulary(words.split(), tokenizer))
     decoder = Trainer(sized(small_config(), data), data, device=CPU).average

@@ -45,7 +45,7 @@ LEVELS = 2  # above a class in WordNet
 SHARPNESS = 2.0
 EPSILON = 1e-6
 CLIP = 12.0  # nats
-COMMON, RARE, SELDOM = 0.3, 1.7, 20  # λ of a common word and of a rare one; training photos of the latter
+COMMON, RARE, PHOTOS_OF_RARE = 0.3, 1.7, 20  # λ of a common word and of a rare one; training photos of the latter
 POSSIBLE, CERTAIN = 0.3, 0.8  # probabilities between which λ of a rare word grows from `COMMON`
 SURE = 0.5  # probability from which on a class counts as seen, and its name is said
 USED = 0.4  # share of training photos of a class of which people use its word, below which it is not raised as rare
@@ -298,7 +298,7 @@ def fit(
 ) -> dict[str, Array]:
     """What `ClassWords` takes, of training photos: p of each class (V,), and the captions that people wrote.
 
-    A word's λ from p = `CERTAIN` on is `COMMON` + (`RARE` − `COMMON`) · s / (s + n), with s = `SELDOM` and n training
+    A word's λ from p = `CERTAIN` on is `COMMON` + (`RARE` − `COMMON`) · s / (s + n), with s = `PHOTOS_OF_RARE` and n training
     photos that have it in a caption. It stays `COMMON` if people use the word for fewer than a share `USED` of the
     photos that surely have it, of which a half is assumed for two photos. In the same way, it is found which classes
     are named.
@@ -320,7 +320,7 @@ def fit(
         if p[best := int(p.argmax())] >= SURE:
             sure_classes[best] += p[best]
             used_classes[best] += p[best] * any(word in text for word in own[best])
-    rare = COMMON + (RARE - COMMON) * SELDOM / (SELDOM + times)
+    rare = COMMON + (RARE - COMMON) * PHOTOS_OF_RARE / (PHOTOS_OF_RARE + times)
     return {
         "rates": np.where(used / sure >= USED, rare, COMMON).astype(np.float32),
         "usual": (usual / max(1, count)).astype(np.float32),

@@ -35,7 +35,7 @@ from show_attend_tell.rerank.class_words import ClassWords
 from show_attend_tell.search.hypotheses import Hypothesis
 
 PLAIN, OF_CLASSES = 3, 3  # features without a reranker, and those that class words add
-LEAST = 200  # photos of val; of fewer, the probabilities would not be calibrated
+PHOTOS_TO_JUDGE = 200  # photos of val; of fewer, the probabilities would not be calibrated
 ENGLISH = 0.2  # share of function words from which captions are taken to be English
 RIDGE, OFFSET_RIDGE = 1.0, 3.0  # of the weights of standardized features, and of the words' offsets
 
@@ -163,7 +163,7 @@ def fit(
 ) -> dict[str, Array] | None:
     """What `Confidence` takes, of photos' features (B, L, D), their captions, best first, those by people, and weights.
 
-    Of a name, the last word is judged. None for fewer than `LEAST` photos, for captions that are not English, and where
+    Of a name, the last word is judged. None for fewer than `PHOTOS_TO_JUDGE` photos, for captions that are not English, and where
     all nouns or none are right.
     """
     known = enumerate(vocabulary.words)
@@ -187,7 +187,7 @@ def fit(
             right.append((singular(shown) or shown) in said_by_people[photo])
             weights.append(photo_weights[photo])
         photos += len(found)
-    if photos < LEAST or function < ENGLISH * said or len(set(right)) < 2:
+    if photos < PHOTOS_TO_JUDGE or function < ENGLISH * said or len(set(right)) < 2:
         return None
     ids = np.array(sorted(nouns), dtype=np.int32)
     seen, groups = np.unique(words, return_inverse=True)

@@ -21,7 +21,7 @@ from show_attend_tell.progress import Progress
 from show_attend_tell.rerank.ngrams import Ngram, as_rows, counted, without_end
 from show_attend_tell.vision.sources import Annotations
 
-LEAST = 10  # training captions that an n-gram is in
+CAPTIONS_OF_NGRAM = 10  # training captions that an n-gram is in
 MOST = 6_000  # n-grams: the most frequent, where there are more
 DIRECTIONS = 64
 CHANNELS = 256  # the channels that vary most, where an encoder has more
@@ -41,7 +41,7 @@ def fit_ngrams(
 ) -> dict[str, NDArray[Any]] | None:
     """The visual n-grams of training photos, given by name, and their ``captions`` as word ids.
 
-    The directions have 4 bits a weight, the rest has 8. None when no n-gram is in `LEAST` captions.
+    The directions have 4 bits a weight, the rest has 8. None when no n-gram is in `CAPTIONS_OF_NGRAM` captions.
     """
     device = torch.device("cpu") if device.type == "mps" else device  # mps lacks cholesky_solve
     known = frequent_ngrams(captions)
@@ -74,9 +74,9 @@ def fit_ngrams(
 
 
 def frequent_ngrams(captions: Mapping[str, Sequence[Sequence[int]]]) -> list[Ngram]:
-    """The n-grams that at least `LEAST` captions have, the `MOST` frequent of them, as they come first."""
+    """The n-grams that at least `CAPTIONS_OF_NGRAM` captions have, the `MOST` frequent of them, as they come first."""
     seen: Counter[Ngram] = Counter(ngram for each in captions.values() for words in each for ngram in counted(words))
-    frequent = {ngram for ngram, times in seen.most_common(MOST) if times >= LEAST}
+    frequent = {ngram for ngram, times in seen.most_common(MOST) if times >= CAPTIONS_OF_NGRAM}
     return [ngram for ngram in seen if ngram in frequent]
 
 

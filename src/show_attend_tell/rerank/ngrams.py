@@ -27,7 +27,7 @@ from show_attend_tell.rerank import Reranker
 from show_attend_tell.search.hypotheses import Hypothesis
 
 LONGEST = 3  # words of an n-gram
-SELDOM = 1e-4  # share of captions; a word that is rarer counts as rare as this
+RAREST_SHARE = 1e-4  # share of captions; a word that is rarer counts as rare as this
 UNEXPECTED = 1e-3  # share of captions; of a word that is expected less, this is what is known
 
 Ngram = tuple[int, ...]  # how often the same words came before in the caption, then the words' ids
@@ -61,7 +61,9 @@ class VisualNgrams(Reranker):
         known: list[Ngram] = [tuple(part for part in row if part >= 0) for row in ngrams.tolist()]
         self.numbers = {ngram: number for number, ngram in enumerate(known)}
         first = [self.numbers.get((0, *ngram[1:]), number) for number, ngram in enumerate(known)]
-        self.common = np.maximum(self.prior[first], SELDOM)  # (G,), shares of captions with the n-gram at least once
+        self.common = np.maximum(
+            self.prior[first], RAREST_SHARE
+        )  # (G,), shares of captions with the n-gram at least once
         self.single = ngrams[:, 2] < 0  # (G,), which of them are words
 
     def expected(self, backend: Backend, features: Any) -> Array:

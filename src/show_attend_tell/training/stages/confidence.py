@@ -31,7 +31,7 @@ def confidence_of(
     show: bool = False,
 ) -> dict[str, NDArray[Any]] | None:
     """How far the nouns of a model's captions with this decoding can be trusted, by val; None as `fit`."""
-    if len(data.validation) < confidence.LEAST or data.vocabulary.tokenizer not in (KARPATHY, ENGLISH):
+    if len(data.validation) < confidence.PHOTOS_TO_JUDGE or data.vocabulary.tokenizer not in (KARPATHY, ENGLISH):
         return None
     names, references = zip(*data.validation, strict=True)
     parts = [range(len(names))[part] for part in data.parts or [slice(None)]]

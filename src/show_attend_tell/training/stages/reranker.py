@@ -3,7 +3,7 @@
 import torch
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint, StoredReranker
-from show_attend_tell.rerank.fit import LEAST, fit_ngrams
+from show_attend_tell.rerank.fit import CAPTIONS_OF_NGRAM, fit_ngrams
 from show_attend_tell.training.cautious import ANEW, RERANKER, reranker_from
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.ranks import log
@@ -36,7 +36,9 @@ def fit_reranker(
             return
     ngrams = fit_ngrams(data.views[0], captions, device=device, show=show)
     if ngrams is None:
-        log(f"no word is in {LEAST} training captions or more, so there are no visual n-grams to rank captions by")
+        log(
+            f"no word is in {CAPTIONS_OF_NGRAM} training captions or more, so there are no visual n-grams to rank captions by"
+        )
         return
     model.reranker = StoredReranker("ngrams", ngrams)
     if start is not None:
