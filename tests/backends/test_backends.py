@@ -41,6 +41,7 @@ def test_devices_that_are_not_there_are_refused(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_native_bf16_follows_the_instructions_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SAT_PRECISION", raising=False)
     for avx512, amx in ((True, False), (False, True), (False, False)):
         monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda there=avx512: there, raising=False)
         monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda there=amx: there, raising=False)

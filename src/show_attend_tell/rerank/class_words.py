@@ -298,10 +298,10 @@ def fit(
 ) -> dict[str, Array]:
     """What `ClassWords` takes, of training photos: p of each class (V,), and the captions that people wrote.
 
-    A word's λ from p = `CERTAIN` on is `COMMON` + (`RARE` − `COMMON`) · s / (s + n), with s = `PHOTOS_OF_RARE` and n training
-    photos that have it in a caption. It stays `COMMON` if people use the word for fewer than a share `USED` of the
-    photos that surely have it, of which a half is assumed for two photos. In the same way, it is found which classes
-    are named.
+    A word's λ from p = `CERTAIN` on is `COMMON` + (`RARE` − `COMMON`) · s / (s + n), with s = `PHOTOS_OF_RARE` and n
+    training photos that have it in a caption. It stays `COMMON` if people use the word for fewer than a share `USED` of
+    the photos that surely have it, of which a half is assumed for two photos. In the same way, it is found which
+    classes are named.
     """
     ids, having = known_words(classes, specific(vocabulary))
     own = [[f" {word} " for word, level in words if level == 0] for words in classes.words]

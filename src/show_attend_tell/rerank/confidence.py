@@ -163,8 +163,8 @@ def fit(
 ) -> dict[str, Array] | None:
     """What `Confidence` takes, of photos' features (B, L, D), their captions, best first, those by people, and weights.
 
-    Of a name, the last word is judged. None for fewer than `PHOTOS_TO_JUDGE` photos, for captions that are not English, and where
-    all nouns or none are right.
+    Of a name, the last word is judged. None for fewer than `PHOTOS_TO_JUDGE` photos, for captions that are not English,
+    and where all nouns or none are right.
     """
     known = enumerate(vocabulary.words)
     nouns = {number: word for number, word in known if part_of_speech(word) == "noun" and word not in NOT_JUDGED}

@@ -37,7 +37,8 @@ def fit_reranker(
     ngrams = fit_ngrams(data.views[0], captions, device=device, show=show)
     if ngrams is None:
         log(
-            f"no word is in {CAPTIONS_OF_NGRAM} training captions or more, so there are no visual n-grams to rank captions by"
+            f"no word is in {CAPTIONS_OF_NGRAM} training captions or more, so there are no visual n-grams to rank "
+            "captions by"
         )
         return
     model.reranker = StoredReranker("ngrams", ngrams)
