@@ -21,7 +21,7 @@ ORDER = (
 ONLY = {
     "metrics": {"errors", "messages", "registries", "files", "progress", "data"},
     "search": {"errors", "messages", "registries", "settings", "data"},  # of data, the ids of two words
-    "show": {"errors", "messages", "registries", "files", "settings"},
+    "show": {"errors", "messages", "registries", "files", "settings", "data"},
 }
 
 

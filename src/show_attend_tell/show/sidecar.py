@@ -1,80 +1,169 @@
-"""XMP sidecars: a photo's description in a file beside it, where photo managers such as darktable and digiKam read it.
+"""XMP sidecars: a caption in a file beside its photo, where photo managers such as darktable and digiKam read it.
 
-The description of ``photo.jpg`` is the property ``dc:description`` in ``photo.jpg.xmp`` (ISO 16684-1, XMP).
+The caption of ``photo.jpg`` is the property ``dc:description`` in ``photo.jpg.xmp``, or in ``photo.xmp``. A person's
+description is never replaced, and never gets a rival: it may be in either file, or inside the photo. Blanks, and what
+cameras write by themselves, are no description.
+
+That a program wrote a caption is said in two properties:
+
+- ``photoshop:CaptionWriter``, IPTC's *Description Writer*, names it: "show-attend-tell everyday-soft". exiftool,
+  digiKam and GIMP show it. IPTC's ``DigitalSourceType`` would say that the *photo* is made by a program.
+- ``sat:caption`` repeats the caption. A later run may replace a description that still is this one, word for word.
+  Once a person has edited it or has taken over as its writer, it is that person's.
+
+``photoshop:SidecarForExtension`` says of a ``photo.xmp`` which of ``photo.jpg`` and ``photo.png`` it is about, as
+Lightroom and Camera Raw have it.
 """
 
+import os
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
-from xml.parsers import expat
-from xml.sax.saxutils import escape
+from typing import Literal
 
+from show_attend_tell.data.parts_of_speech import part_of_speech, singular
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write
+from show_attend_tell.messages import plural
+from show_attend_tell.settings import Share, settings
+from show_attend_tell.show.embedded import by_a_person, look_inside
+from show_attend_tell.show.xmp import DESCRIPTION, EMPTY, SUBJECT, Packet
 
-RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-DC = "http://purl.org/dc/elements/1.1/"
-EMPTY = (
-    '<?xml version="1.0" encoding="UTF-8"?>\n<x:xmpmeta xmlns:x="adobe:ns:meta/">\n'
-    f' <rdf:RDF xmlns:rdf="{RDF}">\n </rdf:RDF>\n</x:xmpmeta>\n'
-)
-DESCRIPTION = f"""\
- <rdf:Description xmlns:rdf="{RDF}" xmlns:dc="{DC}" rdf:about="ABOUT">
-   <dc:description><rdf:Alt><rdf:li xml:lang="x-default">TEXT</rdf:li></rdf:Alt></dc:description>
-  </rdf:Description>
- """
+PROGRAM = "show-attend-tell"  # how the name of a description's writer begins where it is this program
+WRITER = "photoshop:CaptionWriter"
+EXTENSION = "photoshop:SidecarForExtension"
+CAPTION = "sat:caption"
+KEYWORDS = "sat:keywords"
+FULL_NAME = "photo.jpg.xmp"
+SHORT_NAME = "photo.xmp"
+REMEDY = "allow writing there, or caption a copy of the folder"
+
+Outcome = Literal["written", "replaced", "captioned", "described", "of another photo", "blank", "too small", "unsure"]
+IN_WORDS: dict[Outcome, tuple[str, str]] = {
+    "written": ("sidecar", "written beside the photos"),
+    "replaced": ("sidecar", "with a new caption in the place of a former one"),
+    "captioned": ("photo", "with a caption of an earlier run left alone (--sidecar replace=own replaces it)"),
+    "described": ("photo", "with a person's description left alone"),
+    "of another photo": ("photo", "left alone whose sidecar is about another photo"),
+    "blank": ("blank photo", "without a sidecar"),
+    "too small": ("photo", "of too few pixels without a sidecar"),
+    "unsure": ("photo", "below the confidence for a sidecar"),
+}
 
 
-def sidecar_of(photo: Path) -> Path:
-    """The sidecar of a photo: its name with .xmp behind it."""
-    return photo.with_name(f"{photo.name}.xmp")
+@settings
+class SidecarSettings:
+    """How captions are written into sidecars."""
+
+    name: Literal["photo.jpg.xmp", "photo.xmp"] = FULL_NAME  # what the sidecar of photo.jpg is called
+    replace: Literal["none", "own"] = "none"  # own: captions of earlier runs that nobody has edited are replaced
+    min_confidence: Share = 0.0  # a caption whose confidence is less gets no sidecar
+    keywords: bool = False  # nouns that need no check become keywords of photos without any (dc:subject)
 
 
-def describe(photo: Path, text: str) -> bool:
-    """Write a photo's description into its sidecar, behind what is there; False for one that has a description."""
-    file = sidecar_of(photo)
+def sidecar_of(photo: Path, name: str = FULL_NAME) -> Path:
+    """The sidecar of a photo by `SidecarSettings.name`; one that is there may end in .XMP."""
+    file = photo.with_name(f"{photo.name}.xmp") if name == FULL_NAME else photo.with_suffix(".xmp")
+    upper = file.with_suffix(".XMP")
+    return upper if upper.exists() else file
+
+
+def check_sidecars(photos: Iterable[Path]) -> None:
+    """Raise `SatError` if no sidecar can be written beside some of the photos."""
+    for folder in {photo.parent for photo in photos}:
+        if not os.access(folder, os.W_OK):
+            raise SatError("no sidecar can be written in this folder", subject=str(folder), remedy=REMEDY)
+
+
+def write_sidecar(
+    photo: Path,
+    text: str,
+    *,
+    model: str,
+    confidence: float | None = None,
+    to_check: str | None = None,
+    options: SidecarSettings | None = None,
+) -> Outcome:
+    """Write a photo's caption into its sidecar, or leave it alone; the result says which, and why.
+
+    ``model`` is the name of the caption's model; ``confidence`` and ``to_check`` (words with commas) are those of its
+    row in a table. Raises `SatError` for a sidecar that cannot be read as XMP, or cannot be written.
+    """
+    options = options or SidecarSettings()
+    inside = look_inside(photo)
+    if inside.too_small:
+        return "too small"
+    if inside.blank:
+        return "blank"
+    if options.min_confidence and (confidence is None or confidence < options.min_confidence):
+        return "unsure"
+    sidecars = {name: _read(sidecar_of(photo, name)) for name in (FULL_NAME, SHORT_NAME)}
+    packets = [*inside.packets, *sidecars.values()]
+    own = {caption for packet in packets for caption in _captions(packet)}
+    descriptions = [words for packet in packets for words in packet[DESCRIPTION] + packet["tiff:ImageDescription"]]
+    if any(words not in own and by_a_person(words) for words in descriptions + inside.descriptions):
+        return "described"
+    suffix = photo.suffix[1:].lower()
+    sidecars = {
+        name: packet
+        for name, packet in sidecars.items()
+        if all(extension.lower() == suffix for extension in packet[EXTENSION])
+    }
+    if options.name not in sidecars:
+        return "of another photo"
+    if any(not writer.startswith(PROGRAM) for writer in sidecars[options.name][WRITER]):
+        return "described"
+    former = [name for name, packet in sidecars.items() if _captions(packet)]
+    if former and options.replace == "none":
+        return "captioned"
+    nouns = _nouns(text, to_check) if options.keywords else []
+    for name in former or [options.name]:
+        packet = sidecars[name]
+        values = {DESCRIPTION: [text], WRITER: [f"{PROGRAM} {model}"], CAPTION: [text]}
+        if name == SHORT_NAME:
+            values[EXTENSION] = [suffix]
+        others = [keyword for other in packets if other is not packet for keyword in other[SUBJECT]]
+        if packet[SUBJECT] == packet[KEYWORDS] and not others + inside.keywords:
+            values |= {SUBJECT: nouns, KEYWORDS: nouns}
+        _write(sidecar_of(photo, name), packet, values)
+    return "replaced" if former else "written"
+
+
+def summary(outcomes: Counter[Outcome]) -> list[str]:
+    """How many sidecars were written, and how many photos have got none and why: a sentence each."""
+    return [
+        f"{plural(outcomes[outcome], thing)} {sentence}"
+        for outcome, (thing, sentence) in IN_WORDS.items()
+        if outcomes[outcome] or outcome == "written"
+    ]
+
+
+def _read(file: Path) -> Packet:
     try:
-        before = file.read_bytes() if file.exists() else EMPTY.encode()
-        found = _read(before)
-        if found["descriptions"]:
-            return False
-        about = escape(found["about"], {'"': "&quot;"})
-        added = DESCRIPTION.replace("ABOUT", about).replace("TEXT", escape(text)).encode("ascii", "xmlcharrefreplace")
-        content = before[: found["end"]] + added + before[found["end"] :]
-        if _read(content) != {**found, "descriptions": [text], "end": found["end"] + len(added)}:
-            raise ValueError("its encoding")
-    except (OSError, ValueError, KeyError, expat.ExpatError) as error:
-        raise SatError(f"cannot be read as XMP ({error})", subject=str(file)) from None
-    atomic_write(file, lambda scratch: scratch.write_bytes(content))
-    return True
+        return Packet(file.read_bytes() if file.exists() else EMPTY)
+    except (OSError, ValueError) as error:
+        raise SatError(f"cannot be read as XMP ({error}), and is left as it is", subject=str(file)) from None
 
 
-def _read(content: bytes) -> dict[str, Any]:
-    """What the photo is called in a sidecar, its descriptions, and the byte before which one can be added."""
-    found: dict[str, Any] = {"descriptions": [], "about": ""}
-    inside: list[str] = []  # the names of the elements around what is read
+def _write(file: Path, packet: Packet, values: dict[str, list[str]]) -> None:
+    try:
+        content = packet.replace(values)
+        atomic_write(file, lambda scratch: scratch.write_bytes(content))
+    except ValueError as error:
+        raise SatError(f"cannot be changed as XMP ({error}), and is left as it is", subject=str(file)) from None
+    except SatError as error:
+        reason = getattr(error.__cause__, "strerror", None) or error.reason
+        raise SatError(f"cannot be written ({reason})", subject=str(file), remedy=REMEDY) from None
 
-    def start(name: str, attributes: dict[str, str]) -> None:
-        if len(inside) and inside[-1] == f"{RDF} RDF" and name == f"{RDF} Description" and not found["about"]:
-            found["about"] = attributes.get(f"{RDF} about", attributes.get("about", ""))
-        if name == f"{DC} description" or f"{DC} description" in attributes:
-            found["descriptions"].append(attributes.get(f"{DC} description", ""))
-        inside.append(name)
 
-    def text(data: str) -> None:
-        if f"{DC} description" in inside:
-            found["descriptions"][-1] += data
+def _captions(packet: Packet) -> list[str]:
+    """What this program has written, while no person is named as its writer."""
+    return packet[CAPTION] if any(writer.startswith(PROGRAM) for writer in packet[WRITER]) else []
 
-    def end(name: str) -> None:
-        if inside.pop() == f"{RDF} RDF":
-            found["end"] = parser.CurrentByteIndex
 
-    def doctype(*_: object) -> None:
-        raise ValueError("a document type")
-
-    parser = expat.ParserCreate(namespace_separator=" ")
-    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, text
-    parser.StartDoctypeDeclHandler = doctype
-    parser.Parse(content, True)
-    if "end" not in found:
-        raise ValueError("no rdf:RDF")
-    return found
+def _nouns(text: str, to_check: str | None) -> list[str]:
+    """The nouns of a caption that were judged and need no check, in the singular."""
+    doubtful = {word.strip() for word in (to_check or "").split(",")}
+    words = [] if to_check is None else text.split()
+    nouns = (singular(word) or word for word in words if part_of_speech(word) == "noun" and word not in doubtful)
+    return list(dict.fromkeys(nouns))

@@ -1,0 +1,74 @@
+"""What is written inside a photo's file about it, and whether there is anything to see in it.
+
+Descriptions and keywords are read from XMP and EXIF in all formats, from IPTC in JPEG and TIFF, and from the text
+"Description" of a PNG.
+"""
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, IptcImagePlugin
+
+from show_attend_tell.data.photos import FEWEST, open_header, open_photo
+from show_attend_tell.show.xmp import Packet
+
+IMAGE_DESCRIPTION = 0x010E  # of EXIF
+IPTC_CAPTION = (2, 120)
+IPTC_KEYWORD = (2, 25)
+PACKET = re.compile(rb"<(\w+:xmpmeta|rdf:RDF)\b.*?</\1\s*>", re.DOTALL)  # XMP is made to be found so in any file
+REDUCED = 64  # pixels of a side, to which a photo is averaged to see whether it is blank
+SAME_LEVEL = 8  # of 255; noise and a JPEG's errors are less once averaged
+
+# What cameras and programs write as the description of every photo.
+NOT_A_PERSONS = re.compile(
+    r"((OLYMPUS|MINOLTA|KONICA MINOLTA|SAMSUNG) )?DIGITAL CAMERA|SONY DSC|SAMSUNG CAMERA PICTURES|Exif_JPEG_PICTURE"
+    r"|DCIM\\.*|default|(cof|dav|edf|hdr|rhdr|mde|nor|oznor|ptr|qrf|sdr)(_soft|_vivid)?|ImageJ=.*|\{.*\}",
+    re.DOTALL,
+)
+
+
+@dataclass
+class Inside:
+    """What is inside a photo's file."""
+
+    packets: list[Packet] = field(default_factory=list)  # of XMP
+    descriptions: list[str] = field(default_factory=list)  # of EXIF, IPTC and PNG
+    keywords: list[str] = field(default_factory=list)  # of IPTC
+    too_small: bool = False
+    blank: bool = False
+
+
+def look_inside(photo: Path) -> Inside:
+    """What is inside a photo's file. Raises `PhotoError` for one that cannot be read."""
+    inside = Inside()
+    with open_header(photo, str(photo)) as image:
+        inside.too_small = min(image.size) < FEWEST
+        image.draft("RGB", (REDUCED, REDUCED))  # a JPEG is decoded in less detail
+        reduced = np.asarray(open_photo(image).resize((REDUCED, REDUCED), Image.Resampling.BOX))
+        inside.blank = int(np.ptp(reduced, axis=(0, 1)).max()) <= SAME_LEVEL
+        inside.descriptions.append(image.info.get("Description", ""))
+        with suppress(Exception):  # damaged EXIF and IPTC raise almost anything
+            inside.descriptions.append(str(image.getexif().get(IMAGE_DESCRIPTION, "")))
+        with suppress(Exception):
+            iptc = IptcImagePlugin.getiptcinfo(image) or {}
+            inside.descriptions += _texts(iptc.get(IPTC_CAPTION, []))
+            inside.keywords += _texts(iptc.get(IPTC_KEYWORD, []))
+        content = image.info.get("xmp") or photo.read_bytes()
+    found = PACKET.search(content)
+    if found:
+        with suppress(ValueError):
+            inside.packets.append(Packet(found[0]))
+    return inside
+
+
+def _texts(values: bytes | list[bytes]) -> list[str]:
+    return [value.decode("utf-8", "replace") for value in (values if isinstance(values, list) else [values])]
+
+
+def by_a_person(description: str) -> bool:
+    """Whether a description is no blank, and none that cameras and programs write by themselves."""
+    text = description.strip("\0 \t\r\n")
+    return bool(text) and not NOT_A_PERSONS.fullmatch(text)
