@@ -358,7 +358,7 @@ def test_heic_is_read_with_its_package(scene: Image.Image, tmp_path: Path, monke
         (torch.zeros(5, 7).to_sparse(), "a photo's tensor is dense and holds data"),
         (torch.full((3, 5, 5), 200.0), "floats are read from 0 to 1, these go from 200 to 200"),
         (torch.zeros(3, 5, 5, dtype=torch.int64), "type torch.int64: a photo's type is uint8"),
-        (b"", "photo of 0 bytes: not a photo in a format"),
+        (b"", "photo of 0 bytes: empty"),
         (b"no photo", "photo of 8 bytes: not a photo in a format"),
         (io.BytesIO(b"no photo"), "photo of 8 bytes: not a photo in a format"),
         (io.StringIO("no photo"), "gives text, not bytes: open it with mode 'rb'"),
@@ -388,7 +388,7 @@ def test_files_that_are_no_photo_are_refused_by_name(scene: Image.Image, tmp_pat
         "absent.jpg": "no such file",
         "": "a folder",
         "cut.jpg": "damaged",
-        "empty.jpg": "not a photo in a format that is read here",
+        "empty.jpg": "empty",
         "page.jpg": "not a photo in a format that is read here",
         "print.jpg": "not a photo in a format that is read here",  # Ghostscript must never see it
         "broken.png": "damaged",

@@ -155,7 +155,8 @@ class FormRequest(Request):
 
 def decoded(data: bytes, label: str, limits: Limits) -> Image.Image:
     """The photo as `photos.open_photo` gives it; raises `Problem` for one that is none or is too large."""
-    most, size = limits.photo_pixels, "too many"
+    most = limits.photo_pixels
+    size = "too many"
     if not data:
         raise Problem(422, f"{label} is empty.")
     try:
@@ -163,7 +164,7 @@ def decoded(data: bytes, label: str, limits: Limits) -> Image.Image:
             if image.width * image.height > most:
                 size = f"{image.width} × {image.height}"
                 raise Image.DecompressionBombError
-            return open_photo(image)
+        return open_photo(data)
     except UnidentifiedImageError:
         raise Problem(415, f"{label} is not a photo in a format that is read here ({formats_read()}).") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):

@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image, IptcImagePlugin
 
 from show_attend_tell.data.photos import FEWEST, open_header, open_photo
+from show_attend_tell.errors import PhotoError
 from show_attend_tell.show.xmp import Packet
 
 IMAGE_DESCRIPTION = 0x010E  # of EXIF
@@ -47,7 +48,11 @@ def look_inside(photo: Path) -> Inside:
     with open_header(photo, str(photo)) as image:
         inside.too_small = min(image.size) < FEWEST
         image.draft("RGB", (REDUCED, REDUCED))  # a JPEG is decoded in less detail
-        reduced = np.asarray(open_photo(image).resize((REDUCED, REDUCED), Image.Resampling.BOX))
+        try:
+            opened = open_photo(image)
+        except PhotoError:  # its pixels may be read without what is wrong in the file
+            opened = open_photo(photo)
+        reduced = np.asarray(opened.resize((REDUCED, REDUCED), Image.Resampling.BOX))
         inside.blank = int(np.ptp(reduced, axis=(0, 1)).max()) <= SAME_LEVEL
         inside.descriptions.append(image.info.get("Description", ""))
         with suppress(Exception):  # damaged EXIF and IPTC raise almost anything

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from show_attend_tell.data.datasets import Example
-from show_attend_tell.data.photos import open_photo
+from show_attend_tell.data.photos import PASSED_OVER, open_photo
 from show_attend_tell.errors import PhotoError, SatError
 
 Item = TypeVar("Item")
@@ -45,11 +45,18 @@ def read_ahead(
         pool.shutdown(cancel_futures=True)
 
 
-def unreadable(examples: Sequence[Example]) -> Iterator[tuple[str, str | None]]:
-    """The name of each photo in turn, and why its file cannot be opened, or None."""
+def unreadable(
+    examples: Sequence[Example], passed_over: dict[str, str] | None = None
+) -> Iterator[tuple[str, str | None]]:
+    """The name of each photo in turn, and why its file cannot be opened, or None.
 
-    def opened(example: Example) -> None:
-        open_photo(example.photo)
+    ``passed_over`` gets, by name, what was left out of the files of photos whose pixels could be read without it.
+    """
 
-    for example, error in zip(examples, read_ahead(opened, examples), strict=True):
-        yield example.name, None if error is None else f"{example.photo}: {error.reason}"
+    def open_example(example: Example) -> str | None:
+        return open_photo(example.photo).info.get(PASSED_OVER)
+
+    for example, opened in zip(examples, read_ahead(open_example, examples), strict=True):
+        if isinstance(opened, str) and passed_over is not None:
+            passed_over[example.name] = opened
+        yield example.name, f"{example.photo}: {opened.reason}" if isinstance(opened, SatError) else None
