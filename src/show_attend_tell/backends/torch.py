@@ -3,11 +3,13 @@
 B photos · P paths · L locations · D annotation size · K vocabulary.
 
 `TorchSession` is the reference: every other session is tested equal to it. On a processor the paper's decoder is
-searched by the session of ONNX Runtime, which takes about half the time.
+searched by the session of ONNX Runtime, which takes about half the time. A process that is forked computes on one
+thread; one that is started by "spawn" on all.
 """
 
+import os
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +61,10 @@ CPU_PATHS = 400  # how many paths are fastest together; a processor's share its 
 GPU_PATHS = 1000
 TOGETHER = 100  # captions whose blind log-probabilities are computed at once
 CPU_PHOTOS = 100  # at most, since more only take more memory
+
+# PyTorch's threads are not in a forked process, which would wait for them forever. With one thread it needs none.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
 
 
 class TorchBackend:
