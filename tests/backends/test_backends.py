@@ -1,5 +1,8 @@
 """Choosing a device and a back end, and asking for bfloat16."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -68,3 +71,16 @@ def test_auto_is_the_faster_back_end_that_has_the_model() -> None:
 
 class ScriptedConfig(Config):
     kind = "scripted"
+
+
+@pytest.mark.acceptance
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no process is forked here")
+def test_a_forked_process_does_not_wait_for_threads_that_it_lacks() -> None:
+    program = (
+        "import os, torch; import show_attend_tell.backends.torch; torch.set_num_threads(2)\n"
+        "numbers = torch.rand(500, 500); numbers @ numbers; child = os.fork()\n"
+        "if not child: numbers @ numbers; os._exit(7)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "7\n"

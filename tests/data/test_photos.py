@@ -5,6 +5,7 @@ import json
 import struct
 import subprocess
 import sys
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,14 @@ import pytest
 import torch
 from PIL import Image, ImageCms
 
-from show_attend_tell.data.photos import PREPROCESSING_VERSION, Preprocessing, find_photos, mirrors, open_photo
+from show_attend_tell.data.photos import (
+    PASSED_OVER,
+    PREPROCESSING_VERSION,
+    Preprocessing,
+    find_photos,
+    mirrors,
+    open_photo,
+)
 from show_attend_tell.errors import SatError
 
 WIDTH, HEIGHT = 23, 17
@@ -381,11 +389,15 @@ def test_files_that_are_no_photo_are_refused_by_name(scene: Image.Image, tmp_pat
     (tmp_path / "page.jpg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
     (tmp_path / "print.jpg").write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 5 3\n%%EndComments\nshowpage\n")
     scene.save(tmp_path / "broken.png")
+    (tmp_path / "scan.jpg").write_bytes(b"%PDF-1.7")
+    (tmp_path / "gone.jpg").symlink_to(tmp_path / "moved.jpg")
     broken = bytearray((tmp_path / "broken.png").read_bytes())
     broken[60:80] = bytes(20)
     (tmp_path / "broken.png").write_bytes(broken)
     for name, message in {
         "absent.jpg": "no such file",
+        "gone.jpg": "a link to a file that is not there",
+        "scan.jpg": "a PDF, not a photo",
         "": "a folder",
         "cut.jpg": "damaged",
         "empty.jpg": "empty",
@@ -396,6 +408,75 @@ def test_files_that_are_no_photo_are_refused_by_name(scene: Image.Image, tmp_pat
         with pytest.raises(SatError, match=message) as refusal:
             open_photo(tmp_path / name)
         assert str(tmp_path / name) in str(refusal.value)
+
+
+def chunk(kind: bytes, data: bytes, checksum: int | None = None) -> bytes:
+    """A chunk of a PNG."""
+    right = zlib.crc32(kind + data)
+    return len(data).to_bytes(4) + kind + data + (right if checksum is None else checksum).to_bytes(4)
+
+
+LARGE = zlib.compress(bytes(100_000_000))  # 97 kilobytes
+TEXT = chunk(b"tEXt", b"Description\0the harbour", checksum=7)
+
+
+@pytest.mark.parametrize(
+    ("added", "at_end", "left_out"),
+    [
+        (chunk(b"iTXt", b"XML:com.adobe.xmp\0\1\0\0\0" + LARGE), False, "iTXt"),
+        (chunk(b"zTXt", b"history\0\0" + LARGE), False, "zTXt"),
+        (chunk(b"zTXt", b"history\0\0" + LARGE), True, "zTXt"),
+        (chunk(b"iCCP", b"icc\0\0" + LARGE), False, "iCCP"),
+        (TEXT, False, "tEXt"),
+        (chunk(b"pHYs", bytes(9), checksum=7) + TEXT, False, "pHYs, tEXt"),
+        (chunk(b"zTXt", b"history\0\0no zlib"), False, None),
+    ],
+    ids="iTXt zTXt zTXt-end iCCP checksum two broken".split(),
+)
+def test_what_is_wrong_beside_the_pixels_of_a_png_is_passed_over(
+    added: bytes, at_end: bool, left_out: str | None, scene: Image.Image
+) -> None:
+    file = io.BytesIO()
+    scene.save(file, "PNG", exif=turned(), dpi=(72, 72))
+    content = file.getvalue()
+    at = len(content) - 12 if at_end else 33
+    tracemalloc.start()
+    photo = open_photo(content[:at] + added + content[at:])
+    assert tracemalloc.get_traced_memory()[1] < 20_000_000  # nothing large is unpacked
+    tracemalloc.stop()
+    assert np.array_equal(array(photo), array(open_photo(content))) and photo.width == HEIGHT  # turned, as it should be
+    assert photo.info.get(PASSED_OVER) == left_out
+    with pytest.raises(SatError, match=r"damaged|not a photo"):
+        open_photo(content[:33] + added + content[33:-60])
+
+
+def turned() -> Image.Exif:
+    """The metadata of a photo that the camera stores lying."""
+    tags = Image.Exif()
+    tags[0x0112] = 6
+    return tags
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+@pytest.mark.parametrize(
+    "options",
+    [{"quality": 50}, {"quality": 95}, {"restart_marker_blocks": 5}, {"progressive": True}],
+    ids=["plain", "fine", "restarts", "progressive"],
+)
+def test_of_a_jpeg_that_breaks_off_only_one_with_all_pixels_is_read(mode: str, options: dict[str, Any]) -> None:
+    noise = Image.fromarray(np.random.default_rng(7).integers(0, 256, (19, 41, 3), np.uint8)).convert(mode)
+    file = io.BytesIO()
+    noise.save(file, "JPEG", **options)
+    content = file.getvalue()
+    whole = array(open_photo(content))
+    for missing in range(1, 160):
+        if missing <= 2:  # of the mark of its end
+            photo = open_photo(content[:-missing])
+            assert np.array_equal(array(photo), whole) and photo.info[PASSED_OVER]
+        else:
+            with pytest.raises(SatError, match="damaged"):
+                open_photo(content[:-missing])
+    assert PASSED_OVER not in open_photo(content).info
 
 
 def test_in_a_prepared_process_a_large_photo_opens_without_a_warning_and_a_far_larger_one_is_refused(
@@ -440,6 +521,11 @@ def test_find_photos_in_files_folders_and_globs(folder: Path) -> None:
     (folder / "~draft.png").touch()  # a name that begins like that of a user's folder
     assert found("~draft.png") == [Path("~draft.png")]
     assert find_photos(["."]).skipped == find_photos(["*"]).skipped == "1 file and 2 subfolders"
+    (folder / "gone.jpg").symlink_to("moved.jpg")
+    note = find_photos(["."]).note
+    assert "2 files" in note and "notes.txt" in note and "gone.jpg, a link to a file that is not there" in note
+    assert found("gone.jpg") == [Path("gone.jpg")]  # named, so it is tried
+    (folder / "gone.jpg").unlink()
     (folder / "~draft.png").unlink()
     deeper = find_photos(["."], recursive=True)  # hidden folders are left out, and links, which may lead back
     assert deeper.photos == [Path(n) for n in ("a.png", "b.JPG", "inner/c.jpg", "inner/deep/f.heic", "odd[1].jpg")]

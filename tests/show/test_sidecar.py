@@ -1,12 +1,18 @@
-"""Sidecars: a description is added, and nothing else in them changes."""
+"""Sidecars: a caption is added, nothing else in them changes, and no person's description gets a rival."""
 
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+from PIL import Image, ImageDraw
+from PIL.PngImagePlugin import PngInfo
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.show.sidecar import DC, describe, sidecar_of
+from show_attend_tell.show.sidecar import SidecarSettings, check_sidecars, sidecar_of, summary, write_sidecar
+from show_attend_tell.show.xmp import NAMESPACES, RDF
 
+DC = NAMESPACES["dc"]
 TEXT = 'ein Gemälde & "zwei" <Hunde>'
 SEEN = """<?xml version="1.0" encoding="UTF-8"?>
 <!-- by hand: ä --><?mine and its data?>
@@ -29,6 +35,18 @@ def inserted(before: bytes, after: bytes) -> bytes:
     return after[start : start + len(after) - len(before)]
 
 
+def save(file: Path, **options: Any) -> bytes:
+    """Save a small photo, and return its bytes."""
+    photo = Image.new("RGB", (41, 31), (90, 150, 220))
+    ImageDraw.Draw(photo).rectangle((11, 7, 29, 23), fill=(200, 40, 40))
+    photo.save(file, **options)
+    return file.read_bytes()
+
+
+def write(photo: Path, text: str = TEXT, **options: Any) -> str:
+    return write_sidecar(photo, text, model="everyday-soft", **options)
+
+
 @pytest.mark.parametrize(
     "before",
     [
@@ -42,47 +60,192 @@ def inserted(before: bytes, after: bytes) -> bytes:
 def test_every_byte_of_a_sidecar_stays(before: bytes, tmp_path: Path) -> None:
     file = sidecar_of(tmp_path / "a.jpg")
     file.write_bytes(before)
-    assert describe(tmp_path / "a.jpg", TEXT)
+    save(tmp_path / "a.jpg")
+    assert write(tmp_path / "a.jpg") == "written"
     added = inserted(before, file.read_bytes()).decode("ascii")
     assert 'about="uuid:1 &amp; 2"' in added and "ein Gem&#228;lde &amp; " in added
-    assert not describe(tmp_path / "a.jpg", "again")  # it has a description now
+    written = file.read_bytes()
+    assert write(tmp_path / "a.jpg", "again") == "captioned" and file.read_bytes() == written
+    own = SidecarSettings(replace="own")
+    assert write(tmp_path / "a.jpg", "again", options=own) == "replaced" and file.read_bytes() != written
+    assert write(tmp_path / "a.jpg", options=own) == "replaced" and file.read_bytes() == written
 
 
 def test_a_new_sidecar_is_what_others_read(tmp_path: Path) -> None:
     from xml.etree import ElementTree
 
-    assert describe(tmp_path / "a.jpg", TEXT)
+    save(tmp_path / "a.jpg")
+    assert write(tmp_path / "a.jpg") == "written"
     (text,) = ElementTree.parse(tmp_path / "a.jpg.xmp").iterfind(
         f".//{{{DC}}}description//*[@{{http://www.w3.org/XML/1998/namespace}}lang='x-default']"
     )
     assert text.text == TEXT
 
 
-DESCRIBED = SEEN.replace("<xmp:Nickname>", f'<d:description xmlns:d="{DC}"/><xmp:Nickname>')
+def with_description(inner: str) -> str:
+    """`SEEN` with an element dc:description."""
+    return SEEN.replace("<xmp:Nickname>", f'<d:description xmlns:d="{DC}">{inner}</d:description><xmp:Nickname>')
+
+
 AS_ATTRIBUTE = SEEN.replace('xmp:Rating="4"', f'xmlns:d="{DC}" d:description="mine"')
+OF_PHOTOSHOP = SEEN.replace('xmp:Rating="4"', f'xmlns:p="{NAMESPACES["photoshop"]}" p:CaptionWriter="Jo"')
 
 
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (DESCRIBED.encode(), ""),
+        (with_description("mine").encode(), ""),
         (AS_ATTRIBUTE.encode(), ""),
+        (OF_PHOTOSHOP.encode(), ""),
         (SEEN.encode("utf-16"), "encoding"),
         (SEEN.replace("?>", ' standalone="yes"?>', 1).replace("UTF-8", "UTF-16").encode("utf-16"), "unclosed|encoding"),
         (SEEN.encode()[:-60], "no element|unclosed"),
         (b"", "no element found"),
         (b"<x/>", "no rdf:RDF"),
         (SEEN.replace("<!--", "<!DOCTYPE x><!--").encode(), "a document type"),
-        (b'<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#"/>', "junk"),
+        (f'<r:RDF xmlns:r="{RDF}"/>'.encode(), "junk|not well-formed"),
     ],
-    ids=["described", "attribute", "wrong encoding", "utf-16", "cut", "empty", "other", "doctype", "closed"],
+    ids="described attribute writer utf-8-and-16 utf-16 cut empty other doctype closed".split(),
 )
 def test_what_has_a_description_or_cannot_be_read_stays(content: bytes, why: str, tmp_path: Path) -> None:
-    file = sidecar_of(tmp_path / "a.jpg")
-    file.write_bytes(content)
-    if why:
-        with pytest.raises(SatError, match=rf"a\.jpg\.xmp: cannot be read as XMP \(.*({why})"):
-            describe(tmp_path / "a.jpg", TEXT)
-    else:
-        assert not describe(tmp_path / "a.jpg", TEXT)
-    assert file.read_bytes() == content and len(list(tmp_path.iterdir())) == 1
+    save(tmp_path / "a.jpg")
+    for name in ("photo.jpg.xmp", "photo.xmp"):  # in the one that is written, and in the one beside it
+        file = sidecar_of(tmp_path / "a.jpg", name)
+        file.write_bytes(content)
+        if why:
+            with pytest.raises(SatError, match=rf"a\.(jpg\.)?xmp: cannot be .* as XMP \(.*({why})"):
+                write(tmp_path / "a.jpg", options=SidecarSettings(name=name))
+        else:
+            assert write(tmp_path / "a.jpg", options=SidecarSettings(name=name, replace="own")) == "described"
+        assert file.read_bytes() == content and len(list(tmp_path.iterdir())) == 2
+        file.unlink()
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        with_description("").replace("></d:description>", "/>"),
+        with_description("<r:Alt><r:li xml:lang='x-default'/></r:Alt>"),
+        AS_ATTRIBUTE.replace('"mine"', f'"{" " * 31}"'),
+    ],
+    ids=["empty", "exiftool", "attribute"],
+)
+def test_blanks_are_no_description(before: str, tmp_path: Path) -> None:
+    save(tmp_path / "a.jpg")
+    (tmp_path / "a.jpg.xmp").write_text(before, encoding="utf-8")
+    assert write(tmp_path / "a.jpg") == "written"
+    after = (tmp_path / "a.jpg.xmp").read_bytes()
+    assert after.count(b"</dc:description>") == 1 and b" d:description" not in after
+    assert b"<xmp:Nickname><![CDATA[<raw>]]></xmp:Nickname>" in after
+
+
+def iptc(caption: bytes) -> bytes:
+    """The segment of a JPEG with IPTC's Caption-Abstract."""
+    data = b"\x1c\x02\x78" + len(caption).to_bytes(2) + caption
+    resource = b"Photoshop 3.0\x008BIM\x04\x04\0\0" + len(data).to_bytes(4) + data + b"\0" * (len(data) % 2)
+    return b"\xff\xed" + (len(resource) + 2).to_bytes(2) + resource
+
+
+def exif(text: str) -> Image.Exif:
+    tags = Image.Exif()
+    tags[0x010E] = text
+    return tags
+
+
+XMP_OF = (
+    f"<x:xmpmeta xmlns:x='adobe:ns:meta/'><r:RDF xmlns:r='{RDF}'><r:Description xmlns:d='{DC}' d:description='TEXT'/>"
+    "</r:RDF></x:xmpmeta>"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [("the harbour", "described"), (" " * 31, "written"), ("OLYMPUS DIGITAL CAMERA         ", "written")],
+)
+def test_a_description_inside_the_photo_is_a_persons(text: str, outcome: str, tmp_path: Path) -> None:
+    packet = XMP_OF.replace("TEXT", text).encode()
+    photos = {
+        "xmp.jpg": save(tmp_path / "xmp.jpg", xmp=packet),
+        "xmp.webp": save(tmp_path / "xmp.webp", xmp=packet),
+        "exif.jpg": save(tmp_path / "exif.jpg", exif=exif(text)),
+        "exif.png": save(tmp_path / "exif.png", exif=exif(text)),
+        "iptc.jpg": save(tmp_path / "iptc.jpg"),
+    }
+    photos["iptc.jpg"] = photos["iptc.jpg"][:2] + iptc(text.encode()) + photos["iptc.jpg"][2:]
+    if text == "the harbour":  # more than is unpacked, in which a description may be
+        hidden = PngInfo()
+        hidden.add_itxt("XML:com.adobe.xmp", " " * 2_000_000 + packet.decode(), zip=True)
+        photos["large.png"] = save(tmp_path / "large.png", pnginfo=hidden)
+    photos["end.gif"] = save(tmp_path / "end.gif") + packet  # found wherever it is
+    for name, content in photos.items():
+        (tmp_path / name).write_bytes(content)
+        assert (name, write(tmp_path / name)) == (name, outcome)
+        assert (tmp_path / name).read_bytes() == content
+        assert sidecar_of(tmp_path / name).exists() == (outcome == "written")
+
+
+def test_what_a_person_changes_in_a_caption_is_that_persons(tmp_path: Path) -> None:
+    photo = tmp_path / "a.jpg"
+    save(photo)
+    write(photo, "two dogs")
+    caption = sidecar_of(photo).read_bytes()
+    own = SidecarSettings(replace="own")
+    for before, after in ((b">two dogs<", b">my two dogs<"), (b"show-attend-tell everyday-soft", b"Jo")):
+        edited = caption.replace(before, after, 1)
+        sidecar_of(photo).write_bytes(edited)
+        assert write(photo, options=own) == "described" and sidecar_of(photo).read_bytes() == edited
+
+
+def test_one_sidecar_of_two_photos_is_about_one_of_them(tmp_path: Path) -> None:
+    short = SidecarSettings(name="photo.xmp")
+    for name in ("a.jpg", "a.png"):
+        save(tmp_path / name)
+    assert write(tmp_path / "a.jpg", options=short) == "written"
+    assert write(tmp_path / "a.png", options=short) == "of another photo"
+    assert write(tmp_path / "a.png") == "written"
+    assert write(tmp_path / "a.jpg") == "captioned"  # in a.xmp
+    assert write(tmp_path / "a.jpg", "new", options=SidecarSettings(replace="own")) == "replaced"
+    assert b">new<" in (tmp_path / "a.xmp").read_bytes()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.jpg", "a.png", "a.png.xmp", "a.xmp"]
+
+
+def test_what_shows_nothing_or_is_not_sure_gets_none(tmp_path: Path) -> None:
+    photo = tmp_path / "a.jpg"
+    Image.new("RGB", (60, 40), "black").save(tmp_path / "blank.jpg")
+    Image.effect_noise((19, 60), 90).save(tmp_path / "small.png")
+    save(photo)
+    unsure = SidecarSettings(min_confidence=0.6)
+    outcomes = [write(tmp_path / "blank.jpg"), write(tmp_path / "small.png"), write(photo, options=unsure)]
+    outcomes += [write(photo, options=unsure, confidence=each) for each in (0.59, 0.6)]
+    assert outcomes == ["blank", "too small", "unsure", "unsure", "written"]
+    assert len(list(tmp_path.glob("*.xmp"))) == 1
+    lines = summary(Counter(outcomes))  # type: ignore[arg-type]
+    assert len(lines) == 4 and lines[0].startswith("1 sidecar written")
+    assert summary(Counter()) == ["0 sidecars written beside the photos"]
+
+
+def test_nouns_that_need_no_check_become_keywords_where_nobody_has_given_any(tmp_path: Path) -> None:
+    photo = tmp_path / "a.jpg"
+    save(photo)
+    keywords = SidecarSettings(keywords=True, replace="own")
+    write(photo, "two dogs on a beach", to_check="beach", options=keywords)
+    assert b"<rdf:Bag><rdf:li>dog</rdf:li></rdf:Bag>" in sidecar_of(photo).read_bytes()
+    write(photo, "a cat", to_check="", options=keywords)
+    content = sidecar_of(photo).read_bytes()
+    assert b"dog" not in content and content.count(b"<rdf:li>cat</rdf:li>") == 2
+    tagged = content.replace(b"<rdf:li>cat</rdf:li>", b"<rdf:li>cat</rdf:li><rdf:li>Minka</rdf:li>", 1)
+    sidecar_of(photo).write_bytes(tagged)
+    write(photo, "a bird", to_check="", options=keywords)
+    content = sidecar_of(photo).read_bytes()
+    assert b"Minka" in content and b"bird</rdf:li>" not in content.split(b"dc:subject")[1]
+
+
+def test_a_sidecar_that_cannot_be_written_names_its_file(tmp_path: Path) -> None:
+    save(tmp_path / "a.jpg")
+    sidecar_of(tmp_path / "a.jpg").mkdir()
+    with pytest.raises(SatError, match=r"a\.jpg\.xmp: cannot be") as refusal:
+        write(tmp_path / "a.jpg")
+    assert "another file" not in str(refusal.value)
+    check_sidecars([tmp_path / "a.jpg"])
+    with pytest.raises(SatError, match="absent: no sidecar can be written"):
+        check_sidecars([tmp_path / "absent" / "a.jpg"])

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, IptcImagePlugin
 
-from show_attend_tell.data.photos import FEWEST, open_header, open_photo
+from show_attend_tell.data.photos import FEWEST, PASSED_OVER, open_header, open_photo
 from show_attend_tell.errors import PhotoError
 from show_attend_tell.show.xmp import Packet
 
@@ -55,6 +55,8 @@ def look_inside(photo: Path) -> Inside:
         reduced = np.asarray(opened.resize((REDUCED, REDUCED), Image.Resampling.BOX))
         inside.blank = int(np.ptp(reduced, axis=(0, 1)).max()) <= SAME_LEVEL
         inside.descriptions.append(image.info.get("Description", ""))
+        if image.format == "PNG":  # a text that was passed over may be a description
+            inside.descriptions.append(opened.info.get(PASSED_OVER, image.info.get(PASSED_OVER, "")))
         with suppress(Exception):  # damaged EXIF and IPTC raise almost anything
             inside.descriptions.append(str(image.getexif().get(IMAGE_DESCRIPTION, "")))
         with suppress(Exception):

@@ -7,7 +7,7 @@ end. Pillow refuses both. Its limits stay as they are: what is over a limit is l
 import io
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from PIL import Image
 
@@ -18,8 +18,10 @@ END_OF_JPEG = b"\xff\xd9"
 FRAMES = (0xC0, 0xC1, 0xC2)  # markers of the segment that names the components: baseline, extended, progressive
 SCAN = 0xDA
 MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]", re.DOTALL)  # but those within the pixels of a scan
-# Chunks that change how pixels look, in the order in which they are given up: ICC profile, orientation, transparency.
-WANTED = (b"iCCP", b"eXIf", b"tRNS")
+TEXTS = (b"tEXt", b"zTXt", b"iTXt")
+# Kinds of chunks that are given up besides those with a wrong checksum, until the rest of a PNG can be decoded. The ICC
+# profile and the orientation are the last, since they change how pixels look.
+STEPS = ((), TEXTS, (*TEXTS, b"iCCP"), (*TEXTS, b"iCCP", b"eXIf"))
 # What a JPEG's decoder reads as pixels, each time as others, wherever pixels are missing.
 FILLERS = [bytes([number]) * 256 for number in (0x55, 0xAA, 0xF0, 0x33)]
 
@@ -27,8 +29,8 @@ FILLERS = [bytes([number]) * 256 for number in (0x55, 0xAA, 0xF0, 0x33)]
 def mended(content: bytes) -> Iterator[tuple[bytes, str]]:
     """Files to try in the place of one that cannot be decoded, and what each leaves out."""
     if content.startswith(PNG):
-        for given_up in range(len(WANTED)):
-            yield _sound_chunks(content, WANTED[given_up:])
+        for given_up in STEPS:
+            yield _sound_chunks(content, given_up)
     elif content.startswith(JPEG) and _has_all_scans(content):
         content = content.rstrip(b"\xff")  # half of a mark, or of a byte of the pixels
         last_restart = (RESTART.findall(content) or [b"\xff\xd7"])[-1][1]
@@ -39,8 +41,8 @@ def mended(content: bytes) -> Iterator[tuple[bytes, str]]:
             yield content + END_OF_JPEG, "the mark of its end"
 
 
-def _sound_chunks(content: bytes, wanted: tuple[bytes, ...]) -> tuple[bytes, str]:
-    """A PNG without side chunks that are not wanted or have a wrong checksum, and the names of those."""
+def _sound_chunks(content: bytes, given_up: Collection[bytes]) -> tuple[bytes, str]:
+    """A PNG without the side chunks that are given up or have a wrong checksum, and their names."""
     kept = [PNG]
     left_out = []
     at = len(PNG)
@@ -49,7 +51,7 @@ def _sound_chunks(content: bytes, wanted: tuple[bytes, ...]) -> tuple[bytes, str
         kind = content[at + 4 : at + 8]
         critical = kind[:1].isupper()
         checksum = int.from_bytes(content[end - 4 : end])
-        if critical or (kind in wanted and zlib.crc32(content[at + 4 : end - 4]) == checksum):
+        if critical or (kind not in given_up and zlib.crc32(content[at + 4 : end - 4]) == checksum):
             kept.append(content[at:end])
         else:
             left_out.append(kind.decode("latin-1"))
