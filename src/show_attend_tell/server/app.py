@@ -108,15 +108,15 @@ async def on_error(request: Request, error: Any) -> Response:
 
 def invalid(error: dict[str, Any]) -> str:
     """What is wrong with a field of a form: what was given, and what to give."""
-    name, kind = str(error["loc"][1]) if len(error["loc"]) > 1 else "the request", error["type"]
+    name = str(error["loc"][1]) if len(error["loc"]) > 1 else "the request"
     if name == "photos":
         return "photos: there is no photo in the request; send one or several as files, with a file name"
-    given = f" (given: {shorten(error['input'])})" if isinstance(error.get("input"), str) else ""
-    if kind == "extra_forbidden":
+    value = f" (given: {shorten(error['input'])})" if isinstance(error.get("input"), str) else ""
+    if error["type"] == "extra_forbidden":
         return f"{name}: there is no such field; /docs lists the fields"
     if name in schema.SETTINGS:
-        return f"{name}: {remedy(schema.SETTINGS[name])}{given}"
-    return f"{name}: {error['msg']}{given}"
+        return f"{name}: {remedy(schema.SETTINGS[name])}{value}"
+    return f"{name}: {error['msg']}{value}"
 
 
 def api(service: Service, token: str | None) -> APIRouter:
@@ -209,8 +209,11 @@ def in_json(answers: Sequence[Photo], models: int, entry: Callable[[Any], dict[s
     """Each photo's results as `entry` says them, one a model, or the photo's problem as often."""
     content: list[dict[str, Any]] = []
     for answer in answers:
-        failed = [] if answer.problem is None else [{"error": answer.problem.content()}] * models
-        content += [{"source": answer.source, **found} for found in failed or map(entry, answer.results)]
+        if answer.problem is None:
+            entries = [entry(result) for result in answer.results]
+        else:
+            entries = [{"error": answer.problem.content()}] * models
+        content += [{"source": answer.source, **values} for values in entries]
     return JSONResponse(content, status_of(answers))
 
 
@@ -248,7 +251,8 @@ def pages(app: FastAPI) -> APIRouter:
 
     @router.get("/openapi.json")
     async def openapi(request: Request) -> Response:
-        server, document = str(request.base_url).rstrip("/"), app.openapi()
+        server = str(request.base_url).rstrip("/")
+        document = app.openapi()
         about = {**document["info"], "description": ABOUT.format(server=server)}
         return JSONResponse({**document, "info": about, "servers": [{"url": "."}]})
 

@@ -67,9 +67,9 @@ def is_within(client: str, networks: Collection[Network]) -> bool:
 def authority(scheme: str, host: str) -> tuple[str, int] | None:
     """The name and port of a host as a browser compares them; None for what is no host."""
     try:
-        parts = urlsplit(f"//{host}")
-        plain = parts.hostname and parts.netloc == host and "@" not in host
-        return (parts.hostname or "", parts.port or PORTS[scheme]) if plain else None
+        address = urlsplit(f"//{host}")
+        plain = address.hostname and address.netloc == host and "@" not in host
+        return (address.hostname or "", address.port or PORTS[scheme]) if plain else None
     except (KeyError, ValueError):
         return None
 
@@ -86,12 +86,16 @@ class Guard:
     def __init__(
         self, app: ASGIApp, *, token: str | None, close: Callable[[], None], proxies: Collection[str] = ()
     ) -> None:
-        self.app, self.token, self.close, self.proxies = app, token, close, networks(proxies)
+        self.app = app
+        self.token = token
+        self.close = close
+        self.proxies = networks(proxies)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        started, asked = False, self.as_asked(scope)
+        asked = self.as_asked(scope)
+        started = False
 
         async def guarded(message: Message) -> None:
             nonlocal started
@@ -131,7 +135,8 @@ class Guard:
 
     def check(self, scope: Scope, headers: Headers) -> None:
         """Raise `Problem` for a request that may not pass; ``headers`` are those of the request `as_asked`."""
-        called, host = Headers(scope=scope).get("host", ""), headers.get("host", "")
+        called = Headers(scope=scope).get("host", "")
+        host = headers.get("host", "")
         if self.token is None and not all(is_loopback(re.sub(r":\d*$", "", name)) for name in (called, host)):
             detail = "This server answers only this machine: use localhost or 127.0.0.1, or start it with a token."
             raise Problem(403, detail)
@@ -142,8 +147,8 @@ class Guard:
                 detail = f"A page of another site may not use this server. It was called {shorten(host)}: "
                 raise Problem(403, f"{detail}a proxy before it must pass on the header Host.")
         if self.token is not None and scope["path"].startswith("/v1/"):
-            kind, _, given = headers.get("authorization", "").partition(" ")
-            right = hmac.compare_digest(given.strip().encode(), self.token.encode())
+            kind, _, token = headers.get("authorization", "").partition(" ")
+            right = hmac.compare_digest(token.strip().encode(), self.token.encode())
             if kind.lower() != "bearer" or not right:
                 detail = "The token is missing or wrong: send the header `Authorization: Bearer TOKEN`."
                 raise Problem(401, detail, headers={"WWW-Authenticate": "Bearer"})

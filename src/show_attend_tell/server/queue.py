@@ -104,7 +104,10 @@ class Queue:
         self._models.shutdown()
 
     async def _work(self) -> None:
-        while jobs := self._next():
+        while True:
+            jobs = self._next()
+            if not jobs:
+                return
             results = await asyncio.get_running_loop().run_in_executor(self._models, self._do, jobs)
             for future, result in zip((job.future for job in jobs), results, strict=True):
                 if future.done():  # its request was cancelled
@@ -119,8 +122,9 @@ class Queue:
         jobs: list[Job] = []
         while not jobs or len(jobs) < jobs[0].task.most_together:
             self._requests = deque(request for request in self._requests if request)
-            alike = (each for each in self._requests if not jobs or each[0].task == jobs[0].task)
-            if (request := next(alike, None)) is None:
+            alike = (waiting for waiting in self._requests if not jobs or waiting[0].task == jobs[0].task)
+            request = next(alike, None)
+            if request is None:
                 break
             self._requests.remove(request)
             jobs.append(request.popleft())
@@ -132,7 +136,7 @@ class Queue:
         try:
             return self._results(jobs)
         except Exception as error:  # of a model or of the hardware
-            return [error] if len(jobs) == 1 else [found for job in jobs for found in self._do([job])]
+            return [error] if len(jobs) == 1 else [result for job in jobs for result in self._do([job])]
 
     def _results(self, jobs: Sequence[Job]) -> list[Any]:
         captioner, encoder, config, captions, evidence = jobs[0].task
@@ -143,9 +147,9 @@ class Queue:
         seeds = [photo_seed(config.seed, job.photo.pixels[encoder].tobytes()) for job in jobs]
         if captions is not None:
             return [[captioner.explain_features(features, text, config, seeds[0]).log_probability for text in captions]]
-        found = captioner.generate(features, config, seeds=seeds, evidence=evidence)
+        hypotheses_by_photo = captioner.generate(features, config, seeds=seeds, evidence=evidence)
         results = []
-        for photo, hypotheses in zip((job.photo for job in jobs), found, strict=True):
+        for photo, hypotheses in zip((job.photo for job in jobs), hypotheses_by_photo, strict=True):
             caption = captioner.assemble(hypotheses, config, size=photo.size, source=photo.source)
             results.append(replace(caption, kept=photo.copy))
         return results

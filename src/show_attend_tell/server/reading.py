@@ -33,7 +33,8 @@ class InMemory(MultiPartParser):
     def on_headers_finished(self) -> None:
         """Read a file name in the extended notation as a plain one."""
         disposition = bytes(self._current_part.content_disposition or b"")
-        if (extended := EXTENDED_NAME.search(disposition)) and not PLAIN_NAME.search(disposition):
+        extended = EXTENDED_NAME.search(disposition)
+        if extended and not PLAIN_NAME.search(disposition):
             name = in_charset(unquote_to_bytes(extended[2]), extended[1].decode(), "replace").replace('"', "'")
             plain = f'; filename="{name}"'.encode(self._charset, "replace")
             self._current_part.content_disposition = disposition + plain
@@ -41,9 +42,11 @@ class InMemory(MultiPartParser):
 
     def on_part_end(self) -> None:
         """Read the text of a field in the charset that its own content type names."""
-        part, kind = self._current_part, Message()
+        part = self._current_part
+        kind = Message()
         kind["content-type"] = dict(part.item_headers).get(b"content-type", b"").decode("latin-1")
-        if part.file is None and (charset := kind.get_content_charset()):
+        charset = kind.get_content_charset()
+        if part.file is None and charset:
             part.data = bytearray(in_charset(bytes(part.data), charset).encode(self._charset))
         super().on_part_end()
 
@@ -80,19 +83,21 @@ class FormRequest(Request):
 
     def __init__(self, request: Request, arriving: Arriving) -> None:
         super().__init__(request.scope, request.receive)
-        self.arriving, self.task = arriving, asyncio.current_task()
+        self.arriving = arriving
+        self.task = asyncio.current_task()
         self.size = 0  # bytes that are counted
         self.watcher: asyncio.Task[None] | None = None
 
     async def form(self, **options: Any) -> FormData:  # type: ignore[override]  # FastAPI awaits it
         """The form. Raises `Problem` for what cannot be read and for what is over a limit."""
         if self.query_params:
-            given = ", ".join(sorted(set(self.query_params)))
-            raise Problem(422, f"{given} in the address has no effect: send it as a field of the form.")
+            names = ", ".join(sorted(set(self.query_params)))
+            raise Problem(422, f"{names} in the address has no effect: send it as a field of the form.")
         kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "multipart/form-data":
             raise Problem(415, f"The content type is {kind or 'missing'}: send a form, multipart/form-data.")
-        if encoding := self.headers.get("content-encoding", "").strip().replace("identity", ""):
+        encoding = self.headers.get("content-encoding", "").strip().replace("identity", "")
+        if encoding:
             raise Problem(415, f"The body is compressed ({encoding}): send it without Content-Encoding.")
         parser = InMemory(self.headers, self.chunks())
         self.arriving.tasks.add(self.task)
@@ -115,7 +120,8 @@ class FormRequest(Request):
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """The body as it comes; raises `Problem` for too many bytes, once its sender can hear it."""
-        limits, most = self.arriving.limits, self.arriving.limits.request_bytes
+        limits = self.arriving.limits
+        most = limits.request_bytes
         refusal: Problem | None = None
         dropped = 0
         async for chunk in self.stream():

@@ -32,14 +32,16 @@ class Service:
         if not captioners:
             raise InvalidValue("there is no model to serve: give one of Captioner.from_pretrained")
         names = [captioner.name for captioner in captioners]
-        if twice := [name for name in names if names.count(name) > 1]:
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
             raise InvalidValue(f"two models are called {twice[0]}: rename the folder of one")
         self.captioners = dict(zip(names, captioners, strict=True))
         self.limits = limits
         self.encoders: dict[str, str] = {}  # by model, the first one with the same encoder: photos are encoded once
         for name, captioner in self.captioners.items():
             alike = (first for first in self.encoders if self._encoder(first) == self._encoder(name))
-            first = self.encoders[name] = next(alike, name)
+            first = next(alike, name)
+            self.encoders[name] = first
             if first != name:
                 captioner.backend.share_encoder(self.captioners[first].backend)
             captioner(Image.effect_noise((64, 64), 100).convert("RGB"))  # a first time is slow
@@ -81,7 +83,8 @@ class Service:
 
     async def bounded(self, handle: Handler, request: Request) -> Response:
         """Answer a request, unless its time is over."""
-        seconds, visit = self.limits.request_seconds, FormRequest(request, self.arriving)
+        seconds = self.limits.request_seconds
+        visit = FormRequest(request, self.arriving)
         try:
             async with asyncio.timeout(seconds) as clock:
                 return await handle(visit)
