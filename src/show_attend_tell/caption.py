@@ -137,6 +137,16 @@ class Caption:
             "settings": self.settings,
         }
 
+    def to_row(self) -> dict[str, Any]:
+        """What a table says of the caption; ``to_check`` are words with commas, or None where none was judged."""
+        return {
+            "caption": self.text,
+            "confidence": None if self.confidence is None else round(self.confidence, 6),
+            "to_check": None if self.word_confidence is None else ", ".join(self.to_check),
+            "log_probability": round(self.log_probability, 6),
+            "complete": self.complete,
+        }
+
     def html(self, *, compare: Iterable["Caption"] = (), cards: Mapping[str, str] | None = None) -> str:
         """One page to explore the caption in, word by word, that needs no other file and no network.
 

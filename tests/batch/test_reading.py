@@ -74,8 +74,8 @@ def test_a_folder_gives_its_photos_in_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "column", "why"),
     [
-        ("empty", None, r"empty: no photo, Parquet or tar file here \(--recursive reads subfolders\)$"),
-        ("*.jpg", None, "no such file, .*: put quotes around a name with spaces"),
+        ("empty", None, r"empty: no photo in this folder, .* \(--recursive reads subfolders\)$"),
+        ("*.jpg", None, "no such photo, .*: put quotes around a name with spaces"),
         ("photos", "nope", "--column nope: no source is a Parquet file"),
         ("nosuchprotocol://x", None, "cannot be opened"),
         ("x.ZIP", None, r"x\.ZIP: of archives, tar files are read \(\.tar .*: unpack it"),

@@ -11,11 +11,10 @@ from typing import Any
 
 import fsspec
 import pytest
-from shades import Shade, folder_of, photo, rows_of, start, tar_of
+from shades import Shade, folder_of, made, photo, rows_of, start, tar_of
 
 from show_attend_tell.batch.output import Output
 from show_attend_tell.batch.reading import batches_left, photos_of
-from show_attend_tell.batch.run import Result, run
 from show_attend_tell.batch.sources import find_pieces
 from show_attend_tell.batch.work import BatchConfig
 from show_attend_tell.errors import SatError
@@ -31,13 +30,12 @@ ENGINES = pytest.mark.parametrize(
 )
 
 
-def go(sources: Iterable[Path | str], output: Path | str, work: Shade | None = None, **config: Any) -> Result:
-    """A run, into a folder unless the output is a text."""
-    made, target = (
-        BatchConfig(**{"engine": "local", "workers": 1, **config}),
-        output if isinstance(output, str) else f"{output}/",
-    )
-    return run([str(each) for each in sources], target, work or Shade(), made, log=lambda text: None, show=False)
+def go(
+    sources: Iterable[Path | str], output: Path | str, work: Shade | None = None, **config: Any
+) -> tuple[int, int, int]:
+    """A run, into a folder unless the output is a text: its photos, those with errors, and new ones."""
+    settings = BatchConfig(**{"engine": "local", "workers": 1, **config})
+    return made(sources, output if isinstance(output, str) else f"{output}/", work or Shade(), settings)
 
 
 def shades(output: Path) -> list[float]:
@@ -129,7 +127,7 @@ def test_ctrl_c_keeps_what_was_made(engine: str, form: str, tmp_path: Path) -> N
     told, errors = stopped.communicate(timeout=100)
     kept = len(rows_of(output))
     assert 20 <= kept < 200 and f"{kept} of 200 photos done" in told, errors
-    assert go([folder], output).new == 200 - kept
+    assert go([folder], output)[2] == 200 - kept
     assert shades(output) == list(range(200))
 
 
@@ -171,7 +169,7 @@ def test_an_output_of_something_else_is_refused(tmp_path: Path) -> None:
 
 def test_an_output_behind_an_address(tmp_path: Path) -> None:
     folder, output = folder_of(tmp_path / "photos", 3), f"{tmp_path}/out.jsonl"  # one that no other run has written
-    assert [go([folder], f"memory://{output}").new for _ in range(2)] == [3, 0]
+    assert [go([folder], f"memory://{output}")[2] for _ in range(2)] == [3, 0]
     folder_of(folder, 1, start=3)
     assert go([folder], f"memory://{output}") == (4, 0, 1)
     lines = fsspec.filesystem("memory").cat_file(output).splitlines()
@@ -198,7 +196,7 @@ def test_a_file_holds_what_all_runs_made(form: str, tmp_path: Path) -> None:
     rows = rows_of(output)
     assert {Path(row["source"]).name for row in rows} == {file.name for file in folder.glob("*.png")} and len(rows) == 9
     assert sorted(float(row["shade"]) for row in rows if row["shade"] is not None) == [0, 1, 2, 4, 100, 101, 102, 103]
-    assert [row.get("mine") for row in rows] == (["Grün"] * 4 if form == "csv" else [None] * 4) + [None] * 5
+    assert [row.get("mine") for row in rows] == (["Grün"] * 5 if form == "csv" else [None] * 5) + [None] * 4
     assert output.read_bytes().startswith("\ufeffsource".encode()) == (form == "csv")  # for Excel
     assert [file.name for file in parts.iterdir()] == ["_manifest.json"]
 
@@ -209,14 +207,15 @@ def test_a_file_stays_as_it_was_until_rows_are_made_again(form: str, tmp_path: P
 
     def make(first: int = 99, *, ended: bool = True) -> tuple[int, int, int]:
         """Make the first rows that are left: how many rows are done before, are to be made again, and are done then."""
-        pieces, target = find_pieces([str(folder)]), Output(str(output), Shade.columns, folder=False)
+        pieces = find_pieces([str(folder)])
+        target = Output(str(output), Shade.columns, folder=False)
         was = output.read_bytes() if output.exists() else None
-        with target.opened({"file_sizes": {}}, pieces) as done:
-            items = [item for batch in batches_left(pieces, done) for item in batch][:first]
-            made = Shade().rows([item.content for item in items])
-            target.write([{**item.key, **row} for item, row in zip(items, made, strict=True)])
+        with target.opened({"file_sizes": {}}, pieces):
+            items = [item for batch in batches_left(pieces, target) for item in batch][:first]
+            rows = Shade().rows([item.content for item in items])
+            target.write(item.row(row) for item, row in zip(items, rows, strict=True))
             assert was == (output.read_bytes() if output.exists() else None)
-            return len(done), target.again, len(target.finish(ended=ended))
+            return len(target), target.again, len(target.finish(ended=ended))
 
     def found() -> list[float | None]:
         rows = sorted(rows_of(output), key=lambda row: row["source"])
@@ -231,8 +230,8 @@ def test_a_file_stays_as_it_was_until_rows_are_made_again(form: str, tmp_path: P
     assert make(1, ended=False) == (1, 3, 2) and found() == [0, 101, 2, None]  # as Ctrl-C ends it: nothing is lost
     (row,) = [row for row in rows_of(output) if row["source"].endswith("002.png")]
     (item,) = photos_of(find_pieces([str(folder / "002.png")])[0])
-    killed = Output(str(output), Shade.columns, folder=False)
-    killed.write([{**row, **item.key, "shade": 102.0}])  # by a run that was killed then
+    killed = Output(str(output), Shade.columns, folder=False, together=1)
+    killed.write([item.row({**row, "file_version": item.file_version, "shade": 102.0})])  # by a run that was killed
     assert make() == (3, 1, 3) and found() == [0, 101, 102]  # the photo of an error is gone, and so is its row
 
 
@@ -268,4 +267,4 @@ def test_without_pyarrow_and_ray_the_error_says_what_to_install(
     for form, engine, why in (("parquet", "local", "Parquet files need pyarrow"), ("jsonl", "ray", "needs Ray Data")):
         with pytest.raises(SatError, match=rf"{why}: pip install .*\[scale\]"):
             go([folder], str(tmp_path / f"out.{form}"), engine=engine)
-    assert go([folder], str(tmp_path / "out.jsonl"), engine="auto").photos == 1
+    assert go([folder], str(tmp_path / "out.jsonl"), engine="auto")[0] == 1

@@ -22,6 +22,7 @@ from show_attend_tell.data.photos import open_photo
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "many-photos.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+GENERATION = "--generation beam_size=1 --generation rerank_weight=0".split()
 GREEDY: dict[str, Any] = {"beam_size": 1, "rerank_weight": 0.0}
 COLUMNS = ("caption", "confidence", "to_check", "log_probability", "complete", "error")
 
@@ -106,15 +107,12 @@ def test_features_are_those_of_the_encoder(photos: Path) -> None:
 
 def test_the_commands_write_tables(photos: Path, tmp_path: Path) -> None:
     output = tmp_path / "captions.jsonl"
-    command = ["caption-batch", photos, "--output", output, *"--beam-size 1 --rerank-weight 0 --engine local".split()]
+    command = ["caption", photos, "--output", output, "--engine", "local", *GENERATION]
     assert "1 photo could not be read: see the column error" in refused(*command, code=1)
     assert sorted(row["source"] for row in rows_of(output) if row["caption"]) == [
         str(photos / f"photo{number}.png") for number in range(3)
     ]
-    several = refused("caption-batch", photos, "--output", tmp_path / "y.csv", "--generation", "num_captions=2")
-    assert "num_captions: a table has one caption of each photo" in several
-    for command in ("caption-batch", "encode"):
-        assert "must end in " in refused(command, photos, "--output", tmp_path / "x.txt")
+    assert "must end in " in refused("encode", photos, "--output", tmp_path / "x.txt")
     assert "must end in .jsonl, .parquet" in refused("encode", photos, "--output", tmp_path / "x.csv")
     assert "Missing option '--output'" in refused("encode", photos)
 

@@ -20,7 +20,7 @@ from PIL import Image
 
 from show_attend_tell.batch.tables import read_rows
 from show_attend_tell.cli import main
-from show_attend_tell.cli.caption import picture_names
+from show_attend_tell.cli.outputs import picture_names
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.vision.encoder import load_encoder
 
@@ -50,7 +50,7 @@ def test_tables_and_lines_hold_what_is_printed(photos: Path, model: Path, tmp_pa
     files = [part for name in names for part in ("--output", tmp_path / name)]
     (photos / "photo1.png").rename(photos / "p, ü\t1.png")
     (photos / "photo2.png").write_bytes(b"broken")
-    command = ["caption", photos, "--model", model, "--num-captions", 2]
+    command = ["caption", photos, "--model", model, "--generation", "num_captions=2"]
     lines = CliRunner().invoke(main, [*map(str, [*command, *files, "--output", "-"])]).stdout
     assert "p, ü\\t1.png\t" in lines
     entries = json.loads((tmp_path / "captions.json").read_text(encoding="utf-8"))
@@ -71,10 +71,15 @@ def test_tables_and_lines_hold_what_is_printed(photos: Path, model: Path, tmp_pa
         assert sorted(rows[:-1]) == sorted(made) and rows[-1][0].endswith("photo2.png") and "not a photo" in rows[-1][3]
     assert (tmp_path / "captions.csv").read_bytes().startswith("\ufeffsource,caption,confidence,".encode())  # for Excel
     (photos / "photo2.png").unlink()
-    (tmp_path / "captions.csv").write_text("edited")
+    table = tmp_path / "captions.csv"
+    table.write_text("source,caption\nx.png,edited\n")
     for kept in (True, False):  # once: the rows of the second run are those of the first
         assert ("captions-1.csv keeps\n" in sat(*command, *files).stdout) == kept
-        assert (tmp_path / "captions-1.csv").read_text() == "edited"
+        assert "edited" in (tmp_path / "captions-1.csv").read_text()
+    table.write_text("my notes")
+    assert "holds no captions: name another output, or give --overwrite" in refused(*command, *files)
+    assert "captions-2.csv keeps\n" in sat(*command, *files, "--overwrite").stdout
+    assert (tmp_path / "captions-2.csv").read_text() == "my notes"
     plain = sat("caption", photos / "photo0.png", "--model", model, "--compare", "flickr8k-hard", "--output", "-.tsv")
     assert [line.split("\t")[1] for line in plain.stdout.splitlines()] == ["model", "beach", "flickr8k-hard"]
 
@@ -82,16 +87,14 @@ def test_tables_and_lines_hold_what_is_printed(photos: Path, model: Path, tmp_pa
 def test_sidecars_are_written_once_beside_photos(photos: Path, model: Path) -> None:
     content = {file: file.read_bytes() for file in photos.iterdir()}
     (photos / "photo1.png.xmp").write_text("<x/>")
-    said = sat("caption", photos, "--model", model, "--output", "xmp")
-    assert said.stdout.splitlines()[3:] == ["2 sidecars written beside the photos"]
-    assert "photo1.png.xmp: cannot be read as XMP (no rdf:RDF): left as it is" in said.stderr
+    command = [*map(str, ("caption", photos, "--model", model, "--output", "xmp", "--output", "-"))]
+    first = CliRunner().invoke(main, command)
+    assert first.exit_code == 1 and "2 sidecars written beside the photos\n" in first.stderr
+    assert "photo1.png.xmp: cannot be read as XMP (no rdf:RDF): left as it is" in first.stderr
     text = (photos / "photo0.png.xmp").read_text()
-    assert said.stdout.splitlines()[0].partition(": ")[2].removesuffix(" …") in text
-    again = sat("caption", photos, "--model", model, "--beam-size", 1, "--output", "xmp")
-    assert again.stdout.splitlines()[3:] == [
-        "0 sidecars written beside the photos",
-        "2 sidecars with a description left as they are",
-    ]
+    assert first.stdout.splitlines()[0].partition("\t")[2] in text
+    again = CliRunner().invoke(main, [*command, "--generation", "beam_size=1"])
+    assert "0 sidecars written beside the photos\n2 sidecars with a description left as they are\n" in again.stderr
     assert "note: 1 file skipped\n" in again.stderr  # notes.txt, and no sidecar
     assert (photos / "photo0.png.xmp").read_text() == text and (photos / "photo1.png.xmp").read_text() == "<x/>"
     assert all(file.read_bytes() == before for file, before in content.items())
@@ -114,7 +117,7 @@ def test_words_to_check_are_printed_behind_the_caption(photos: Path, tmp_path: P
 @pytest.mark.parametrize("form", ["png", "jpg", "svg", "gif", "webp"])
 def test_pictures_replace_earlier_ones_and_no_other_file(form: str, photos: Path, model: Path, tmp_path: Path) -> None:
     folder = tmp_path / "maps"
-    command = ("caption", photos / "photo0.png", "--model", model, "--beam-size", 1, "--save-maps", folder)
+    command = ("caption", photos / "photo0.png", "--model", model, "--generation", "beam_size=1", "--save-maps", folder)
     command += ("--style", f"format={form}")
     assert str(folder) in sat(*command).stdout.splitlines()[-1]
     first = (folder / f"photo0.{form}").read_bytes()
@@ -173,24 +176,31 @@ REFUSED: list[tuple[str, str]] = [
     ("PHOTOS --model beech", "no model 'beech'"),
     ("PHOTOS --model EMPTY", "no config.json"),
     ("PHOTOS --generation attention_mode=away", "attention_mode is 'away': choose one of mean, argmax, sample"),
-    ("PHOTOS --generation do_sample=true --beam-size 3", "leave out one or the other"),
+    ("PHOTOS --generation do_sample=true --generation beam_size=3", "leave out one or the other"),
     ("PHOTOS --generation temperature=0.5", "set do_sample"),
     ("PHOTOS --generation temperature=1e39", "give a number above 0 and up to 1000000"),
-    ("PHOTOS --num-captions 3 --beam-size 2", "num_captions is 3.* larger beam_size"),
+    ("PHOTOS --generation num_captions=3 --generation beam_size=2", "num_captions is 3.* larger beam_size"),
     ("PHOTOS --generation rerank_weight=5", "rerank_weight is 5, and beach has no reranker: give 0"),
     ("PHOTOS --output absent/captions.json", "absent is not a folder"),
-    ("PHOTOS --output page.pdf", r"page\.pdf: name a file that ends in \.csv, \.tsv, \.jsonl, \.json, \.html;"),
+    (
+        "PHOTOS --output page.pdf",
+        r"page\.pdf: name a file that ends in \.csv, \.tsv, \.jsonl, \.parquet, \.json, \.html;",
+    ),
     ("PHOTOS --output - --output -.json", "- and -.json: give one for standard output"),
     ("PHOTOS --model flickr8k-soft --compare flickr8k-soft", "two models are called flickr8k-soft"),
     ("- --output xmp", "xmp writes beside photos, and - has no folder"),
     ("PHOTOS --json all.json", r"there is no --json: did you mean --output FILE\.json\?"),
-    ("PHOTOS --num-beams 3", r"did you mean --beam-size\?"),
+    ("PHOTOS --num-beams 3", r"did you mean --generation beam_size=VALUE"),
     ("PHOTOS --max-new-tokens 9", "did you mean --generation max_length=VALUE"),
     ("PHOTOS --generation num_return_sequences=2", "did you mean num_captions"),
     ("PHOTOS PHOTOS/odd.json --output ./PHOTOS/odd.json", r"odd\.json is read by this command, and would be over"),
     ("PHOTOS --output both.csv --output ./both.csv", "both.csv is named for two outputs"),
     ("PHOTOS --save-maps PHOTOS", r"photo0\.png would overwrite a photo"),
     ("PHOTOS --style dark=true", "add --save-maps FOLDER"),
+    ("PHOTOS --workers 2", "printed by one process: leave out --workers and --engine"),
+    ("PHOTOS --output page.html --engine local", "page.html is made in one go: leave out --workers"),
+    ("PHOTOS --engine ray --output captions.csv", "Ray"),
+    ("https://localhost:1/a.jpg --output xmp", "a.jpg"),
     ("PHOTOS --save-maps pictures --style format=bmp", "format is 'bmp': choose one of png, jpg, svg"),
     ("PHOTOS --device gpu", "device 'gpu'"),
     ("PHOTOS --encoder-weights weights1", "SHA-256"),
@@ -323,7 +333,7 @@ def test_words_and_names_cannot_command_a_terminal(photos: Path, tmp_path: Path)
     checkpoint.save(tmp_path / "evil")
     photo = (photos / "photo0.png").rename(photos / "\x1b]0;evil\x07.png")
     (photos / "bad\x1b[2J.png").write_text("no photo", encoding="utf-8")
-    result = sat("caption", photo, "--model", tmp_path / "evil", "--num-captions", 2)
+    result = sat("caption", photo, "--model", tmp_path / "evil", "--generation", "num_captions=2")
     assert "\\x1b[2J\\x07\\u202eword" in result.stdout and "\\x1b]0;evil\\x07.png" in result.stdout
     line = refused("caption", photos / "bad\x1b[2J.png", "--model", tmp_path / "evil")
     assert "bad\\x1b[2J.png" in line

@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 
 from PIL import Image
 
+from show_attend_tell.batch.run import Targets, run, select, tables_of
 from show_attend_tell.batch.tables import read_rows
-from show_attend_tell.batch.work import PhotoBatch, Row
+from show_attend_tell.batch.work import BatchConfig, PhotoBatch, Row
 from show_attend_tell.errors import PhotoError, SatError
 
 RAY = {"RAY_worker_niceness": "0", "RAY_raylet_start_wait_time_s": "120"}  # on a busy machine too
@@ -96,12 +97,18 @@ def start(sources: Iterable[Path], output: Path, engine: str, **work: Any) -> "s
     return subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
 
 
+def made(
+    sources: Iterable[object], output: str, work: PhotoBatch, config: BatchConfig, log: Any = lambda text: None
+) -> tuple[int, int, int]:
+    """A run into one table: its photos, those with errors, and those that are new."""
+    targets = Targets(tables_of([output], work, config))
+    (result,) = run(select(list(map(str, sources)), config), targets, work, config, log=log, show=False)
+    return result.photos, result.errors, result.new
+
+
 if __name__ == "__main__":
     import shades
 
-    from show_attend_tell.batch.run import run
-    from show_attend_tell.batch.work import BatchConfig
-
     sources, output, engine, work = json.loads(sys.argv[1])
     config = BatchConfig(engine=engine, workers=2, rows=20)
-    print(json.dumps(run(sources, output, shades.Shade(**work), config, log=print)))
+    print(json.dumps(made(sources, output, shades.Shade(**work), config, print)))

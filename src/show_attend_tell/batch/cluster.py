@@ -14,7 +14,7 @@ from typing import Any
 from fsspec.implementations.local import LocalFileSystem
 
 from show_attend_tell.batch.local import made_locally
-from show_attend_tell.batch.output import Output, Sources
+from show_attend_tell.batch.output import Output, stored
 from show_attend_tell.batch.reading import KEY, Item, batches_left
 from show_attend_tell.batch.sources import Piece
 from show_attend_tell.batch.work import BatchConfig, PhotoBatch, Row, as_table
@@ -26,32 +26,32 @@ LIGHT = 0.25  # of a core, for reading and for writing
 SECONDS = 1.0  # between two looks at the progress
 
 
-def write_by_ray(
-    work: PhotoBatch, pieces: Sequence[Piece], done: Sources, output: Output, config: BatchConfig, bar: Any
-) -> None:
-    """Make the rows of all photos that are not ``done``, and write them. Raises `SatError` for what a worker raises."""
+def write_by_ray(work: PhotoBatch, pieces: Sequence[Piece], output: Output, config: BatchConfig, bar: Any) -> None:
+    """Make the rows of all photos that are not done, and write them. Raises `SatError` for what a worker raises."""
     import ray
     from ray.data.datasource import FilenameProvider
 
-    started, ended = not ray.is_initialized(), threading.Event()
+    started = not ray.is_initialized()
+    ended = threading.Event()
     if started:
         here = {} if "RAY_ADDRESS" in os.environ else {"include_dashboard": False}
         ray.init(log_to_driver=False, logging_level="ERROR", **here)
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     context = ray.data.DataContext.get_current()
-    context.enable_progress_bars, context.target_max_block_size = False, BLOCK_BYTES
+    context.enable_progress_bars = False
+    context.target_max_block_size = BLOCK_BYTES
     cores, gpus = (ray.cluster_resources().get(kind, 0) for kind in ("CPU", "GPU"))
     counter = ray.remote(num_cpus=0)(Counter).remote()  # of the photos that all workers have done
 
     def show_progress() -> None:
         while not ended.wait(SECONDS):
-            bar.update(len(done) + ray.get(counter.total.remote()) - bar.n)
+            bar.update(len(output) + ray.get(counter.total.remote()) - bar.n)
 
     rows = [{"piece": pickle.dumps(piece)} for piece in pieces]
     batches = ray.data.from_items(rows, override_num_blocks=min(len(rows), BLOCKS)).map_batches(
-        _read, fn_args=(ray.put(done),), batch_size=1, num_cpus=LIGHT
+        _read, fn_args=(ray.put(output.done),), batch_size=1, num_cpus=LIGHT
     )
-    made = batches.map_batches(
+    tables = batches.map_batches(
         _Worker,
         fn_constructor_args=(work, counter),
         batch_size=1,
@@ -62,7 +62,7 @@ def write_by_ray(
     watcher = threading.Thread(target=show_progress, daemon=True)
     try:
         watcher.start()
-        made.write_parquet(
+        tables.write_parquet(
             output.folder,
             filesystem=None if isinstance(output.system, LocalFileSystem) else output.system,
             filename_provider=FilenameProvider(dataset_uuid=output.run, file_format="parquet"),
@@ -91,15 +91,16 @@ class _Worker:
     """What Ray Data starts for each worker: it has a process of its own, which a photo may kill."""
 
     def __init__(self, work: PhotoBatch, counter: Any) -> None:
-        self.columns, self.counter = {**KEY, **work.columns}, counter
+        self.columns = {**KEY, **work.columns}
+        self.counter = counter
         self.batches = deque[list[Item]]()
-        self.made = made_locally(work, iter(self.batches.popleft, None), 1)
+        self.rows = made_locally(work, iter(self.batches.popleft, None), 1)
 
     def __call__(self, pickled: Any) -> Any:
         (batch,) = map(pickle.loads, pickled["batch"])
         self.batches.append(batch)
         rows: list[Row] = []
         while len(rows) < len(batch):
-            rows += next(self.made)
+            rows += [stored(row, self.columns) for row in next(self.rows)]
         self.counter.update.remote(photos=len(rows))
         return as_table(rows, self.columns)

@@ -20,7 +20,9 @@ DEATHS = 3  # of workers with one photo, before it is given up
 def made_locally(work: PhotoBatch, batches: Iterable[list[Item]], workers: int) -> Generator[list[Row]]:
     """The rows of each batch, as soon as they are made; photos whose worker was killed are done one by one."""
     context = multiprocessing.get_context("spawn")
-    unread, again, deaths = iter(batches), deque[list[Item]](), Counter[str]()
+    unread = iter(batches)
+    again = deque[list[Item]]()  # photos of a worker that was killed
+    deaths = Counter[str]()  # by the photos' sources
     processes: dict[Connection, BaseProcess] = {}
     idle: list[Connection] = []
     busy: dict[Connection, list[Item]] = {}  # an empty batch while a worker loads the model
@@ -46,7 +48,7 @@ def made_locally(work: PhotoBatch, batches: Iterable[list[Item]], workers: int) 
                 assert isinstance(connection, Connection)
                 batch = busy.pop(connection)
                 try:
-                    made = connection.recv()
+                    answer = connection.recv()
                 except (EOFError, OSError):  # the worker was killed
                     processes.pop(connection).join()
                     if not batch:
@@ -55,15 +57,15 @@ def made_locally(work: PhotoBatch, batches: Iterable[list[Item]], workers: int) 
                     deaths.update(item.source for item in batch)
                     if len(batch) == 1 and deaths[batch[0].source] == DEATHS:
                         error = SatError(f"its worker was killed {DEATHS} times: it may be too much for the memory")
-                        yield [{**batch[0].key, **work.row(error)}]
+                        yield [batch[0].row(work.row(error))]
                     else:
                         again.extend([item] for item in batch)
                     continue
-                if isinstance(made, Exception):
-                    raise made
+                if isinstance(answer, Exception):
+                    raise answer
                 idle.append(connection)
                 if batch:
-                    yield made
+                    yield [item.row(row) for item, row in zip(batch, answer, strict=True)]
     finally:
         for process in processes.values():
             process.terminate()
@@ -83,7 +85,6 @@ def _worker(connection: Connection, work: PhotoBatch, workers: int) -> None:
             connection.send("loaded")
             while True:
                 batch: list[Item] = connection.recv()
-                rows = work.rows([item.content for item in batch])
-                connection.send([{**item.key, **row} for item, row in zip(batch, rows, strict=True)])
+                connection.send(work.rows([item.content for item in batch]))
         except Exception as error:
             connection.send(error)

@@ -10,10 +10,12 @@ import bz2
 import gzip
 import lzma
 import tarfile
+import zlib
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from show_attend_tell.batch.sources import Piece, opened, pyarrow_parquet
@@ -30,7 +32,7 @@ ROWS = 16  # of a Parquet file that are read at once
 AHEAD = 8  # files of photos that are read at once
 UNPACK: dict[str, Callable[[Any], Any]] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}  # by the ends of names
 BATCH = 32  # photos that a worker gets at once
-
+SIGNED = " caption:"  # how a `signature` begins
 
 KEY = {"source": "string", "file_version": "string"}  # the first columns of each row, with Arrow's names of their types
 
@@ -39,13 +41,20 @@ class Item(NamedTuple):
     """A photo: ``source``, which says where it lies, and its file's bytes or why there are none."""
 
     source: str  # the photo's file; with #MEMBER for one of a tar file, and #ROW for one of a Parquet file
-    content: bytes | SatError
+    content: bytes | Path | SatError  # a path only from `photos_or_paths`
     file_version: str | None = None  # of a file of its own, by which a changed one is told, see `sources.version_of`
 
-    @property
-    def key(self) -> dict[str, Any]:
-        """The columns `KEY` of its row."""
-        return {"source": self.source, "file_version": self.file_version}
+    def row(self, made: Mapping[str, Any]) -> dict[str, Any]:
+        """What was made of it, behind the columns `KEY`; the version says by `signature` what the caption was."""
+        version = self.file_version
+        if version and made.get("caption"):
+            version += signature(made["caption"])
+        return {"source": self.source, "file_version": version, **made}
+
+
+def signature(caption: str) -> str:
+    """What stands behind a file's version in its row, and tells a caption that a person has edited since."""
+    return f"{SIGNED}{zlib.crc32(caption.encode('utf-8', 'replace')):08x}"
 
 
 def photos_of(piece: Piece) -> Iterator[Item]:
@@ -55,11 +64,13 @@ def photos_of(piece: Piece) -> Iterator[Item]:
         versions = piece.versions or [None] * len(piece.files)
         # strict: so it ends the reading itself; an iterator that is only dropped would swallow a Ctrl-C
         for file, content, version in zip(piece.files, contents, versions, strict=True):
-            yield Item(display_name(file), content, version)
+            yield Item(piece.name(file), content, version)
         return
-    (file,), number = piece.files, 0
+    (file,) = piece.files
+    name = piece.name(file)
+    number = 0
     try:
-        for item in _of_tar(file) if piece.kind == "tar" else _of_parquet(file, piece.column):
+        for item in _of_tar(file, name) if piece.kind == "tar" else _of_parquet(file, name, piece.column):
             yield item
             number += 1
     except Exception as error:  # readers of damaged files raise almost anything
@@ -67,7 +78,18 @@ def photos_of(piece: Piece) -> Iterator[Item]:
             reason, remedy = unreadable(error)
             why = f"{reason}; photos from here on are missing"
             error = PhotoError(why if remedy else f"damaged: photos from here on are missing ({error})", remedy=remedy)
-        yield Item(f"{display_name(file)}#{number}" if piece.rows else display_name(file), error)
+        yield Item(f"{name}#{number}" if piece.rows else name, error)
+
+
+def photos_or_paths(pieces: Iterable[Piece]) -> Iterator[Item]:
+    """The photos of pieces, those of this machine's files as paths: they are read when they are needed."""
+    for piece in pieces:
+        if piece.kind != "photos" or not piece.files[0].startswith("file://"):
+            yield from photos_of(piece)
+            continue
+        for file, version in zip(piece.files, piece.versions, strict=True):
+            name = piece.name(file)
+            yield Item(name, Path(name), version)
 
 
 def batches_left(pieces: Iterable[Piece], done: Container[str]) -> Iterator[list[Item]]:
@@ -80,9 +102,11 @@ def batches_left(pieces: Iterable[Piece], done: Container[str]) -> Iterator[list
 def _left(piece: Piece, done: Container[str]) -> Iterator[Item]:
     if piece.kind == "photos":
         versions = piece.versions or ("",) * len(piece.files)
-        left = [each for each in zip(piece.files, versions, strict=True) if display_name(each[0]) not in done]
-        piece = piece._replace(files=tuple(file for file, _ in left), versions=tuple(version for _, version in left))
-    if not piece.rows or any(f"{display_name(piece.files[0])}#{row}" not in done for row in range(piece.rows)):
+        left = {
+            file: version for file, version in zip(piece.files, versions, strict=True) if piece.name(file) not in done
+        }
+        piece = piece._replace(files=tuple(left), versions=tuple(left.values()))
+    if not piece.rows or any(f"{piece.name(piece.files[0])}#{row}" not in done for row in range(piece.rows)):
         yield from (item for item in photos_of(piece) if item.source not in done)
 
 
@@ -97,9 +121,9 @@ def expected(pieces: Sequence[Piece]) -> int:
     return known + round(sum(piece.size for piece in tars) / mean)
 
 
-def display_name(address: str) -> str:
-    """The name of a photo in the output: an address or a path, in which bytes that are not UTF-8 are spelled out."""
-    return address.removeprefix("file://").encode("utf-8", "backslashreplace").decode()
+def spelled(name: str) -> str:
+    """A name in which bytes that are not UTF-8 are spelled out, as tables have it."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _file(address: str) -> bytes | SatError:
@@ -119,6 +143,14 @@ def _bounded(content: bytes) -> bytes | SatError:
 
 # Tar files
 
+HEADERS = (
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
+
 
 class _Member(tarfile.TarInfo):
     """A member of a tar file, whose header is whole, and whose long names and other headers cannot take memory."""
@@ -131,11 +163,7 @@ class _Member(tarfile.TarInfo):
             if not any(buf):  # at the end
                 raise
             raise PhotoError(f"damaged: {error}; photos from here on are missing") from None
-        headers = (
-            *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
-            *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
-        )
-        if member.type in headers and not 0 <= member.size <= MOST_HEADER:
+        if member.type in HEADERS and not 0 <= member.size <= MOST_HEADER:
             raise PhotoError(f"damaged: a header of {member.size:,} bytes; photos from here on are missing")
         return member
 
@@ -153,7 +181,7 @@ class _Ending:
         return content
 
 
-def _of_tar(file: str) -> Iterator[Item]:
+def _of_tar(file: str, name: str) -> Iterator[Item]:
     """Photos of a tar file, read from its beginning to its end; a name that comes again gets a number."""
     seen = Counter[int]()
     with opened(file) as stream:
@@ -164,10 +192,10 @@ def _of_tar(file: str) -> Iterator[Item]:
                 tar.members = []  # type: ignore[attr-defined]  # which would grow with the file
                 if not counts_as_photo(member.name):
                     continue
-                name = f"{display_name(file)}#{member.name.encode('utf-8', 'replace').decode()}"
-                seen[hash(name)] += 1
-                again = seen[hash(name)]
-                yield Item(name if again == 1 else f"{name}#{again}", _of_member(tar, member))
+                source = f"{name}#{member.name.encode('utf-8', 'replace').decode()}"
+                seen[hash(source)] += 1
+                again = seen[hash(source)]
+                yield Item(source if again == 1 else f"{source}#{again}", _of_member(tar, member))
 
 
 def _of_member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes | SatError:
@@ -185,12 +213,13 @@ def _of_member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes | SatErro
 # Parquet files
 
 
-def _of_parquet(file: str, column: str | None) -> Iterator[Item]:
-    folder, row = file.rpartition("/")[0], 0
-    with opened(file) as stream, pyarrow_parquet().ParquetFile(stream, pre_buffer=False) as found:
-        for batch in found.iter_batches(ROWS, columns=[column], use_threads=False):
+def _of_parquet(file: str, name: str, column: str | None) -> Iterator[Item]:
+    folder = file.rpartition("/")[0]
+    row = 0
+    with opened(file) as stream, pyarrow_parquet().ParquetFile(stream, pre_buffer=False) as table:
+        for batch in table.iter_batches(ROWS, columns=[column], use_threads=False):
             for value in batch.column(0):
-                yield Item(f"{display_name(file)}#{row}", _of_value(value.as_py(), folder))
+                yield Item(f"{name}#{row}", _of_value(value.as_py(), folder))
                 row += 1
 
 

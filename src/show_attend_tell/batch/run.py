@@ -1,19 +1,20 @@
 """All photos of some sources, each once, by workers of this machine or of a cluster.
 
-The same command goes on where an earlier one was interrupted or killed: what the output holds is not done again.
+The same command goes on where an earlier one was interrupted or killed: what the outputs hold is not done again.
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from show_attend_tell.batch.cluster import write_by_ray
 from show_attend_tell.batch.local import made_locally
 from show_attend_tell.batch.output import Output
-from show_attend_tell.batch.reading import Item, batches_left, expected
-from show_attend_tell.batch.sources import find_pieces
+from show_attend_tell.batch.reading import batches_left, expected
+from show_attend_tell.batch.sidecars import Sidecars
+from show_attend_tell.batch.sources import Piece, find_pieces
 from show_attend_tell.batch.work import BatchConfig, PhotoBatch, Row
 from show_attend_tell.data.photos import Found
 from show_attend_tell.errors import InvalidValue, MissingPackage
@@ -22,73 +23,147 @@ from show_attend_tell.progress import Progress
 
 
 class Result(NamedTuple):
-    """What a run did."""
+    """What a run did for a table."""
 
-    photos: int  # rows of the whole output
+    table: str
+    photos: int  # rows of the whole table
     errors: int  # of these, rows with an error
     new: int  # photos of this run
 
 
+class Selection(NamedTuple):
+    """The photos that a command is given."""
+
+    sources: Sequence[str]
+    pieces: Sequence[Piece]
+    note: str  # what was left out, or nothing
+
+
+def select(sources: Sequence[str], config: BatchConfig) -> Selection:
+    """The photos of sources. Raises `SatError` for one without any."""
+    skipped = Found()
+    pieces = find_pieces(sources, recursive=config.recursive, column=config.column, skipped=skipped)
+    return Selection(sources, pieces, skipped.note)
+
+
+class Targets:
+    """The tables and sidecars that one run fills: a photo is done when each of them has it."""
+
+    def __init__(self, tables: Sequence[Output], sidecars: Sidecars | None = None) -> None:
+        self.tables = tables
+        self.sidecars = sidecars
+        self.all: list[Output | Sidecars] = [*tables, *([] if sidecars is None else [sidecars])]
+
+    def __contains__(self, source: object) -> bool:
+        return all(source in target for target in self.all)
+
+    def __len__(self) -> int:
+        return min(map(len, self.all))
+
+    @contextmanager
+    def opened(
+        self, photos: Selection, work: PhotoBatch, config: BatchConfig, log: Callable[[str], object]
+    ) -> Iterator[None]:
+        """Find out which photos are done, and say so. Raises `SatError` for a table of other settings."""
+        with ExitStack() as tables:
+            manifest = _manifest(photos, work, config) if self.tables else {}
+            for table in self.tables:
+                tables.enter_context(table.opened(manifest, photos.pieces, overwrite=config.overwrite))
+                if table.copy:
+                    log(f"{table.address} had other rows, which {table.copy} keeps")
+                if len(table):
+                    log(f"{table.address} has {plural(len(table), 'photo')} already")
+                if table.again:
+                    why = "that had errors, or whose file has changed, are tried again"
+                    log(f"{plural(table.again, 'photo')} {why}")
+            if self.sidecars is not None:
+                self.sidecars.look_at(photos.pieces)
+            yield
+
+    def write(self, rows: Iterable[Row]) -> None:
+        """Give each target the rows that it lacks."""
+        rows = list(rows)
+        if self.sidecars is not None:  # first, so that a photo with a row has its sidecar
+            self.sidecars.write(row for row in rows if row["source"] not in self.sidecars)
+        for table in self.tables:
+            table.write(row for row in rows if row["source"] not in table)
+
+    def finish(self, *, ended: bool = True) -> list[Result]:
+        """Write the tables as a whole, see `Output.finish`."""
+        results = []
+        for table in self.tables:
+            after = table.finish(ended=ended)
+            results.append(Result(table.address, len(after), after.errors, len(after) - len(table)))
+        return results
+
+
+def tables_of(addresses: Sequence[str], work: PhotoBatch, config: BatchConfig) -> list[Output]:
+    """The tables that a run fills. Raises `SatError` for a name or an engine that does not fit."""
+    ray = by_ray(addresses, config)
+    return [
+        Output(address, work.columns, folder=ray or address.endswith("/"), together=config.rows)
+        for address in addresses
+    ]
+
+
+def by_ray(addresses: Sequence[str], config: BatchConfig) -> bool:
+    """Whether Ray Data makes the table, one in Parquet. Raises `SatError` where it is asked for and cannot."""
+    parquet = [address for address in addresses if address.rstrip("/").lower().endswith(".parquet")]
+    fits = len(parquet) == len(addresses) == 1
+    if config.engine == "ray" and find_spec("ray") is None:
+        raise MissingPackage("--engine ray needs Ray Data", remedy=install_command("scale"))
+    if config.engine == "ray" and not fits:
+        reason = "Ray writes one table, in Parquet: name an output that ends in .parquet"
+        raise InvalidValue(reason, subject=" and ".join(addresses))
+    return config.engine != "local" and fits and find_spec("ray") is not None
+
+
 def run(
-    sources: Sequence[str],
-    output: str,
+    photos: Selection,
+    targets: Targets,
     work: PhotoBatch,
     config: BatchConfig,
     *,
     log: Callable[[str], object],
     show: bool = True,
-) -> Result:
-    """Make a row of each photo that the output does not hold yet, or holds with an error or of an older file."""
-    parquet = output.rstrip("/").lower().endswith(".parquet")
-    if config.engine == "ray" and find_spec("ray") is None:
-        raise MissingPackage("--engine ray needs Ray Data", remedy=install_command("scale"))
-    if config.engine == "ray" and not parquet:
-        raise InvalidValue("Ray writes Parquet: name an output that ends in .parquet", subject=output)
-    ray = config.engine != "local" and parquet and find_spec("ray") is not None
-    target = Output(output, work.columns, folder=ray or output.endswith("/"))
-    skipped = Found()
-    pieces = find_pieces(sources, recursive=config.recursive, column=config.column, skipped=skipped)
-    if skipped.note:
-        log(skipped.note)
+) -> list[Result]:
+    """Make a row of each photo that a target does not have yet, or has with an error or of an older file."""
+    with targets.opened(photos, work, config, log):
+        total = max(expected(photos.pieces), len(targets))
+        if photos.note:
+            log(photos.note)
+        try:
+            with Progress(total=total, initial=len(targets), desc="photos", unit="photo", disable=not show) as bar:
+                if targets.sidecars is None and by_ray([table.address for table in targets.tables], config):
+                    write_by_ray(work, photos.pieces, targets.tables[0], config, bar)
+                else:
+                    _write_locally(work, photos.pieces, targets, config, bar)
+        except KeyboardInterrupt:
+            counts = [result.photos for result in targets.finish(ended=False)] or [len(targets)]
+            log(f"{min(counts):,} of {plural(total, 'photo')} done; the same command goes on")
+            raise
+        return targets.finish()
+
+
+def _manifest(photos: Selection, work: PhotoBatch, config: BatchConfig) -> dict[str, Any]:
+    """What rows depend on."""
+    absolute = [source if "://" in source else os.path.abspath(os.path.expanduser(source)) for source in photos.sources]
     manifest = {
-        "sources": [source if "://" in source else os.path.abspath(os.path.expanduser(source)) for source in sources],
+        "sources": absolute,
         "subfolders": config.recursive,
         "column": config.column,
         "model_or_settings": work.settings(),
-        "file_sizes": {piece.files[0]: piece.size for piece in pieces if piece.kind != "photos"},
+        "file_sizes": {piece.files[0]: piece.size for piece in photos.pieces if piece.kind != "photos"},
     }
-    with target.opened(manifest, pieces) as done:
-        total = max(expected(pieces), len(done))
-        if len(done):
-            log(f"{output} has {plural(len(done), 'photo')} already")
-        if target.again:
-            log(f"{plural(target.again, 'photo')} that had errors, or whose file has changed, are tried again")
-        try:
-            with Progress(total=total, initial=len(done), desc="photos", unit="photo", disable=not show) as bar:
-                if ray:
-                    write_by_ray(work, pieces, done, target, config, bar)
-                else:
-                    _write_locally(work, batches_left(pieces, done), target, config, bar)
-        except KeyboardInterrupt:
-            log(f"{len(target.finish(ended=False)):,} of {plural(total, 'photo')} done; the same command goes on")
-            raise
-        after = target.finish()
-    return Result(len(after), after.errors, len(after) - len(done))
+    if any(piece.folder for piece in photos.pieces):  # names of photos are relative to where the command is given
+        manifest["working_folder"] = os.getcwd()
+    return manifest
 
 
 def _write_locally(
-    work: PhotoBatch, batches: Iterable[list[Item]], target: Output, config: BatchConfig, bar: Any
+    work: PhotoBatch, pieces: Sequence[Piece], targets: Targets, config: BatchConfig, bar: Progress
 ) -> None:
-    """Write files of rows; what is made when the run is interrupted is written too."""
-    waiting: list[Row] = []
-    try:
-        with closing(made_locally(work, batches, config.workers)) as found:
-            for made in found:
-                waiting += made
-                bar.update(len(made))
-                if len(waiting) >= config.rows:
-                    target.write(waiting)
-                    waiting = []
-    finally:
-        if waiting:
-            target.write(waiting)
+    with closing(made_locally(work, batches_left(pieces, targets), config.workers)) as batches:
+        for rows in batches:
+            targets.write(rows)
+            bar.update(len(rows))

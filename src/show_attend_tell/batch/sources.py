@@ -22,9 +22,9 @@ TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 OTHER_ARCHIVES = (".zip", ".7z", ".rar", ".tar.zst", ".tar.lz4", ".gz", ".bz2", ".xz", ".zst")
 PARQUET = (".parquet", ".pq")
 COLUMNS = (  # usual names of columns with photos or, after these, with their paths
-    *("image", "bytes", "photo", "jpg", "jpeg", "png", "webp", "image_bytes", "content", "image_base64", "base64"),
-    *("path", "file_name", "filename", "file", "image_path"),
-)
+    "image bytes photo jpg jpeg png webp image_bytes content image_base64 base64 "
+    "path file_name filename file image_path"
+).split()
 TOGETHER = 64  # files of photos that are one piece
 MANIFEST = "_manifest.json"  # of a run, with which its output is no source
 
@@ -38,6 +38,12 @@ class Piece(NamedTuple):
     size: int = 0  # bytes of a tar or Parquet file
     column: str | None = None  # of a Parquet file, with the photos
     rows: int = 0  # of a Parquet file; 0 of one that cannot be read
+    folder: str = ""  # that names are relative to, where the source was a relative path
+
+    def name(self, file: str) -> str:
+        """What a file is called in the output: an address, or a path as its source was spelled."""
+        path = file.removeprefix("file://")
+        return os.path.relpath(path, self.folder) if self.folder else path
 
 
 def find_pieces(
@@ -52,28 +58,36 @@ def find_pieces(
     taken: set[str] = set()
     for source in sources:
         system, path = file_system(source)
+        relative = "://" not in source and not os.path.isabs(os.path.expanduser(source))
         try:
-            found = {
+            versions = {
                 system.unstrip_protocol(entry["name"]): version_of(entry)
                 for entry in _entries(system, path, recursive, skipped or Found())
             }
-            if not found:
-                folder, what = system.isdir(path), "photo, Parquet or tar file"
-                hint = "" if recursive else " (--recursive reads subfolders)"
-                reason = f"no {what} here{hint}" if folder else f"no such file, and no {what} matches it as a pattern"
-                raise MissingFile(reason, subject=source, remedy=None if folder else QUOTES)
-            pieces += _pieces(system, {file: found[file] for file in found if file not in taken}, column)
+            if not versions:
+                raise _nothing(source, folder=system.isdir(path), recursive=recursive)
+            new = {file: version for file, version in versions.items() if file not in taken}
+            folder = os.getcwd() if relative else ""
+            pieces += [piece._replace(folder=folder) for piece in _pieces(system, new, column)]
         except SatError:
             raise
         except Exception as error:  # file systems behind an address have errors of their own
             reason, remedy = unreadable(error)
             raise SatError(reason, subject=source, remedy=remedy) from None
-        taken.update(found)
+        taken.update(versions)
     if column is not None and not any(piece.kind == "parquet" for piece in pieces):
         raise InvalidValue(
             "no source is a Parquet file or has one", subject=f"--column {column}", remedy="leave it out"
         )
     return pieces
+
+
+def _nothing(source: str, *, folder: bool, recursive: bool) -> SatError:
+    """What a source without any photo is answered with."""
+    if folder:
+        hint = "" if recursive else " (--recursive reads subfolders)"
+        return MissingFile(f"no photo in this folder, and no Parquet or tar file{hint}", subject=source)
+    return MissingFile("no such photo, and no photo matches it as a pattern", subject=source, remedy=QUOTES)
 
 
 def _entries(system: Any, path: str, recursive: bool, skipped: Found) -> Iterator[dict[str, Any]]:
@@ -87,8 +101,8 @@ def _entries(system: Any, path: str, recursive: bool, skipped: Found) -> Iterato
     entries = system.ls(path, detail=True) if system.isdir(path) else system.glob(path, detail=True).values()
     for entry in sorted(entries, key=itemgetter("name")):
         folder, _, name = entry["name"].rpartition("/")
-        made = (f"{folder}/{each}/{MANIFEST}" for each in (name, f".{name}.parts"))  # where a run made it, as `Output`
-        if not name or name.startswith(".") or (name.lower().endswith(PARQUET) and any(map(system.exists, made))):
+        manifests = (f"{folder}/{made}/{MANIFEST}" for made in (name, f".{name}.parts"))  # of a run's output
+        if not name or name.startswith(".") or (name.lower().endswith(PARQUET) and any(map(system.exists, manifests))):
             continue
         if entry["type"] != "directory" and (counts_as_photo(name) or name.lower().endswith((*TAR, *PARQUET))):
             yield entry
@@ -103,7 +117,7 @@ def _entries(system: Any, path: str, recursive: bool, skipped: Found) -> Iterato
 def version_of(entry: Mapping[str, Any]) -> str:
     """The size of a file and when it was written, as far as its file system tells; empty where it tells neither."""
     written = next((entry[key] for key in ("mtime", "LastModified", "last_modified", "ETag") if entry.get(key)), None)
-    return " ".join(str(each) for each in (entry.get("size"), written) if each is not None)
+    return " ".join(str(value) for value in (entry.get("size"), written) if value is not None)
 
 
 def _pieces(system: Any, files: Mapping[str, str], column: str | None) -> Iterator[Piece]:
@@ -129,10 +143,12 @@ def _pieces(system: Any, files: Mapping[str, str], column: str | None) -> Iterat
 
 def _of_parquet(piece: Piece) -> Piece:
     """The piece with its column and its number of rows, unless the file is damaged, of which its reader says why."""
-    parquet, (file,) = pyarrow_parquet(), piece.files
+    parquet = pyarrow_parquet()
+    (file,) = piece.files
     try:
-        with opened(file) as stream, parquet.ParquetFile(stream) as found:
-            rows, names = found.metadata.num_rows, found.schema_arrow.names
+        with opened(file) as stream, parquet.ParquetFile(stream) as table:
+            rows = table.metadata.num_rows
+            names = table.schema_arrow.names
     except (OSError, ValueError):  # pyarrow's own errors are both
         return piece
     column = piece.column or next((name for name in COLUMNS if name in names), None)

@@ -13,6 +13,7 @@ from show_attend_tell.batch.work import Row, as_table
 
 FORMS = ("csv", "tsv", "jsonl", "parquet")
 DIALECTS = {"csv": "excel", "tsv": "excel-tab"}
+DAMAGED = (ValueError, KeyError, TypeError, AttributeError, csv.Error)  # what `read_rows` raises
 TOGETHER = 1000  # rows that are held in memory
 
 
@@ -21,8 +22,8 @@ def write_rows(stream: IO[bytes], rows: Iterable[Row], columns: Mapping[str, str
     if form == "parquet":
         with pyarrow_parquet().ParquetWriter(stream, as_table([], columns).schema) as writer:
             rows = iter(rows)
-            while part := list(islice(rows, TOGETHER)):
-                writer.write_table(as_table(part, columns))
+            while several := list(islice(rows, TOGETHER)):
+                writer.write_table(as_table(several, columns))
     elif form == "jsonl":
         for row in rows:
             text = json.dumps(row, ensure_ascii=False, default=lambda held: base64.b64encode(held).decode())
@@ -41,13 +42,15 @@ def write_rows(stream: IO[bytes], rows: Iterable[Row], columns: Mapping[str, str
 def read_rows(stream: IO[bytes], form: str, names: Iterable[str] | None = None) -> Iterator[Row]:
     """The rows of a file that `write_rows` wrote, of Parquet only the columns ``names``; `ValueError` if damaged."""
     if form == "parquet":
-        with pyarrow_parquet().ParquetFile(stream) as found:
-            for batch in found.iter_batches(TOGETHER, columns=names):
+        with pyarrow_parquet().ParquetFile(stream) as table:
+            for batch in table.iter_batches(TOGETHER, columns=names):
                 yield from batch.to_pylist()
     elif form == "jsonl":
         yield from map(json.loads, stream)
     else:
         lines = io.TextIOWrapper(stream, "utf-8-sig", newline="")
-        for row in csv.DictReader(lines, dialect=DIALECTS[form]):
-            yield {name: value or None for name, value in row.items()}
-        lines.detach()
+        try:
+            for row in csv.DictReader(lines, dialect=DIALECTS[form]):
+                yield {name: value or None for name, value in row.items()}
+        finally:
+            lines.detach()

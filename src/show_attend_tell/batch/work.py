@@ -7,7 +7,7 @@ when it is first needed.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -22,11 +22,11 @@ from show_attend_tell.settings import Count, settings
 from show_attend_tell.vision.reading import read_ahead
 
 if TYPE_CHECKING:
-    from show_attend_tell.caption import Caption
     from show_attend_tell.captioner import Captioner
     from show_attend_tell.vision.encoder import Encode, Encoder
 
 Row = dict[str, Any]
+CAPTION = ""  # where a row has the `Caption` itself, which no table stores
 TOGETHER = 8  # photos that the encoder sees at once
 
 
@@ -39,6 +39,7 @@ class BatchConfig:
     rows: Count = 1000  # rows that are written together, as a part of the output
     column: str | None = None  # column of Parquet files with the photos or their paths; none: a usual name
     recursive: bool = False  # photos in subfolders too
+    overwrite: bool = False  # write a table that is there anew, though other settings made it; a copy is kept
 
 
 @dataclass
@@ -95,8 +96,9 @@ class PhotoBatch:
         """
         values = batch[self.column]
         photos = values.to_pylist() if hasattr(values, "to_pylist") else list(values)
-        photos = [each.get("bytes") or each.get("path") if isinstance(each, dict) else each for each in photos]
-        rows = self.rows([PhotoError("nothing where a photo should be") if each is None else each for each in photos])
+        photos = [photo.get("bytes") or photo.get("path") if isinstance(photo, dict) else photo for photo in photos]
+        nothing = PhotoError("nothing where a photo should be")
+        rows = self.rows([nothing if photo is None else photo for photo in photos])
         if not hasattr(batch, "column_names"):
             kept = {name: batch[name] for name in batch if name != self.column}
             return kept | {name: [row[name] for row in rows] for name in self.columns}
@@ -109,8 +111,12 @@ class CaptionBatch(PhotoBatch):
     """Captions of batches of photos by a model; ``overrides`` are settings of `GenerationConfig`."""
 
     columns: ClassVar[Mapping[str, str]] = {
-        **{"caption": "string", "confidence": "double", "to_check": "string", "log_probability": "double"},
-        **{"complete": "bool", "error": "string"},
+        "caption": "string",
+        "confidence": "double",
+        "to_check": "string",
+        "log_probability": "double",
+        "complete": "bool",
+        "error": "string",
     }
 
     def __init__(
@@ -120,15 +126,21 @@ class CaptionBatch(PhotoBatch):
         column: str = "bytes",
         device: str = "auto",
         encoder_weights: str | None = None,
+        backend: str = "auto",
+        with_captions: bool = False,
         **overrides: Any,
     ) -> None:
         super().__init__(name, column=column, device=device, encoder_weights=encoder_weights)
+        self.backend = backend
+        self.with_captions = with_captions  # rows have their `CAPTION` too, without its photo and its maps
         self.overrides = overrides
 
     def load(self) -> "Captioner":
         from show_attend_tell.captioner import Captioner
 
-        captioner = Captioner.from_pretrained(self.name, device=self.device, encoder_weights=self.encoder_weights)
+        captioner = Captioner.from_pretrained(
+            self.name, device=self.device, backend=self.backend, encoder_weights=self.encoder_weights
+        )
         if (captioner.resolve_config(**self.overrides).num_captions or 1) > 1:
             raise InvalidValue("a table has one caption of each photo", subject="num_captions", remedy="leave it out")
         return captioner
@@ -148,18 +160,12 @@ class CaptionBatch(PhotoBatch):
 
     def made(self, photos: list[Any]) -> Iterator[Row | SatError]:
         for caption in self.model.stream(photos, batch_size=TOGETHER, **self.overrides):
-            yield caption if isinstance(caption, SatError) else row_of(caption)
-
-
-def row_of(caption: "Caption") -> Row:
-    """What a table says of a caption; ``to_check`` are words with commas, or None where none was judged."""
-    return {
-        "caption": caption.text,
-        "confidence": None if caption.confidence is None else round(caption.confidence, 6),
-        "to_check": None if caption.word_confidence is None else ", ".join(caption.to_check),
-        "log_probability": round(caption.log_probability, 6),
-        "complete": caption.complete,
-    }
+            if isinstance(caption, SatError):
+                yield caption
+            elif self.with_captions:
+                yield {**caption.to_row(), CAPTION: replace(caption, kept=None, attention=None, gate=None)}
+            else:
+                yield caption.to_row()
 
 
 @dataclass
@@ -199,12 +205,12 @@ class EncodeBatch(PhotoBatch):
 
     def made(self, photos: list[Any]) -> Iterator[Row | SatError]:
         pixels = list(read_ahead(lambda photo: self.model.preprocessing.pixels(open_photo(photo)), photos))
-        good = [each for each in pixels if not isinstance(each, SatError)]
-        parts = (self.encode(np.stack(good[at : at + TOGETHER])) for at in range(0, len(good), TOGETHER))
-        encoded = (half for part in parts for half in part.half().cpu().numpy())
-        for each in pixels:
-            if isinstance(each, SatError):
-                yield each
+        good = [square for square in pixels if not isinstance(square, SatError)]
+        batches = (self.encode(np.stack(good[at : at + TOGETHER])) for at in range(0, len(good), TOGETHER))
+        encoded = (half for batch in batches for half in batch.half().cpu().numpy())
+        for square in pixels:
+            if isinstance(square, SatError):
+                yield square
             elif np.isfinite(half := next(encoded)).all():
                 yield {"annotations": half.astype("<f2").tobytes()}
             else:
@@ -219,7 +225,7 @@ def as_table(rows: Sequence[Row], columns: Mapping[str, str]) -> Any:
 
 
 def _digest(files: Iterable[Path]) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for file in files:
-        found.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
-    return found.hexdigest()
+        digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()

@@ -7,11 +7,11 @@ that ``--help`` is quick.
 import click
 
 from show_attend_tell import __version__
-from show_attend_tell.cli.batch import caption_batch, encode
 from show_attend_tell.cli.caption import caption
 from show_attend_tell.cli.check import check
 from show_attend_tell.cli.command import Commands
 from show_attend_tell.cli.compare import compare, report
+from show_attend_tell.cli.encode import encode
 from show_attend_tell.cli.evaluate import evaluate, score
 from show_attend_tell.cli.models import models
 from show_attend_tell.cli.serve import serve
@@ -48,4 +48,4 @@ def main() -> None:
 
 
 main.add_section("Everyday commands", (caption, models, check, train, evaluate, serve))
-main.add_section("Commands for research and for large data", (caption_batch, encode, score, compare, report))
+main.add_section("Commands for research and for large data", (encode, score, compare, report))

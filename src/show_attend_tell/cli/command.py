@@ -1,8 +1,10 @@
 """What the commands share: one-line messages about mistakes, help, options, and files written whole."""
 
 import os
+import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from io import TextIOWrapper
 from pathlib import Path
@@ -32,14 +34,15 @@ class BaseCommand(click.Command):
         self.sections, self.renamed = sections or {}, renamed or {}
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        made: list[click.Parameter] = []
-        for each in self.params:  # options of settings, which are made now, stand where they were given
-            made += [each] if isinstance(each, click.Parameter) else each()
-        self.params = made
+        parameters: list[click.Parameter] = []
+        for parameter in self.params:  # options of settings, which are made now, stand where they were given
+            parameters += [parameter] if isinstance(parameter, click.Parameter) else parameter()
+        self.params = parameters
         return super().get_params(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        options = {each.opts[-1]: each for each in self.get_params(ctx) if isinstance(each, click.Option)}
+        parameters = self.get_params(ctx)
+        options = {option.opts[-1]: option for option in parameters if isinstance(option, click.Option)}
         sections = {title: [f"--{name}" for name in names.split()] for title, names in self.sections.items()}
         grouped = {name for names in sections.values() for name in names}
         sections["Options"] = [name for name in options if name not in grouped]
@@ -55,13 +58,13 @@ class BaseCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
-            given, _, _ = self.make_parser(ctx).parse_args(list(args))  # before a path makes "." of an empty value
+            texts, _, _ = self.make_parser(ctx).parse_args(list(args))  # before a path makes "." of an empty value
         except click.NoSuchOption as error:
             if new := self.renamed.get(error.option_name) or self._option_for(ctx, error.option_name):
                 raise click.UsageError(f"there is no {error.option_name}: did you mean {new}?", ctx) from None
             raise
         for parameter in self.get_params(ctx):
-            values = given.get(str(parameter.name))
+            values = texts.get(str(parameter.name))
             if "" in (values if isinstance(values, (list, tuple)) else [values]):
                 why = "it is empty, like a shell variable that is not set: give a value, or leave it out"
                 raise click.BadParameter(why, ctx, parameter)
@@ -76,7 +79,7 @@ class BaseCommand(click.Command):
         for option in self.get_params(ctx):
             if f"--{key.replace('_', '-')}" in option.opts:
                 return option.opts[0]
-            if isinstance(option, PairsOption) and any(each.startswith(f"{key}=") for each, _ in option.keys):
+            if isinstance(option, PairsOption) and any(pair.startswith(f"{key}=") for pair, _ in option.keys):
                 return f"{option.opts[0]} {key}=VALUE"
         return ""
 
@@ -107,18 +110,20 @@ class Commands(click.Group):
         name = args[0]
         if name in self.moved:
             raise SatError(f"sat {name} is gone: {self.moved[name]}")
+        if name == "caption-batch":
+            raise click.UsageError(f"sat caption does the work of caption-batch now: {respelled(args[1:])}")
         if name not in self.commands and (Path(name).suffix.lower() in SUFFIXES or Path(name).exists()):
             raise click.UsageError(f"there is no command {name}: did you mean sat caption {name}?", ctx)
         return super().resolve_command(ctx, args)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with usage_errors():
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
-        except click.exceptions.NoArgsIsHelpError:
-            raise
-        except click.UsageError as error:
-            command = error.ctx.command_path if error.ctx is not None else "sat"
-            fail(f"{error.format_message()} (see {command} --help)", error.exit_code)
+            with usage_errors():
+                return super().invoke(ctx)
         except SatError as error:
             fail(str(error), 1)
         except ModuleNotFoundError as error:
@@ -139,6 +144,33 @@ class Commands(click.Group):
             if isinstance(stream, TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")  # names of files may be no text
         return super().main(*arguments, **options)
+
+
+BECAME_SETTINGS = ("--beam-size", "--attention-mode", "--length-penalty", "--rerank-weight")
+
+
+def respelled(arguments: Sequence[str]) -> str:
+    """The call of `sat caption` that does what one of `sat caption-batch` did."""
+    words = [word for argument in arguments for word in argument.split("=", argument.startswith("--"))]
+    call = ["sat", "caption"]
+    for word, before in zip(words, ["", *words], strict=False):
+        if before in BECAME_SETTINGS:
+            call.append(f"{before.removeprefix('--').replace('-', '_')}={word}")
+        elif word != "--rows" and before != "--rows":
+            call.append("--generation" if word in BECAME_SETTINGS else word)
+    return shlex.join(call)
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Report a wrong option in one line."""
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx is not None else "sat"
+        fail(f"{error.format_message()} (see {command} --help)", error.exit_code)
 
 
 def fail(message: str, code: int) -> NoReturn:
@@ -193,14 +225,14 @@ def json_option(content: str) -> Callable[[F], F]:
     )
 
 
-def note_shadowed(ctx: click.Context, parameter: click.Parameter, given: Any) -> Any:
+def note_shadowed(ctx: click.Context, parameter: click.Parameter, models: Any) -> Any:
     """Say which of two models a name stands for, when a folder here has the name of a shipped model."""
     from show_attend_tell.checkpoint.hub import shipped_models
 
-    for name in (given,) if isinstance(given, str) else given or ():
+    for name in (models,) if isinstance(models, str) else models or ():
         if name in shipped_models() and Path(name).is_dir():
             click.echo(f"note: {name} is the shipped model; the folder here is ./{name}", err=True)
-    return given
+    return models
 
 
 def _import_plugins(ctx: click.Context, parameter: click.Parameter, plugins: tuple[str, ...]) -> None:
@@ -303,11 +335,11 @@ def check_targets(
     *targets: str | None, read: Iterable[str | os.PathLike[str] | None] = (), models: Iterable[str] = ()
 ) -> None:
     """Raise `SatError` for an output file that cannot be written, is named twice, or is read by the command."""
-    inputs = [Path(each).resolve() for each in (*read, *models) if each is not None]
+    inputs = [Path(path).resolve() for path in (*read, *models) if path is not None]
     files = [Path(target) for target in targets if target and target != "-"]
     for file in files:
         check_writable(file)
-        if file.is_file() and any(file.resolve().is_relative_to(each) for each in inputs):
+        if file.is_file() and any(file.resolve().is_relative_to(path) for path in inputs):
             where = "" if file.resolve() in inputs else "in a folder that is "
             raise SatError(f"{file} is {where}read by this command, and would be overwritten: name another file")
     if len({file.resolve() for file in files}) < len(files):

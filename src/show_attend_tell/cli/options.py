@@ -58,15 +58,15 @@ def options_from(classes: str, *names: str, into: str, rest: str = "", default: 
                 multiple=True,
                 help=f"Another setting of the {into}, by a key from below. It may be given several times.",
                 expose_value=False,
-                callback=lambda ctx, _, given: keep(ctx, fields, [_pair(text, fields) for text in given]),
+                callback=lambda ctx, _, texts: keep(ctx, fields, [_pair(text, fields) for text in texts]),
                 keys=[(f"{name}={_metavar(fields[name][1])}", fields[name][2]) for name in others],
             )
 
-    def keep(ctx: click.Context, fields: Mapping[str, Field], given: Iterable[tuple[str, str]]) -> None:
+    def keep(ctx: click.Context, fields: Mapping[str, Field], pairs: Iterable[tuple[str, str]]) -> None:
         from show_attend_tell.settings import read_setting
 
         values = ctx.params.setdefault(into, {})
-        for name, text in given:
+        for name, text in pairs:
             if name in values:
                 raise click.BadParameter(f"'{name}={text}': {name} is given twice")
             if name in fields:

@@ -1,0 +1,134 @@
+"""What `sat caption` writes: the names of its outputs, and what must not be overwritten."""
+
+import io
+from codecs import BOM_UTF8
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import check_writable, make_folder
+
+if TYPE_CHECKING:
+    from show_attend_tell.batch.output import Output
+
+TABLES = ("csv", "tsv", "jsonl", "parquet")
+FILES = (*TABLES, "json", "html")
+STDIN = "-"  # what standard input is called
+
+
+class Named(NamedTuple):
+    """An output that ``--output`` names."""
+
+    target: str  # a path; a text that begins with - for standard output; or xmp, for sidecars of photos
+    form: str  # one of FILES, or - for lines, or xmp
+
+    @property
+    def piped(self) -> bool:
+        """Whether it is standard output, which then gets nothing else."""
+        return self.target.startswith("-")
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a file with a table, or a folder of its parts."""
+        return self.form in TABLES and not self.piped
+
+    @property
+    def resumes(self) -> bool:
+        """Whether a command can go on with it where an earlier one was interrupted."""
+        return self.is_table or self.form == "xmp"
+
+    @property
+    def file(self) -> str | None:
+        """Its file on this machine, if it is one."""
+        elsewhere = self.piped or self.form == "xmp" or "://" in self.target or self.target.endswith("/")
+        return None if elsewhere else self.target
+
+
+def read_outputs(targets: Sequence[str]) -> list[Named]:
+    """What ``--output`` names. Raises `SatError` for another ending, and for two that are standard output."""
+    outputs = []
+    for target in dict.fromkeys(targets):
+        form = target if target in ("-", "xmp") else target.rstrip("/").rpartition(".")[2].lower()
+        if form not in (*FILES, target):
+            endings = f"name a file that ends in .{', .'.join(FILES)}"
+            raise SatError(f"--output {target}: {endings}; - is standard output, and xmp a sidecar of each photo")
+        outputs.append(Named(target, form))
+    piped = [output.target for output in outputs if output.piped]
+    if len(piped) > 1:
+        raise SatError(f"--output {' and '.join(piped)}: give one for standard output")
+    return outputs
+
+
+def open_plain(target: str, columns: Mapping[str, str], *, overwrite: bool) -> "Output":
+    """A table that is written as a whole. Raises `SatError` for a file that is none, or that a run goes on with."""
+    from show_attend_tell.batch.output import ANOTHER, Output
+    from show_attend_tell.batch.tables import DAMAGED
+
+    table = Output(target, {}, folder=False)
+    table.columns = dict(columns)
+    if overwrite or not table.system.exists(table.file) or not table.system.size(table.file):
+        return table
+    if table.has_manifest:
+        raise SatError("holds the rows of a run of other photos or settings", subject=target, remedy=ANOTHER)
+    try:
+        with closing(table.read(str(table.file), table.form)) as rows:
+            row = next(rows, {})
+    except DAMAGED:
+        row = {}
+    if not {"source", "caption"} <= row.keys():
+        raise SatError("is there already, and holds no captions", subject=target, remedy=ANOTHER)
+    return table
+
+
+def columns_of(named: bool) -> dict[str, str]:
+    """The columns of a table that is written as a whole, with Arrow's names of their types."""
+    from show_attend_tell.batch.work import CaptionBatch
+
+    return {"source": "string", **({"model": "string"} if named else {}), **CaptionBatch.columns}
+
+
+def write_plain(table: "Output", rows: Sequence[Mapping[str, Any]], log: Callable[[str], object]) -> None:
+    """Write a table as a whole; one that has other rows is set aside: a person may have written into them."""
+    from show_attend_tell.batch.tables import write_rows
+
+    content = io.BytesIO()
+    write_rows(content, [dict.fromkeys(table.columns) | row for row in rows], table.columns, table.form)
+    path = str(table.file)
+    if table.system.exists(path):
+        before = table.system.cat_file(path).removeprefix(BOM_UTF8)
+        if table.has_manifest or set(before.splitlines()) - set(content.getvalue().splitlines()):
+            log(f"{table.address} had other rows, which {table.set_aside()} keeps")
+    table.put(path, lambda stream: stream.write(content.getvalue()))
+
+
+def check_pictures(pictures: Sequence[Path], photos: Sequence[Path]) -> None:
+    """Make the folder of the pictures; raises `SatError` where they would overwrite another file."""
+    from show_attend_tell.show.pictures import is_signed
+
+    make_folder(pictures[0].parent, "name another")
+    own_photos = {file.resolve() for file in photos}
+    for picture in pictures:
+        if picture.resolve() in own_photos:
+            raise SatError(f"the picture {picture} would overwrite a photo: name another folder")
+        check_writable(picture)
+        if picture.is_file() and not is_signed(picture):
+            raise SatError(f"{picture} is there already, and was not drawn by this command: name another folder")
+
+
+def picture_names(files: Sequence[str | Path], form: str) -> list[str]:
+    """A name for each photo's picture: the photo's own, with its ending or a number where several would be alike."""
+    endings: dict[str, set[str]] = defaultdict(set)
+    for file in map(Path, files):
+        endings[file.stem].add(file.suffix)
+    names: dict[str, str] = {}  # by what a file system that ignores case tells apart
+    alike: dict[str, int] = defaultdict(int)
+    for file in map(Path, files):
+        name = own = "stdin" if str(file) == STDIN else file.stem if len(endings[file.stem]) == 1 else file.name
+        while name.casefold() in names:
+            alike[own] += 1
+            name = f"{own}-{alike[own] + 1}"
+        names[name.casefold()] = name
+    return [f"{name}.{form}" for name in names.values()]
