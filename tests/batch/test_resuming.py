@@ -47,6 +47,7 @@ def test_a_table_goes_on_and_keeps_what_a_person_wrote(desk: Path) -> None:
     assert sat(*command).stdout.splitlines()[-1] == "t.csv has 4 photos: 0 new"
     other = (*command, "--generation", "length_penalty=0.25")
     assert "begun with other model or settings: name another output, or give --overwrite" in refused(*other)
+    shape_photo(*shape_scenes(7)[6]).save("p/1.png")
     for new in (4, 0):  # the same command resumes, with --overwrite too
         assert f"4 photos: {new} new" in sat(*other, "--overwrite").stdout
     assert "mine too" in Path("t-1.csv").read_text() and "mine" not in Path("t.csv").read_text()

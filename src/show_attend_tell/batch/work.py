@@ -7,7 +7,7 @@ when it is first needed.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from show_attend_tell.vision.encoder import Encode, Encoder
 
 Row = dict[str, Any]
-CAPTION = ""  # where a row has the `Caption` itself, which no table stores
 TOGETHER = 8  # photos that the encoder sees at once
 
 
@@ -127,12 +126,10 @@ class CaptionBatch(PhotoBatch):
         device: str = "auto",
         encoder_weights: str | None = None,
         backend: str = "auto",
-        with_captions: bool = False,
         **overrides: Any,
     ) -> None:
         super().__init__(name, column=column, device=device, encoder_weights=encoder_weights)
         self.backend = backend
-        self.with_captions = with_captions  # rows have their `CAPTION` too, without its photo and its maps
         self.overrides = overrides
 
     def load(self) -> "Captioner":
@@ -160,12 +157,7 @@ class CaptionBatch(PhotoBatch):
 
     def made(self, photos: list[Any]) -> Iterator[Row | SatError]:
         for caption in self.model.stream(photos, batch_size=TOGETHER, **self.overrides):
-            if isinstance(caption, SatError):
-                yield caption
-            elif self.with_captions:
-                yield {**caption.to_row(), CAPTION: replace(caption, kept=None, attention=None, gate=None)}
-            else:
-                yield caption.to_row()
+            yield caption if isinstance(caption, SatError) else caption.to_row()
 
 
 @dataclass

@@ -177,7 +177,6 @@ def caption_many(photos: "Selection", outputs: Sequence[Named], work: "CaptionBa
 
     check_targets(*(output.file for output in outputs))
     sidecars = Sidecars(complain) if any(output.form == "xmp" for output in outputs) else None
-    work.with_captions = sidecars is not None
     addresses = [output.target for output in outputs if output.is_table]
     targets = Targets(tables_of(addresses, work, config), sidecars)
     results = run(photos, targets, work, config, log=click.echo)

@@ -90,9 +90,7 @@ class Results:
 
     def _keep(self, item: "Item", captions: Sequence["Caption"]) -> None:
         """Keep a photo's captions for the files that are written at the end, and write the others."""
-        from show_attend_tell.batch.work import CAPTION
-
-        self.targets.write([item.row({**captions[0].to_row(), CAPTION: captions[0]})])
+        self.targets.write([item.row(captions[0].to_row())])
         for caption in captions:
             own = {"source": item.source, **({"model": caption.settings["model"]} if self.named else {})}
             self._rows.append(own | caption.to_row())
