@@ -19,6 +19,7 @@ from show_attend_tell.errors import SatError
 
 if TYPE_CHECKING:
     from show_attend_tell.batch.run import Selection
+    from show_attend_tell.batch.sidecars import Sidecars
     from show_attend_tell.batch.work import BatchConfig, CaptionBatch
 
 EXAMPLES = """
@@ -41,7 +42,7 @@ Examples:
 """
 SECTIONS = {
     "Photos": "recursive column",
-    "Output": "output overwrite save-maps style",
+    "Output": "output overwrite save-maps style sidecar",
     "Model": "model compare encoder-weights plugin",
     "Captions": "min-confidence generation",
     "Machine": "workers engine backend device threads",
@@ -80,6 +81,7 @@ RENAMED = {
     help="Folder for pictures of what supported each word. Earlier ones are replaced, other files never.",
 )
 @options_from(f"{__name__}:PictureFile show_attend_tell.show.pictures.style:Style", into="style", rest="--style")
+@options_from("show_attend_tell.show.sidecar:SidecarSettings", into="sidecar", rest="--sidecar")
 @model_option()
 @click.option(
     "--compare",
@@ -104,6 +106,7 @@ def caption(
     targets: tuple[str, ...],
     save_maps: Path | None,
     style: dict[str, Any],
+    sidecar: dict[str, Any],
     model: str,
     compare: tuple[str, ...],
     loading: dict[str, Any],
@@ -123,6 +126,7 @@ def caption(
     outputs = read_outputs(targets)
     if save_maps is None and style:
         raise SatError("--style says how pictures look: add --save-maps FOLDER")
+    sidecars = open_sidecars(outputs, sidecar, model)
     config = BatchConfig(**batch)
     work = CaptionBatch(model, **loading, **generation)
     named = [source for source in sources if source != "-"]
@@ -132,13 +136,28 @@ def caption(
         raise SatError(f"{why}: leave out --workers and --engine, which make tables and sidecars")
     one = is_one_photo(photos)
     if not why and not one:
-        caption_many(photos, outputs, work, config)
+        caption_many(photos, outputs, sidecars, work, config)
         return
     plain = one or "-" in sources or bool(compare) or generation.get("num_captions") is not None
-    whole = Whole(photos, outputs, work, replace(config, engine="local"), compare, plain, piped="-" in sources)
+    whole = Whole(
+        photos, outputs, sidecars, work, replace(config, engine="local"), compare, plain, piped="-" in sources
+    )
     if save_maps is not None:
         whole.draw(save_maps, style)
     whole.run(loading)
+
+
+def open_sidecars(outputs: Sequence[Named], options: Mapping[str, Any], model: str) -> "Sidecars | None":
+    """The sidecars, if they are an output. Raises `SatError` for settings of sidecars without them."""
+    from show_attend_tell.batch.sidecars import Sidecars
+    from show_attend_tell.checkpoint.hub import find_model, model_name
+    from show_attend_tell.show.sidecar import SidecarSettings
+
+    if any(output.form == "xmp" for output in outputs):
+        return Sidecars(SidecarSettings(**options), model_name(find_model(model)), complain)
+    if options:
+        raise SatError("--sidecar says what sidecars are like: add --output xmp")
+    return None
 
 
 def why_whole(
@@ -170,13 +189,17 @@ def is_one_photo(photos: "Selection") -> bool:
     return name in (sources[0], os.path.normpath(os.path.expanduser(sources[0])))
 
 
-def caption_many(photos: "Selection", outputs: Sequence[Named], work: "CaptionBatch", config: "BatchConfig") -> None:
+def caption_many(
+    photos: "Selection",
+    outputs: Sequence[Named],
+    sidecars: "Sidecars | None",
+    work: "CaptionBatch",
+    config: "BatchConfig",
+) -> None:
     """Caption photos into tables and sidecars, by worker processes or a cluster; what is there is not done again."""
     from show_attend_tell.batch.run import Targets, run, tables_of
-    from show_attend_tell.batch.sidecars import Sidecars
 
     check_targets(*(output.file for output in outputs))
-    sidecars = Sidecars(complain) if any(output.form == "xmp" for output in outputs) else None
     addresses = [output.target for output in outputs if output.is_table]
     targets = Targets(tables_of(addresses, work, config), sidecars)
     results = run(photos, targets, work, config, log=click.echo)

@@ -13,7 +13,7 @@ import click
 
 from show_attend_tell.cli.command import check_targets
 from show_attend_tell.cli.outputs import STDIN, Named, check_pictures, columns_of, open_plain, picture_names
-from show_attend_tell.cli.results import Results, complain
+from show_attend_tell.cli.results import Results
 from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.messages import plural
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from show_attend_tell.batch.output import Output
     from show_attend_tell.batch.reading import Item
     from show_attend_tell.batch.run import Selection, Targets
+    from show_attend_tell.batch.sidecars import Sidecars
     from show_attend_tell.batch.work import BatchConfig, CaptionBatch
     from show_attend_tell.caption import Caption
     from show_attend_tell.captioner import Captioner
@@ -32,6 +33,7 @@ class Whole:
 
     photos: "Selection"
     outputs: Sequence[Named]
+    sidecars: "Sidecars | None"
     work: "CaptionBatch"
     config: "BatchConfig"
     compare: Sequence[str]  # more models
@@ -97,13 +99,11 @@ class Whole:
 
     def _targets(self) -> "Targets":
         from show_attend_tell.batch.run import Targets, tables_of
-        from show_attend_tell.batch.sidecars import Sidecars
 
-        sidecars = any(output.form == "xmp" for output in self.outputs)
-        if sidecars and self.piped:
+        if self.sidecars is not None and self.piped:
             raise SatError("--output xmp writes beside photos, and - has no folder: leave out one or the other")
         addresses = [output.target for output in self.outputs if output.is_table and not self.plain]
-        return Targets(tables_of(addresses, self.work, self.config), Sidecars(complain) if sidecars else None)
+        return Targets(tables_of(addresses, self.work, self.config), self.sidecars)
 
     def _plain_tables(self) -> "list[Output]":
         columns = columns_of(bool(self.compare))
@@ -154,7 +154,7 @@ class Whole:
 
     def _caption(self, streams: "Iterator[Any]", results: Results) -> bool:
         """Caption photos until the end, or until Ctrl-C: then true."""
-        from show_attend_tell.captioner import FEW, progress_bar
+        from show_attend_tell.vision.prepared import FEW, progress_bar
 
         try:
             with progress_bar(results.photos, show=results.photos > FEW) as bar:
