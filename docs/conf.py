@@ -24,7 +24,7 @@ import show_attend_tell
 from show_attend_tell import settings
 from show_attend_tell.cli import main
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.settings import comments
+from show_attend_tell.settings import descriptions
 from show_attend_tell.training.config import TrainingConfig
 
 project = "show-attend-tell"
@@ -119,8 +119,8 @@ def one_line(text: str) -> str:
 
 
 def settings_of(cls: type) -> str:
-    """A table of the settings of a data class: the default, and the comment behind each field."""
-    said = comments(cls)
+    """A table of the settings of a data class: the default and the description of each field."""
+    said = descriptions(cls)
     rows = ["| setting | default | what |", "| --- | --- | --- |"]
     for field in dataclasses.fields(cls):
         default = field.default if field.default is not dataclasses.MISSING else None
@@ -182,10 +182,16 @@ def check_docstring(app: Sphinx, what: str, name: str, found: object, options: o
         lines.append("")
 
 
+def comments(cls: type) -> dict[str, str]:
+    """What the comment behind each field of a plain data class says, on one line or several, by the field's name."""
+    pairs = re.findall(r"^    (\w+): .*?  # (.+(?:\n    # .+)*)$", inspect.getsource(cls), re.MULTILINE)
+    return {name: comment.replace("\n    # ", " ") for name, comment in pairs}
+
+
 def fields_of(cls: type) -> Iterator[tuple[str, str, str, str]]:
     """Name, type, default and comment of each field of a data class, those that it inherits included."""
     bases = [base for base in reversed(cls.__mro__) if dataclasses.is_dataclass(base)]
-    said = {name: comment for base in bases for name, comment in comments(base).items()}
+    said = {name: comment for base in bases for name, comment in comments(base).items()} | descriptions(cls)
     written = {
         name: text
         for base in bases
@@ -196,7 +202,7 @@ def fields_of(cls: type) -> Iterator[tuple[str, str, str, str]]:
         if field.name.startswith("_"):
             continue
         if not said.get(field.name):
-            log.warning("%s.%s has no comment", cls.__name__, field.name)
+            log.warning("%s.%s is not described", cls.__name__, field.name)
         kind = re.sub(r" \| None$", "", written[field.name])
         checked = kind in vars(settings) or kind.startswith("Annotated")
         kind = re.sub(r"^(give an? |give |choose one of )", "", settings.remedy(hints[field.name]))

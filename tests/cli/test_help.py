@@ -8,6 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 from commands import sat
+from pydantic import Field
 
 import show_attend_tell
 from show_attend_tell.batch.work import BatchConfig
@@ -16,7 +17,7 @@ from show_attend_tell.cli.command import BaseCommand, Commands
 from show_attend_tell.cli.options import options_from
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.settings import comments
+from show_attend_tell.settings import descriptions, settings
 from show_attend_tell.show.pictures.style import Style
 
 
@@ -59,11 +60,11 @@ def test_version_is_that_of_the_package() -> None:
         pytest.skip("the package is not installed")
 
 
-@dataclasses.dataclass
+@settings
 class Cake:
-    layers: int = 2  # number of layers; 1 is a flat cake
-    icing: Literal["sugar", "cream"] = "sugar"  # what is on top
-    share: float | None = None  # part that is eaten
+    layers: int = Field(2, description="number of layers; 1 is a flat cake")
+    icing: Literal["sugar", "cream"] = Field("sugar", description="what is on top")
+    share: float | None = Field(None, description="part that is eaten")
 
 
 @click.command(cls=BaseCommand, sections={"Size": "layers"})
@@ -96,7 +97,7 @@ def test_options_fill_a_class_of_settings(arguments: list[str], given: dict[str,
         assert eval(result.stdout) == ({"icing": "cream", "share": 0.5, "layers": 1} if given is None else given)
 
 
-def test_options_of_settings_are_explained_by_the_comments_of_the_fields() -> None:
+def test_options_of_settings_are_explained_by_the_descriptions_of_the_fields() -> None:
     size, others, keys = CliRunner().invoke(bake, ["--help"]).stdout.split("\n\n")[1:4]
     assert size.split() == "Size: --layers INTEGER Number of layers; 1 is a flat cake. [default: the baker's]".split()
     assert others.startswith("Options:\n  --plate") and "--more KEY=VALUE" in others
@@ -104,6 +105,5 @@ def test_options_of_settings_are_explained_by_the_comments_of_the_fields() -> No
 
 
 @pytest.mark.parametrize("cls", [BatchConfig, DecoderConfig, GenerationConfig, Style])
-def test_each_setting_has_its_comment_which_is_its_help(cls: type) -> None:
-    explained = {name for base in cls.__mro__[:-1] for name in comments(base)}
-    assert {field.name for field in dataclasses.fields(cls)} <= explained
+def test_each_setting_has_its_description_which_is_its_help(cls: type) -> None:
+    assert {field.name for field in dataclasses.fields(cls)} <= descriptions(cls).keys()

@@ -30,7 +30,7 @@ class Sidecars:
 
     def look_at(self, pieces: Sequence[Piece]) -> None:
         """Find the photos that are described. Raises `SatError` for those that can have no sidecar."""
-        names = []
+        names: list[str] = []
         for piece in pieces:
             if piece.kind != "photos" or not piece.files[0].startswith("file://"):
                 reason = f"--output xmp writes beside photos, and {piece.name(piece.files[0])} has no folder"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, find_model
 from show_attend_tell.data.photos import PREPROCESSING_VERSION, Resize, open_photo
@@ -33,12 +34,18 @@ TOGETHER = 8  # photos that the encoder sees at once
 class BatchConfig:
     """Who makes the rows of photos, and how they are read and written. Raises `InvalidValue` for a wrong value."""
 
-    engine: Literal["auto", "ray", "local"] = "auto"  # Ray Data, or processes of this machine; auto: Ray if installed
-    workers: Count = 1  # workers, each with the model
-    rows: Count = 1000  # rows that are written together, as a part of the output
-    column: str | None = None  # column of Parquet files with the photos or their paths; none: a usual name
-    recursive: bool = False  # photos in subfolders too
-    overwrite: bool = False  # write a table that is there anew, though other settings made it; a copy is kept
+    engine: Literal["auto", "ray", "local"] = Field(
+        "auto", description="Ray Data, or processes of this machine; auto: Ray if installed"
+    )
+    workers: Count = Field(1, description="workers, each with the model")
+    rows: Count = Field(1000, description="rows that are written together, as a part of the output")
+    column: str | None = Field(
+        None, description="column of Parquet files with the photos or their paths; none: a usual name"
+    )
+    recursive: bool = Field(False, description="photos in subfolders too")
+    overwrite: bool = Field(
+        False, description="write a table that is there anew, though other settings made it; a copy is kept"
+    )
 
 
 @dataclass

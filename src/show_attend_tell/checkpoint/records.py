@@ -22,9 +22,11 @@ class EncoderRecord:
     """
 
     name: str
-    digest: str | None  # SHA-256, see `Encoder.digest`; None for an imported model whose encoder was not named
+    digest: str | None = Field(
+        description="SHA-256, see `Encoder.digest`; None for an imported model whose encoder was not named"
+    )
     preprocessing: Preprocessing
-    grid: Annotated[tuple[Count, Count], Field(strict=False)]  # rows and columns of locations
+    grid: Annotated[tuple[Count, Count], Field(strict=False)] = Field(description="rows and columns of locations")
 
     @classmethod
     def of(cls, encoder: Any) -> "EncoderRecord":

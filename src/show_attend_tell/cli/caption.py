@@ -3,9 +3,9 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -49,13 +49,6 @@ SECTIONS = {
 }
 
 
-@dataclass
-class PictureFile:
-    """The file of a picture."""
-
-    format: Literal["png", "jpg", "svg", "gif", "webp"] = "png"  # svg keeps letters as text; gif and webp move
-
-
 RENAMED = {
     "--json": "--output FILE.json",
     "--html": "--output FILE.html",
@@ -80,7 +73,11 @@ RENAMED = {
     metavar="FOLDER",
     help="Folder for pictures of what supported each word. Earlier ones are replaced, other files never.",
 )
-@options_from(f"{__name__}:PictureFile show_attend_tell.show.pictures.style:Style", into="style", rest="--style")
+@options_from(
+    "show_attend_tell.show.pictures.style:PictureFile show_attend_tell.show.pictures.style:Style",
+    into="style",
+    rest="--style",
+)
 @options_from("show_attend_tell.show.sidecar:SidecarSettings", into="sidecar", rest="--sidecar")
 @model_option()
 @click.option(
@@ -113,12 +110,12 @@ def caption(
     generation: dict[str, Any],
     batch: dict[str, Any],
 ) -> None:
-    """Caption photos: files, folders, globs, tar files, tables in Parquet, or addresses of these.
+    """Caption photos: files, folders, globs or addresses.
 
-    The photo - is standard input. Into a table or sidecars, any number of photos is captioned by --workers processes,
-    or on a cluster. The same command goes on where it was interrupted. It does photos again that had an error or have
-    changed, and never those whose captions you have edited. Anything else is made in one go. Ctrl-C ends the command,
-    and the files then hold the captions made so far.
+    Photos in tar files and in tables (Parquet) are read too, and - is a photo from standard input. Into a table or
+    sidecars, --workers processes or a cluster caption any number of photos. The same command goes on where it was
+    interrupted. It does photos again that had an error or have changed, and never those whose captions you have
+    edited. Anything else is made in one go. Ctrl-C ends the command, and the files then hold the captions made so far.
     """
     from show_attend_tell.batch.run import select
     from show_attend_tell.batch.work import BatchConfig, CaptionBatch

@@ -1,6 +1,6 @@
 """Options made from the data classes of settings that they fill, so that each setting is described and checked once.
 
-The comment behind a field is the help of its option, and the field's type says which values it may have. A command's
+The description of a field is the help of its option, and the field's type says which values it may have. A command's
 function gets all values that were given in one dictionary, by the names of the fields.
 
 The options are made when a command runs or shows its help, because data classes of settings import pydantic, and
@@ -38,13 +38,13 @@ def options_from(classes: str, *names: str, into: str, rest: str = "", default: 
     def make() -> Iterator[click.Option]:
         fields = _fields(resolve_name(name) for name in classes.split())
         for name in names:
-            cls, hint, comment = fields[name]
+            cls, hint, description = fields[name]
             value = getattr(cls, name, None)
             stated = f" [default: {default or value}]" if value is not None and hint is not bool else ""
             yield click.Option(
                 [f"--{name.replace('_', '-')}"],
                 metavar=f"[{_metavar(hint)}]" if "|" in _metavar(hint) else _metavar(hint),
-                help=f"{comment[:1].upper()}{comment[1:]}.{stated}",
+                help=f"{description[:1].upper()}{description[1:]}.{stated}",
                 expose_value=False,
                 is_flag=hint is bool,
                 flag_value="true" if hint is bool else None,
@@ -81,19 +81,20 @@ def options_from(classes: str, *names: str, into: str, rest: str = "", default: 
     return add
 
 
-Field = tuple[type, Any, str]  # the class that has a field, the field's type, and the comment behind it
+Field = tuple[type, Any, str]  # the class that has a field, the field's type, and its description
 
 
 def _fields(classes: Iterable[type]) -> dict[str, Field]:
     """The fields of classes of settings, by their names."""
-    from show_attend_tell.settings import comments
+    from show_attend_tell.settings import descriptions
 
-    found = {}
+    by_name = {}
     for cls in classes:
-        hints, documented = get_type_hints(cls, include_extras=True), comments(cls)
+        hints = get_type_hints(cls, include_extras=True)
+        described = descriptions(cls)
         for field in dataclasses.fields(cls):
-            found[field.name] = cls, hints[field.name], documented.get(field.name, "")
-    return found
+            by_name[field.name] = cls, hints[field.name], described.get(field.name, "")
+    return by_name
 
 
 def _pair(text: str, fields: Mapping[str, Field]) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_writable, make_folder
+from show_attend_tell.show.outputs import OUTPUTS
 
 if TYPE_CHECKING:
     from show_attend_tell.batch.output import Output
@@ -52,7 +53,7 @@ def read_outputs(targets: Sequence[str]) -> list[Named]:
     outputs = []
     for target in dict.fromkeys(targets):
         form = target if target in ("-", "xmp") else target.rstrip("/").rpartition(".")[2].lower()
-        if form not in (*FILES, target):
+        if form not in (*FILES, target) and not OUTPUTS.get(form):
             endings = f"name a file that ends in .{', .'.join(FILES)}"
             raise SatError(f"--output {target}: {endings}; - is standard output, and xmp a sidecar of each photo")
         outputs.append(Named(target, form))
@@ -95,7 +96,7 @@ def write_plain(table: "Output", rows: Sequence[Mapping[str, Any]], log: Callabl
     from show_attend_tell.batch.tables import write_rows
 
     content = io.BytesIO()
-    write_rows(content, [dict.fromkeys(table.columns) | row for row in rows], table.columns, table.form)
+    write_rows(content, [{**dict.fromkeys(table.columns), **row} for row in rows], table.columns, table.form)
     path = str(table.file)
     if table.system.exists(path):
         before = table.system.cat_file(path).removeprefix(BOM_UTF8)

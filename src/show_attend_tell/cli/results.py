@@ -1,7 +1,6 @@
 """What `sat caption` has made so far in one go: what it prints, and the files that hold it."""
 
 import io
-import json
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -16,6 +15,7 @@ from show_attend_tell.cli.encode import report
 from show_attend_tell.cli.outputs import TABLES, Named, columns_of, write_plain
 from show_attend_tell.errors import PhotoError
 from show_attend_tell.messages import plural
+from show_attend_tell.show.outputs import OUTPUTS
 
 if TYPE_CHECKING:
     from show_attend_tell.batch.output import Output
@@ -98,7 +98,7 @@ class Results:
                 self._rows += [
                     {**own, "caption": text, "log_probability": round(score, 6)} for text, score in caption.alternatives
                 ]
-        if self.forms & {"json", "html"}:
+        if not self.forms <= {*TABLES, "-", "xmp"}:
             entries = [{**caption.to_dict(), "source": item.source} for caption in captions]
             self._entries += entries
             if "html" in self.forms:
@@ -132,10 +132,7 @@ class Results:
 
     def _write(self, output: Named) -> None:
         target = "-" if output.piped else output.target
-        if output.form == "json" and self._entries:
-            lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in self._entries)
-            write_output(target, f"[\n{lines}\n]\n")
-        elif output.form == "html" and self._shown:
+        if output.form == "html" and self._shown:
             from show_attend_tell.show import page
 
             names = list(dict.fromkeys(entry["source"] for entry in self._shown))
@@ -151,6 +148,8 @@ class Results:
             columns = columns_of(self.named)
             write_rows(content, [dict.fromkeys(columns) | row for row in self._rows], columns, output.form)
             write_output("-", content.getvalue().decode())
+        elif self._entries and (write := OUTPUTS.get(output.form)):
+            write_output(target, write(self._entries))
 
 
 def complain(text: str) -> None:

@@ -135,7 +135,7 @@ class Whole:
                 raise SatError(f"two models are called {captioner.name}: rename the folder of one")
             results.cards[captioner.name] = captioner.checkpoint.card(captioner.name)
             config = captioner.resolve_config(**self._overrides(captioner))
-            contents = (item.content for item in photos)
+            contents: Iterator[Any] = (item.content for item in photos)
             streams.append(captioner.stream(contents, config, evidence=drawn))
         self.work.model = captioners[0]
         return zip(items, *streams, strict=True)

@@ -22,8 +22,10 @@ class Config:
     """The configuration of a decoder of any kind: the kind, and the sizes that training fills in."""
 
     kind: ClassVar[str]  # the name under which `registry` has it
-    vocabulary_size: Count = 10_000  # K, with the end and unknown tokens; training sets it to its vocabulary's
-    annotation_size: Count = 512  # D; training sets it to its encoder's
+    vocabulary_size: Count = Field(
+        10_000, description="K, with the end and unknown tokens; training sets it to its vocabulary's"
+    )
+    annotation_size: Count = Field(512, description="D; training sets it to its encoder's")
 
     @property
     def attention(self) -> str:
@@ -73,23 +75,35 @@ class DecoderConfig(Config):
     """
 
     kind = "attention"
-    attention: Literal["soft", "hard", "uniform"] = "soft"  # uniform: a control, α is 1/L at every location and step
-    embedding_size: Count = 512  # m
-    hidden_size: Count = 512  # n
-    attention_size: Count = 512  # A
-    attention_depth: Literal[1, 2] = 1  # 2: one more square tanh layer on the annotations
-    initial_depth: Literal[1, 2] = 2  # 2: the two initial-state MLPs share one ReLU layer
-    initial_size: CountOrNone = 0  # of that ReLU layer; 0: n
-    gate: bool = True  # β
-    output_tanh: bool = True  # tanh of the deep output's sum
-    output_word: bool = True  # E·y_{t−1} feeds the deep output
-    output_context: bool = True  # ẑ_t feeds the deep output
-    output_depth: Depth = 1  # layers of the deep output, L_o included; those before L_o are square ReLU layers
-    tied_embeddings: bool = False  # L_o is E
-    annotation_norm: Literal["scale", "layer"] = "scale"  # one number for all annotations; "layer": each by itself
-    annotation_window: Count = 1  # locations on a side of the window that each annotation is the mean of; 1: no window
-    dropout: ShareBelowOne = 0.5  # on the initial-state layer, on h before the deep output, on the deep output
-    annotation_dropout: ShareBelowOne = 0.0  # on whole channels, the same ones at every location of a photo
+    attention: Literal["soft", "hard", "uniform"] = Field(
+        "soft", description="uniform: a control, α is 1/L at every location and step"
+    )
+    embedding_size: Count = Field(512, description="m")
+    hidden_size: Count = Field(512, description="n")
+    attention_size: Count = Field(512, description="A")
+    attention_depth: Literal[1, 2] = Field(1, description="2: one more square tanh layer on the annotations")
+    initial_depth: Literal[1, 2] = Field(2, description="2: the two initial-state MLPs share one ReLU layer")
+    initial_size: CountOrNone = Field(0, description="of that ReLU layer; 0: n")
+    gate: bool = Field(True, description="β")
+    output_tanh: bool = Field(True, description="tanh of the deep output's sum")
+    output_word: bool = Field(True, description="E·y_{t−1} feeds the deep output")
+    output_context: bool = Field(True, description="ẑ_t feeds the deep output")
+    output_depth: Depth = Field(
+        1, description="layers of the deep output, L_o included; those before L_o are square ReLU layers"
+    )
+    tied_embeddings: bool = Field(False, description="L_o is E")
+    annotation_norm: Literal["scale", "layer"] = Field(
+        "scale", description='one number for all annotations; "layer": each by itself'
+    )
+    annotation_window: Count = Field(
+        1, description="locations on a side of the window that each annotation is the mean of; 1: no window"
+    )
+    dropout: ShareBelowOne = Field(
+        0.5, description="on the initial-state layer, on h before the deep output, on the deep output"
+    )
+    annotation_dropout: ShareBelowOne = Field(
+        0.0, description="on whole channels, the same ones at every location of a photo"
+    )
 
     def __post_init__(self) -> None:
         if self.annotation_window % 2 == 0:

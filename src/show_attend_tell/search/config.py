@@ -43,23 +43,41 @@ class GenerationConfig:
     from the model's own distribution. Raises `InvalidValue` for a value out of range.
     """
 
-    beam_size: BeamSize = 5  # captions that the search keeps at each step; 1 is greedy search
-    attention_mode: AttentionModeName = "mean"  # what the decoder reads: α's weighted mean, argmax, or a sample
-    length_penalty: Exponent = 0.0  # exponent γ of the number of words in the score; 0 is none
-    rerank_weight: Amount = 0.0  # weight ω of the reranker in the score; 0 is no reranker
-    rare_word_exponent: Exponent = 0.0  # how much more the reranker counts rare words than common ones
-    min_confidence: Annotated[float, Field(ge=0, le=1)] = 0.0  # least confidence of the caption's nouns; 0: any
-    max_length: Words = 40  # words of a caption at most, end token included
-    allow_repetitions: bool = False  # whether a caption may have a word twice in a row, or three words in a row twice
-    repetition_cost: Amount = 0.0  # nats that a second use of the same noun or color costs
-    class_weight: Amount = 0.0  # weight of the words of the classes that the encoder's classifier sees; 0: none
-    filters: tuple[tuple[str, float], ...] = ()  # registered filters without a field here, each with its value
-    num_captions: Count | None = None  # captions of a photo: diverse ones of the beam, or drawn ones; none: one
-    do_sample: bool = False  # draw the words at random
-    temperature: Rate = 0.3  # temperature of drawn words; below 1, probable words become more probable
-    top_k: CountOrNone = 0  # draw among that many most probable words; 0: among all
-    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0  # draw among the most probable words with that total probability
-    seed: CountOrNone = 0  # random seed of drawn words and sampled locations
+    beam_size: BeamSize = Field(5, description="captions that the search keeps at each step; 1 is greedy search")
+    attention_mode: AttentionModeName = Field(
+        "mean", description="what the decoder reads: α's weighted mean, argmax, or a sample"
+    )
+    length_penalty: Exponent = Field(0.0, description="exponent γ of the number of words in the score; 0 is none")
+    rerank_weight: Amount = Field(0.0, description="weight ω of the reranker in the score; 0 is no reranker")
+    rare_word_exponent: Exponent = Field(
+        0.0, description="how much more the reranker counts rare words than common ones"
+    )
+    min_confidence: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.0, description="least confidence of the caption's nouns; 0: any"
+    )
+    max_length: Words = Field(40, description="words of a caption at most, end token included")
+    allow_repetitions: bool = Field(
+        False, description="whether a caption may have a word twice in a row, or three words in a row twice"
+    )
+    repetition_cost: Amount = Field(0.0, description="nats that a second use of the same noun or color costs")
+    class_weight: Amount = Field(
+        0.0, description="weight of the words of the classes that the encoder's classifier sees; 0: none"
+    )
+    filters: tuple[tuple[str, float], ...] = Field(
+        (), description="registered filters without a field here, each with its value"
+    )
+    num_captions: Count | None = Field(
+        None, description="captions of a photo: diverse ones of the beam, or drawn ones; none: one"
+    )
+    do_sample: bool = Field(False, description="draw the words at random")
+    temperature: Rate = Field(
+        0.3, description="temperature of drawn words; below 1, probable words become more probable"
+    )
+    top_k: CountOrNone = Field(0, description="draw among that many most probable words; 0: among all")
+    top_p: Annotated[float, Field(gt=0, le=1)] = Field(
+        1.0, description="draw among the most probable words with that total probability"
+    )
+    seed: CountOrNone = Field(0, description="random seed of drawn words and sampled locations")
 
     def __post_init__(self) -> None:
         if self.do_sample and self.min_confidence:

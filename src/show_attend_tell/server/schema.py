@@ -1,4 +1,4 @@
-"""What requests and answers look like. The OpenAPI document is made of these; a field's comment is its description."""
+"""What requests and answers look like. The OpenAPI document is made of these; their fields are described here."""
 
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -6,7 +6,7 @@ from fastapi import UploadFile
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.settings import AttentionModeName, comments
+from show_attend_tell.settings import AttentionModeName, descriptions
 from show_attend_tell.show.pictures import Shown
 
 MOST_CAPTIONS = 20  # scored for each photo of a request
@@ -16,31 +16,22 @@ Maps = list[list[list[float]]]
 SETTINGS = get_type_hints(GenerationConfig, include_extras=True)
 
 
-def described(schema: dict[str, Any], cls: type) -> None:
-    """Describe each field by its comment; in a form, a field is there or not, so that none is null."""
-    known = comments(GenerationConfig) if issubclass(cls, PhotosForm) else {}
-    for base in cls.__mro__:
-        known |= comments(base) if base.__module__ == __name__ and "Settings" not in base.__name__ else {}
+def as_form(schema: dict[str, Any], cls: type) -> None:
+    """In a form, a field is there or not, so that none is null."""
     for name, field in schema["properties"].items():
-        if name in known:
-            field["description"] = known[name]
         if name == "photos":
             field["items"]["format"] = "binary"  # by which Swagger UI knows files
-        if issubclass(cls, PhotosForm) and "anyOf" in field:
+        if "anyOf" in field:
             field |= next(kind for kind in field.pop("anyOf") if kind != {"type": "null"})
             field["example"] = field.pop("default", None) or ""  # or Swagger UI would send values of its own
 
 
-class Described(BaseModel):
-    model_config = ConfigDict(json_schema_extra=described)
-
-
-class PhotosForm(Described):
+class PhotosForm(BaseModel):
     """Photos; a field that is not listed is refused. The default of a setting is the model's own."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra=as_form)
 
-    photos: Annotated[list[UploadFile], Field(min_length=1)]  # photos, as files
+    photos: Annotated[list[UploadFile], Field(min_length=1)] = Field(description="photos, as files")
 
     def settings(self) -> dict[str, Any]:
         """The settings of `GenerationConfig` that the form has."""
@@ -49,121 +40,147 @@ class PhotosForm(Described):
 
 def form_of(*names: str) -> Any:
     """A form with settings of those names, of the types that `GenerationConfig` has."""
-    fields: dict[str, Any] = {name: (SETTINGS[name] | None, None) for name in names}
+    described = descriptions(GenerationConfig)
+    fields: dict[str, Any] = {name: (SETTINGS[name] | None, Field(None, description=described[name])) for name in names}
     return create_model("SettingsForm", __base__=PhotosForm, **fields)
 
 
 class CaptionForm(form_of(*SETTINGS)):  # type: ignore[misc]  # all of them
     """How to caption the photos."""
 
-    model: Annotated[tuple[str, ...], Field(max_length=8)] = ()  # names of models, see /v1/models; by default the first
-    evidence: bool = False  # whether the answer holds the evidence of each word; png and html show it in any case
-    attention: bool = True  # whether the answer holds α, the attention map of each word
-    shown: Shown = "evidence"  # what a png shows: which locations supported a word, or its attention
-    format: Literal["json", "png", "html"] = "json"  # JSON, a picture (of one photo), or a page to explore captions in
+    model: Annotated[tuple[str, ...], Field(max_length=8)] = Field(
+        (), description="names of models, see /v1/models; by default the first"
+    )
+    evidence: bool = Field(
+        False, description="whether the answer holds the evidence of each word; png and html show it in any case"
+    )
+    attention: bool = Field(True, description="whether the answer holds α, the attention map of each word")
+    shown: Shown = Field("evidence", description="what a png shows: which locations supported a word, or its attention")
+    format: Literal["json", "png", "html"] = Field(
+        "json", description="JSON, a picture (of one photo), or a page to explore captions in"
+    )
 
 
 class ScoreForm(form_of("attention_mode", "seed")):  # type: ignore[misc]
     """Which captions to score, and with which model."""
 
-    captions: Annotated[  # each is scored for each photo
-        list[Annotated[str, Field(max_length=LONGEST_CAPTION, json_schema_extra={"pattern": A_WORD})]],
-        Field(min_length=1, max_length=MOST_CAPTIONS),
-    ]
-    model: str = ""  # name of a model; by default the first served
+    captions: list[Annotated[str, Field(max_length=LONGEST_CAPTION, json_schema_extra={"pattern": A_WORD})]] = Field(
+        min_length=1, max_length=MOST_CAPTIONS, description="each is scored for each photo"
+    )
+    model: str = Field("", description="name of a model; by default the first served")
 
 
-class ProblemAnswer(Described):
+class ProblemAnswer(BaseModel):
     """A refusal (RFC 9457)."""
 
     type: str
     title: str
     status: int
-    detail: str  # what is wrong and what to do
-    limit: str | None = None  # the name of the limit, if one was reached
-    maximum: float | None = None  # its value
+    detail: str = Field(description="what is wrong and what to do")
+    limit: str | None = Field(None, description="the name of the limit, if one was reached")
+    maximum: float | None = Field(None, description="its value")
 
 
-class FailedPhoto(Described):
+class FailedPhoto(BaseModel):
     """A photo that cannot be used, in the place of its answer."""
 
-    source: str | None  # the photo's file name, if it came with one
+    source: str | None = Field(description="the photo's file name, if it came with one")
     error: ProblemAnswer
 
 
-class Alternative(Described):
+class Alternative(BaseModel):
     """Another caption of the beam, or another sampled one."""
 
     caption: str
     log_probability: float
 
 
-class CaptionAnswer(Described):
+class CaptionAnswer(BaseModel):
     """A caption and the evidence for it."""
 
-    source: str | None  # the photo's file name, if it came with one
+    source: str | None = Field(description="the photo's file name, if it came with one")
     caption: str
-    words: list[str]  # the T words of the caption, without the end token
-    log_probability: float  # log p(caption | photo) in nats, end token included, with the attention mode in `settings`
-    word_log_probabilities: list[float]  # log p of each word given those before, T numbers
-    complete: bool  # false if the caption was truncated at the maximum length
-    attention: Maps | None  # α: T × rows × columns; each word's map sums to one
-    evidence: Maps | None  # T × rows × columns: how log p of a word grows with the attention, in nats
-    gate: list[float] | None  # β, how much each word relied on the photo: T numbers from 0 to 1
-    locations: list[tuple[int, int]] | None  # row and column chosen for each word; null for the attention mode `mean`
-    rerank_score: float | None  # from 0: how well the caption has the words that are expected; null without reranker
-    confidence: float | None  # from 0 to 1: expected share of right nouns; null where the model does not judge words
-    word_confidence: list[float | None] | None  # probability that each word is right; null for words not judged
-    reaches_min_confidence: bool | None  # whether all judged words reach `min_confidence`; null without one
-    alternatives: list[Alternative]  # the beam's other captions, best first, or the other sampled ones
-    size: tuple[int, int] | None  # the upright photo's width and height in pixels
-    visible_box: tuple[float, float, float, float] | None  # what the encoder saw: left, top, right, bottom in pixels
-    offset: tuple[float, float]  # where a location looks, down and right of its cell's middle, in cells
-    settings: dict[str, Any]  # the model, and how the caption was made
+    words: list[str] = Field(description="the T words of the caption, without the end token")
+    log_probability: float = Field(
+        description="log p(caption | photo) in nats, end token included, with the attention mode in `settings`"
+    )
+    word_log_probabilities: list[float] = Field(description="log p of each word given those before, T numbers")
+    complete: bool = Field(description="false if the caption was truncated at the maximum length")
+    attention: Maps | None = Field(description="α: T × rows × columns; each word's map sums to one")
+    evidence: Maps | None = Field(
+        description="T × rows × columns: how log p of a word grows with the attention, in nats"
+    )
+    gate: list[float] | None = Field(description="β, how much each word relied on the photo: T numbers from 0 to 1")
+    locations: list[tuple[int, int]] | None = Field(
+        description="row and column chosen for each word; null for the attention mode `mean`"
+    )
+    rerank_score: float | None = Field(
+        description="from 0: how well the caption has the words that are expected; null without reranker"
+    )
+    confidence: float | None = Field(
+        description="from 0 to 1: expected share of right nouns; null where the model does not judge words"
+    )
+    word_confidence: list[float | None] | None = Field(
+        description="probability that each word is right; null for words not judged"
+    )
+    reaches_min_confidence: bool | None = Field(
+        description="whether all judged words reach `min_confidence`; null without one"
+    )
+    alternatives: list[Alternative] = Field(
+        description="the beam's other captions, best first, or the other sampled ones"
+    )
+    size: tuple[int, int] | None = Field(description="the upright photo's width and height in pixels")
+    visible_box: tuple[float, float, float, float] | None = Field(
+        description="what the encoder saw: left, top, right, bottom in pixels"
+    )
+    offset: tuple[float, float] = Field(
+        description="where a location looks, down and right of its cell's middle, in cells"
+    )
+    settings: dict[str, Any] = Field(description="the model, and how the caption was made")
 
 
-class ScoredCaption(Described):
+class ScoredCaption(BaseModel):
     """A caption that was given, and its log-probability."""
 
     caption: str
-    words: list[str]  # the caption as the model reads it
-    unknown: list[str]  # the words that the model does not know
-    log_probability: float  # log p(caption | photo) in nats, end token included
+    words: list[str] = Field(description="the caption as the model reads it")
+    unknown: list[str] = Field(description="the words that the model does not know")
+    log_probability: float = Field(description="log p(caption | photo) in nats, end token included")
 
 
-class ScoresAnswer(Described):
+class ScoresAnswer(BaseModel):
     """The captions' log-probabilities for one photo."""
 
-    source: str | None  # the photo's file name, if it came with one
+    source: str | None = Field(description="the photo's file name, if it came with one")
     model: str
     attention_mode: AttentionModeName
     captions: list[ScoredCaption]
 
 
-class ModelAnswer(Described):
+class ModelAnswer(BaseModel):
     """A model that is served."""
 
     name: str
-    attention: str  # soft, hard, uniform or none
-    words: int  # size of the vocabulary
-    generation: dict[str, Any]  # default settings of the search; the scores were made with them
+    attention: str = Field(description="soft, hard, uniform or none")
+    words: int = Field(description="size of the vocabulary")
+    generation: dict[str, Any] = Field(description="default settings of the search; the scores were made with them")
     training: dict[str, Any]
-    scores: dict[str, Any]  # scores by split of the data
-    card: str  # the model's card, in Markdown
+    scores: dict[str, Any] = Field(description="scores by split of the data")
+    card: str = Field(description="the model's card, in Markdown")
 
 
-class ModelsAnswer(Described):
+class ModelsAnswer(BaseModel):
     """The models that are served, and the limits of a request."""
 
-    models: list[ModelAnswer]  # the first is the default
-    limits: dict[str, float]  # limits of a request, by name
+    models: list[ModelAnswer] = Field(description="the first is the default")
+    limits: dict[str, float] = Field(description="limits of a request, by name")
 
 
-class HealthAnswer(Described):
+class HealthAnswer(BaseModel):
     """The server works."""
 
     status: Literal["ok"]
-    waiting: int  # photos that wait for a model
+    waiting: int = Field(description="photos that wait for a model")
 
 
 REFUSALS = {

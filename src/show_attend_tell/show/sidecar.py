@@ -19,7 +19,9 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
+
+from pydantic import Field
 
 from show_attend_tell.data.parts_of_speech import part_of_speech, singular
 from show_attend_tell.errors import SatError
@@ -34,7 +36,7 @@ WRITER = "photoshop:CaptionWriter"
 EXTENSION = "photoshop:SidecarForExtension"
 CAPTION = "sat:caption"
 KEYWORDS = "sat:keywords"
-FULL_NAME = "photo.jpg.xmp"
+FULL_NAME: Final = "photo.jpg.xmp"
 SHORT_NAME = "photo.xmp"
 REMEDY = "allow writing there, or caption a copy of the folder"
 
@@ -55,10 +57,16 @@ IN_WORDS: dict[Outcome, tuple[str, str]] = {
 class SidecarSettings:
     """How captions are written into sidecars."""
 
-    name: Literal["photo.jpg.xmp", "photo.xmp"] = FULL_NAME  # what the sidecar of photo.jpg is called
-    replace: Literal["none", "own"] = "none"  # own: captions of earlier runs that nobody has edited are replaced
-    min_confidence: Share = 0.0  # a caption whose confidence is less gets no sidecar
-    keywords: bool = False  # nouns that need no check become keywords of photos without any (dc:subject)
+    name: Literal["photo.jpg.xmp", "photo.xmp"] = Field(
+        FULL_NAME, description="what the sidecar of photo.jpg is called"
+    )
+    replace: Literal["none", "own"] = Field(
+        "none", description="own: captions of earlier runs that nobody has edited are replaced"
+    )
+    min_confidence: Share = Field(0.0, description="a caption whose confidence is less gets no sidecar")
+    keywords: bool = Field(
+        False, description="nouns that need no check become keywords of photos without any (dc:subject)"
+    )
 
 
 def sidecar_of(photo: Path, name: str = FULL_NAME) -> Path:

@@ -1,20 +1,30 @@
 """Training. What the user of a training may choose besides its data and its settings stands here, for `sat train`."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import Field
+
 from show_attend_tell.checkpoint.checkpoint import Bits
-from show_attend_tell.settings import Rate
+from show_attend_tell.settings import Rate, settings
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class RunOptions:
     """How a training runs, and what it writes."""
 
-    text_corpus: Path | None = None  # captions without photos, one in each line of a text file, also packed by gzip:
-    # the decoder learns words and phrases from them
-    encoder_lr: Rate | None = None  # learning rate of the encoder, which is then trained too
-    unfreeze_from: str | None = None  # first block of the encoder that is trained, such as conv5_1 of vgg19; without
-    # it, the whole encoder is
-    resume: bool = False  # continuation of the interrupted training in --output, or its start where there is none yet
-    bits: Bits = 16  # bits per stored weight
+    text_corpus: Path | None = Field(
+        None,
+        description="captions without photos, one in each line of a text file, also packed by gzip: the decoder learns "
+        "words and phrases from them",
+    )
+    encoder_lr: Rate | None = Field(None, description="learning rate of the encoder, which is then trained too")
+    unfreeze_from: str | None = Field(
+        None,
+        description="first block of the encoder that is trained, such as conv5_1 of vgg19; without it, the whole "
+        "encoder is",
+    )
+    resume: bool = Field(
+        False,
+        description="continuation of the interrupted training in --output, or its start where there is none yet",
+    )
+    bits: Bits = Field(16, description="bits per stored weight")

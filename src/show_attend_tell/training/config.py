@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import Field
+
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.errors import SatError
@@ -43,39 +45,63 @@ class TrainingConfig:
     soft: SoftObjective = field(default_factory=SoftObjective)
     hard: HardObjective = field(default_factory=HardObjective)
 
-    minimum_count: Count = 1  # words seen less often in training captions become unknown
+    minimum_count: Count = Field(1, description="words seen less often in training captions become unknown")
     vocabulary_size: Count = 10_000
-    new_words: bool = True  # words that the model to start from does not know are appended to its vocabulary
-    flipped: bool = False  # also show every training photo mirrored, as often as unmirrored
-    mirror_sides: bool = False  # mirrored also where a caption names a side, see `data.sides`
-    text_weight: Amount = 1.0  # of captions without photos, where there are some, in the loss
-    crops: CountOrNone = 0  # also show that many random crops of each photo, each as often as the photo itself
-    renderings: CountOrNone = 0  # also show that many copies of each photo, of other sizes, colors and JPEG qualities
-    visual_ngrams: bool = False  # fit a reranker after the training, see `rerank.ngrams`
+    new_words: bool = Field(
+        True, description="words that the model to start from does not know are appended to its vocabulary"
+    )
+    flipped: bool = Field(False, description="also show every training photo mirrored, as often as unmirrored")
+    mirror_sides: bool = Field(False, description="mirrored also where a caption names a side, see `data.sides`")
+    text_weight: Amount = Field(1.0, description="of captions without photos, where there are some, in the loss")
+    crops: CountOrNone = Field(
+        0, description="also show that many random crops of each photo, each as often as the photo itself"
+    )
+    renderings: CountOrNone = Field(
+        0, description="also show that many copies of each photo, of other sizes, colors and JPEG qualities"
+    )
+    visual_ngrams: bool = Field(False, description="fit a reranker after the training, see `rerank.ngrams`")
 
-    epochs: Count = 50  # at most: patience may end it earlier
+    epochs: Count = Field(50, description="at most: patience may end it earlier")
     batch_size: Count = 64
     optimizer: Literal["adam", "rmsprop"] = "rmsprop"
     learning_rate: Rate = 1e-4
-    warmup: CountOrNone = 0  # batches of linear warm-up
-    schedule: Literal["constant", "cosine"] = "constant"  # cosine: to zero at the last epoch
-    clip: Amount = 0.0  # largest norm of the gradient of all weights together; 0: no clipping
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"  # of the computation; auto: bfloat16 where the processor
-    # or the GPU has instructions for it, otherwise float32
-    micro_batch_size: CountOrNone = 0  # captions whose gradient is computed at once, to save memory; 0: all of a batch
-    averaging: ShareBelowOne = 0.0  # decay per batch of the moving average of the weights, which is saved; 0: none
-    scheduled_sampling: Share = 0.0  # share of the previous words that are the decoder's own
-    scheduled_sampling_end: Share | None = None  # the share moves linearly to this value; None: it stays
-    entropy_weight_end: float | None = None  # hard attention's λ_e moves linearly to this value; None: it stays
+    warmup: CountOrNone = Field(0, description="batches of linear warm-up")
+    schedule: Literal["constant", "cosine"] = Field("constant", description="cosine: to zero at the last epoch")
+    clip: Amount = Field(0.0, description="largest norm of the gradient of all weights together; 0: no clipping")
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto",
+        description="of the computation; auto: bfloat16 where the processor or the GPU has instructions for it, "
+        "otherwise float32",
+    )
+    micro_batch_size: CountOrNone = Field(
+        0, description="captions whose gradient is computed at once, to save memory; 0: all of a batch"
+    )
+    averaging: ShareBelowOne = Field(
+        0.0, description="decay per batch of the moving average of the weights, which is saved; 0: none"
+    )
+    scheduled_sampling: Share = Field(0.0, description="share of the previous words that are the decoder's own")
+    scheduled_sampling_end: Share | None = Field(
+        None, description="the share moves linearly to this value; None: it stays"
+    )
+    entropy_weight_end: float | None = Field(
+        None, description="hard attention's λ_e moves linearly to this value; None: it stays"
+    )
 
-    cautious: bool = False  # for a small set: what val cannot prove stays as it was, see `presets.custom`
-    selected_by: Literal["bleu_4", "bleu_4_no_brevity", "cider", "nats", "cider_and_nats", "last"] = "bleu_4"  # what
-    # the best epoch is best in, on val: a score of the model's captions, which chooses the generation config too; or
-    # −log p a word of the true ones; or CIDEr and these nats together, for a val of few photos; or last, the last epoch
+    cautious: bool = Field(
+        False, description="for a small set: what val cannot prove stays as it was, see `presets.custom`"
+    )
+    selected_by: Literal["bleu_4", "bleu_4_no_brevity", "cider", "nats", "cider_and_nats", "last"] = Field(
+        "bleu_4",
+        description="what the best epoch is best in, on val: a score of the model's captions, which chooses the "
+        "generation config too; or −log p a word of the true ones; or CIDEr and these nats together, for a val of few "
+        "photos; or last, the last epoch",
+    )
     validation_beam_size: BeamSize = 1
-    validation_attention_mode: AttentionModeName | None = None  # None: argmax for hard attention, mean for the others
+    validation_attention_mode: AttentionModeName | None = Field(
+        None, description="None: argmax for hard attention, mean for the others"
+    )
     max_length: Words = 40
-    patience: Count = 10  # epochs without a better validation score before stopping
+    patience: Count = Field(10, description="epochs without a better validation score before stopping")
     seed: Seed = 1
 
     @property

@@ -52,7 +52,9 @@ class Preprocessing:
 
     size: Count = 224
     resize: Resize = "crop"
-    mean: Annotated[tuple[float, float, float], Field(strict=False)] = IMAGENET_MEAN  # not strict: JSON has lists
+    mean: Annotated[tuple[float, float, float], Field(strict=False)] = Field(
+        IMAGENET_MEAN, description="not strict: JSON has lists"
+    )
     std: Annotated[tuple[Rate, Rate, Rate], Field(strict=False)] = IMAGENET_STD
 
     def __call__(self, photo: Image.Image, view: str = "original", name: str = "") -> "Tensor":

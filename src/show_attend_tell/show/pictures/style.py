@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageColor
+from pydantic import Field
 
 from show_attend_tell.settings import settings
 
@@ -39,13 +40,26 @@ DARK = Theme(page=(18, 19, 22), ink=(238, 238, 234), pale_ink=(156, 160, 168), f
 
 
 @settings
+class PictureFile:
+    """The file of a picture."""
+
+    format: Literal["png", "jpg", "svg", "gif", "webp"] = Field(
+        "png", description="svg keeps letters as text; gif and webp move"
+    )
+
+
+@settings
 class Style:
     """What the user of a picture may choose. Raises `SatError` for another value."""
 
-    colormap: Colormap = "light"  # maps as light, or as colors (viridis) over a gray photo
-    shown: Shown = "evidence"  # what supported a word, or where the model looked before it chose the word (attention)
-    dark: bool = False  # a dark page
-    per_word_scale: bool = False  # each word has its own scale, up to its own peak; else all words share one
+    colormap: Colormap = Field("light", description="maps as light, or as colors (viridis) over a gray photo")
+    shown: Shown = Field(
+        "evidence", description="what supported a word, or where the model looked before it chose the word (attention)"
+    )
+    dark: bool = Field(False, description="a dark page")
+    per_word_scale: bool = Field(
+        False, description="each word has its own scale, up to its own peak; else all words share one"
+    )
 
     @property
     def theme(self) -> Theme:

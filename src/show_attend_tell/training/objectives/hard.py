@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from show_attend_tell.devices import on_device
@@ -122,13 +123,13 @@ class HardObjective:
     - "expected": `expected_path`, which needs the coin "both".
     """
 
-    samples: Count = 1  # N
-    reward_weight: Amount = 1.0  # λ_r
-    entropy_weight: float = 0.0  # λ_e
+    samples: Count = Field(1, description="N")
+    reward_weight: Amount = Field(1.0, description="λ_r")
+    entropy_weight: float = Field(0.0, description="λ_e")
     coin: Literal["image", "batch", "both"] = "image"
     reward: Literal["sentence", "to_go"] = "sentence"
     baseline: Literal["moving", "leave_one_out", "expected"] = "moving"
-    doubly_stochastic: Amount = 0.0  # λ: the paper has it in the soft model only
+    doubly_stochastic: Amount = Field(0.0, description="λ: the paper has it in the soft model only")
     label_smoothing: ShareBelowOne = 0.0
 
     coins: ClassVar[Mapping[str, Coin]] = {"image": coin_per_image, "batch": coin_per_batch, "both": both_sides}

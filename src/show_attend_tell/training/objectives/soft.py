@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from show_attend_tell.model.interface import DecoderOutput
@@ -16,7 +17,7 @@ from show_attend_tell.training.ranks import ALL, Part
 class SoftObjective:
     """−log p(y|a) + λ Σ_i (1 − Σ_t α_ti)², summed over the caption; its mean over the batch is the loss (eq. 9)."""
 
-    doubly_stochastic: Amount = 0.33  # λ; the authors' program's value at batches of 64
+    doubly_stochastic: Amount = Field(0.33, description="λ; the authors' program's value at batches of 64")
     label_smoothing: ShareBelowOne = 0.0
 
     paths = 1
