@@ -235,6 +235,64 @@ def test_a_file_stays_as_it_was_until_rows_are_made_again(form: str, tmp_path: P
     assert make() == (3, 1, 3) and found() == [0, 101, 102]  # the photo of an error is gone, and so is its row
 
 
+class Killed(BaseException):
+    """What ends a command at once."""
+
+
+class Dying(Output):
+    """An output whose command is killed after some changes of the disk: nothing is written or removed any more."""
+
+    changes = 0
+
+    def put(self, path: str, write: Any) -> None:
+        self.change()
+        super().put(path, write)
+
+    def remove(self, path: str) -> None:
+        self.change()
+        super().remove(path)
+
+    def change(self) -> None:
+        if not self.changes:
+            raise Killed
+        self.changes -= 1
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_no_photo_is_lost_or_there_twice_whenever_a_command_is_killed(folder: bool, tmp_path: Path) -> None:
+    """Two photos change between two commands, and each is killed after as many changes of the disk as there are."""
+    photos = folder_of(tmp_path / "photos", 7)
+
+    def command(address: str, changes: int) -> bool:
+        """Go on; whether it came to its end."""
+        pieces = find_pieces([str(photos)])
+        output = Dying(address, Shade.columns, folder=folder, together=2)
+        output.changes = changes
+        try:
+            with output.opened({"file_sizes": {}}, pieces):
+                for batch in batches_left(pieces, output):
+                    for item, row in zip(batch, Shade().rows([item.content for item in batch]), strict=True):
+                        output.write([item.row(row)])
+                output.finish()
+        except Killed:
+            return False
+        return True
+
+    for first in range(0, 11, 2):
+        for name, shade in (("001.png", 1), ("004.png", 4)):
+            (photos / name).write_bytes(photo(shade))
+        ended, killed = False, 0
+        while not ended:
+            output = tmp_path / f"{first}-{killed}.jsonl"
+            command(str(output), first)
+            for name, shade in (("001.png", 101), ("004.png", 104)):
+                (photos / name).write_bytes(photo(shade) + b"changed")
+            ended = command(str(output), killed)
+            assert command(str(output), 99)
+            assert shades(output) == [0, 2, 3, 5, 6, 101, 104] and len(rows_of(output)) == 7, (first, killed)
+            killed += 1
+
+
 class Broken(Shade):
     """A model that cannot be loaded."""
 

@@ -19,6 +19,7 @@ own stays too.
 import csv
 import hashlib
 import json
+import time
 import uuid
 from codecs import BOM_UTF8
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -38,6 +39,7 @@ from show_attend_tell.batch.work import Row
 from show_attend_tell.errors import InvalidValue, SatError
 from show_attend_tell.files import atomic_write, file_lock
 
+SECONDS = 30.0  # of work that a command loses at most when it is killed
 ANOTHER = "name another output, or give --overwrite, which keeps a copy"
 
 
@@ -103,6 +105,7 @@ class Output:
         self.run = uuid.uuid4().hex[:12]
         self.written = 0  # parts of this run
         self.waiting: list[Row] = []  # for the next part
+        self.due = time.monotonic() + SECONDS  # when it is written at the latest
         self.earlier: set[str] = set()  # the parts of earlier runs
         self.done = Sources([])  # the sources of rows that are not to be made again
         self.again = 0  # rows that are to be made again
@@ -202,12 +205,12 @@ class Output:
         self._write_waiting()
         for name in self._files() - self.earlier:
             if not name.startswith(self.run):  # of a worker of an earlier run: its photos were done again
-                self.system.rm_file(f"{self.folder}/{name}")
+                self.remove(f"{self.folder}/{name}")
         if self.file is not None and ((paths := self._parts()) or (ended and self.again)):
             rows = self._merged(self.file, paths, ended=ended)
             self.put(self.file, lambda stream: write_rows(stream, rows, self.columns, self.form))
             for path in paths:
-                self.system.rm_file(path)
+                self.remove(path)
         rows = self._rows(*self._parts(), *([self.file] if self.file is not None else []))
         return Sources(rows if ended else filter(self._stands, rows))
 
@@ -265,7 +268,7 @@ class Output:
             if True in stand and False in stand:
                 self._write(path, [row for row in self.read(path, self.part_form) if self._stands(_own(row))])
             elif stand and True not in stand:
-                self.system.rm_file(path)
+                self.remove(path)
 
     def _find_done(self) -> Sources:
         """The sources of rows that are not to be made again, after `_take_out`; others of the file are counted."""
@@ -295,7 +298,7 @@ class Output:
             except (ValueError, csv.Error):  # pyarrow's error for a file without its end is one
                 if path == self.file:
                     raise SatError(f"{path} is damaged: mend it, or name another output") from None
-                self.system.rm_file(path)
+                self.remove(path)
 
     def read(self, path: str, form: str, names: list[str] | None = None) -> Generator[Row]:
         """The rows of a file, none of one that is not there."""
@@ -304,9 +307,9 @@ class Output:
                 yield from read_rows(stream, form, names)
 
     def write(self, rows: Iterable[Row]) -> None:
-        """Write rows, as a part when there are enough. Raises `SatError` when it cannot be written."""
+        """Write rows, as a part when there are enough or it is time. Raises `SatError` when it cannot be written."""
         self.waiting += [stored(row, self.columns) for row in rows]
-        if len(self.waiting) >= self.together:
+        if len(self.waiting) >= self.together or time.monotonic() > self.due:
             self._write_waiting()
 
     def _write_waiting(self) -> None:
@@ -314,9 +317,14 @@ class Output:
             self._write(f"{self.folder}/{self.run}-{self.written:06}.{self.part_form}", self.waiting)
             self.written += 1
             self.waiting = []
+        self.due = time.monotonic() + SECONDS
 
     def _write(self, path: str, rows: Sequence[Row]) -> None:
         self.put(path, lambda stream: write_rows(stream, rows, self.columns, self.part_form))
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        self.system.rm_file(path)
 
     def put(self, path: str, write: Callable[[IO[bytes]], object]) -> None:
         """Write a file as a whole; the table in CSV with the mark that Excel needs."""
