@@ -90,7 +90,7 @@ def test_sidecars_are_written_once_beside_photos(photos: Path, model: Path) -> N
     command = [*map(str, ("caption", photos, "--model", model, "--output", "xmp", "--output", "-"))]
     first = CliRunner().invoke(main, command)
     assert first.exit_code == 1 and "2 sidecars written beside the photos\n" in first.stderr
-    assert "photo1.png.xmp: cannot be read as XMP (no rdf:RDF): left as it is" in first.stderr
+    assert "photo1.png.xmp: cannot be read as XMP (no rdf:RDF)" in first.stderr
     text = (photos / "photo0.png.xmp").read_text()
     assert first.stdout.splitlines()[0].partition("\t")[2] in text
     again = CliRunner().invoke(main, [*command, "--generation", "beam_size=1"])

@@ -55,7 +55,7 @@ class Sidecars:
                 self.done.add(row["source"])
             except SatError as error:
                 self.failed += 1
-                self.log(f"{error}: left as it is")
+                self.log(str(error))
 
     def lines(self) -> list[str]:
         """What was done, in words."""
