@@ -37,7 +37,7 @@ EXTENSION = "photoshop:SidecarForExtension"
 CAPTION = "sat:caption"
 KEYWORDS = "sat:keywords"
 FULL_NAME: Final = "photo.jpg.xmp"
-SHORT_NAME = "photo.xmp"
+SHORT_NAME: Final = "photo.xmp"
 REMEDY = "allow writing there, or caption a copy of the folder"
 
 Outcome = Literal["written", "replaced", "captioned", "described", "of another photo", "blank", "too small", "unsure"]

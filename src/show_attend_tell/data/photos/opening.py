@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageFile, UnidentifiedImageError
 
 from show_attend_tell.data.photos.decoding import decode, from_array, from_tensor, to_rgb
 from show_attend_tell.data.photos.mending import PNG, mended
@@ -196,7 +196,7 @@ def formats_read() -> str:
     return ", ".join([known for known in FORMATS if known in Image.OPEN] + heic)
 
 
-def open_header(source: Path | io.BytesIO, name: str) -> Image.Image:
+def open_header(source: Path | io.BytesIO, name: str) -> ImageFile.ImageFile:
     """The image in a file, of which only the header is read; raises what Pillow's readers raise."""
     try:
         return _open(source)
@@ -214,12 +214,12 @@ def open_header(source: Path | io.BytesIO, name: str) -> Image.Image:
         raise error
 
 
-def _open(source: Path | io.BytesIO) -> Image.Image:
+def _open(source: Path | io.BytesIO) -> ImageFile.ImageFile:
     Image.init()  # registers every format, so that those that this Pillow was built without can be left out
     return Image.open(source, formats=[known for known in FORMATS if known in Image.OPEN])
 
 
-def _open_heic(source: Path | io.BytesIO, name: str) -> Image.Image:
+def _open_heic(source: Path | io.BytesIO, name: str) -> ImageFile.ImageFile:
     try:
         import pillow_heif
     except ImportError:
