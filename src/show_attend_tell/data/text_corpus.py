@@ -1,10 +1,8 @@
-"""Captions without photos, from a text file: a decoder learns words and phrases from them."""
+"""Captions without photos: a decoder learns words and phrases from them."""
 
-import gzip
-import zlib
 from pathlib import Path
 
-from show_attend_tell.data.caption_rows import caption_rows
+from show_attend_tell.data.datasets import read_listing
 from show_attend_tell.data.tokenizers import Tokenizer
 from show_attend_tell.errors import SatError
 
@@ -12,18 +10,21 @@ LONGEST = 10_000  # characters of a caption; what is longer is none
 
 
 def read_text_corpus(file: Path, tokenizer: Tokenizer, notes: list[str] | None = None) -> list[tuple[str, ...]]:
-    """The captions of a text file of any form of `data.caption_rows`, maybe gzipped (.gz), cut into words."""
-    try:
-        data = gzip.decompress(file.read_bytes()) if file.suffix.lower() == ".gz" else None
-    except (OSError, EOFError, zlib.error) as error:
-        raise SatError(f"{file} cannot be read ({error}): give a text file in UTF-8, or one packed by gzip") from None
-    found = []
-    for row in caption_rows(file, [] if notes is None else notes, sentences=True, data=data):
-        for text in row.captions:
+    """The captions of a text file in any form that `read_listing` reads, maybe gzipped (.gz), cut into words.
+
+    ``notes`` get what a person should know of how it was read.
+    """
+    listing = read_listing(file, sentences=True)
+    captions = []
+    for photo in listing.photos:
+        for _, text in photo.captions:
             if len(text) > LONGEST:
-                raise SatError(f"{row.where}: {len(text):,} characters: give one caption a line")
-            if words := tuple(tokenizer.words(text)):
-                found.append(words)
-    if not found:
+                raise SatError(f"{photo.where or file}: {len(text):,} characters: give one caption a line")
+            words = tuple(tokenizer.words(text))
+            if words:
+                captions.append(words)
+    if not captions:
         raise SatError(f"{file} holds no captions: give one in each line")
-    return found
+    if notes is not None:
+        notes += [f"{file.name}: {note}" for note in listing.notes]
+    return captions

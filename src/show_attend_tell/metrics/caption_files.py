@@ -1,31 +1,30 @@
-"""Files of captions and of references of any system, to be scored, and our own evaluations, to be compared.
+"""Captions of any system, paired with the references of their photos, and our own evaluations, to be compared.
 
-Captions (`read_captions`) and references (`read_references`) have any of the forms of `data.caption_rows`. Photos are
-told by their names or numbers: COCO's `id`, in Karpathy's file `cocoid` or else `imgid`; a path that is no photo's name
-stands for the photo of the same file name. Only sentences, one a line, are in the order of the references. Each of
-several files of references adds to the photos' own, and so does a photo that is listed several times.
+Files and folders are read by `data.datasets.read_listing`, as for a training. Photos are told by their names or
+numbers: COCO's `id`, in Karpathy's file `cocoid` or else `imgid`; a path that is no photo's name stands for the photo
+of the same file name. Only sentences, one a line, are in the order of the references. Each of several files of
+references adds to the photos' own, and so does a photo that is listed several times.
 """
 
-import json
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, get_args
 
-from show_attend_tell.data.caption_rows import Row, caption_rows, decoded
-from show_attend_tell.data.datasets.coco import coco_photos, is_coco, papers_coco
-from show_attend_tell.data.datasets.dataset import PAPERS
-from show_attend_tell.data.datasets.karpathy import is_karpathy, karpathy_photos
-from show_attend_tell.data.datasets.listing import SPLIT_NAMES
+from show_attend_tell.data.datasets import read_dataset, read_listing
+from show_attend_tell.data.datasets.listing import SPLIT_NAMES, CaptionFile, PhotoEntry
 from show_attend_tell.data.inspection import language_of
-from show_attend_tell.data.tokenizers import Tokens, in_form, tokenize
+from show_attend_tell.data.rows.records import parsed
+from show_attend_tell.data.rows.text import decoded
+from show_attend_tell.data.tokenizers import Tokens, in_form
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import list_of_objects, read_object, text_of
 from show_attend_tell.messages import first_three, plural, quoted, shorten
 from show_attend_tell.metrics.scores import words_of
 
-Spoken = tuple[tuple[str, ...], str]  # a caption in words of the split file's form, and as it was written
+Words = tuple[str, ...]
+Texts = dict[str, list[tuple[Words, str]]]  # the captions of each photo, in words of the file's form and as written
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class References:
     language: str = ""  # why these tokens, where the language of the references decided
     numbers: dict[str, str] = field(default_factory=dict)  # the photo's name, by its number
     split: str | None = None
-    training: list[tuple[str, ...]] | None = None  # the words of the training captions, if the file has them
+    training: list[Words] | None = None  # the words of the training captions, if the file has them
     notes: list[str] = field(default_factory=list)  # how the files were read, where a person should know
 
 
@@ -63,74 +62,121 @@ def read_references(
 ) -> References:
     """Read what captions are scored against, in the form of ``tokens``; the first ``most`` of a photo count.
 
-    Without ``tokens`` these are "split", or those of the references' language (`language_tokens`) where common
-    ``english`` words are given and the data are none of the paper's.
+    A folder stands for its photos of ``split``, as `sat evaluate` takes them. Without ``tokens`` these are "split", or
+    those of the references' language (`language_tokens`) where common ``english`` words are given and the data are
+    none of the paper's.
     """
-    file, training, known, numbers, papers = files[0], [], None, {}, False
-    spoken: dict[str, list[Spoken]] = {}
     notes: list[str] = []
-    content = _json(file)
-    if isinstance(content, dict) and "results" in content:
-        raise SatError(f"{file} is an evaluation, whose captions are no references: give the data set's own file")
-    if not is_karpathy(content) and not is_coco(content):
-        name = file.stem
-        found = [_rows(each, notes) for each in files]
-        splits = {row.split for rows in found for row in rows if row.split}
-        if splits and split not in splits:
-            raise SatError(f"{file} has no split {split!r}; it has {', '.join(sorted(splits))}")
-        known = split if splits else None
-        for each, rows in zip(files, found, strict=True):
-            if bool(rows[0].photo) != bool(found[0][0].photo) or (not rows[0].photo and len(rows) != len(found[0])):
-                raise SatError(
-                    f"{each} has {plural(len(rows), 'line')} and {file} {len(found[0])}; they must be of the same "
-                    "photos, in the same order or all with the photos' names"
-                )
-            for number, row in enumerate(rows, start=1):
-                texts = [(tuple(tokenize(text)), text) for text in row.captions if text.strip()]
-                if row.split in (None, split) and (texts or not row.photo):
-                    spoken.setdefault(row.photo or str(number), []).extend(texts)
-    else:
-        if len(files) > 1:
-            raise SatError(f"{files[1]} comes after {file}: give one such JSON file, or several files of another form")
-        if is_karpathy(content):
-            listed, name = karpathy_photos(file, content)
-            papers, known = name in PAPERS, split
-            chosen = [photo for photo in listed if photo.split == split]
-            if not chosen:
-                names = sorted({photo.split or "" for photo in listed})
-                raise SatError(f"{file} has no split {split!r}; it has {', '.join(names) or 'no photos'}")
-        else:
-            (listed, _), name, papers = coco_photos(file, content=content), file.stem, papers_coco(file)
-            chosen = listed
-        numbers = {str(photo.number): photo.name for photo in chosen if photo.number is not None}
-        training = [caption for photo in listed if photo.split == "train" for caption in photo.captions]
-        for photo in chosen:
-            if said := [caption for caption in photo.captions if caption[0]]:
-                spoken.setdefault(photo.name, []).extend(said)
-        if not spoken:
-            raise SatError(f"{file} lists {plural(len(chosen), 'photo')} and no reference of any")
+    listings = [_listing(file, notes) for file in files]
+    _check_same_photos(listings)
+    known = sorted({photo.split for listing in listings for photo in listing.photos if photo.split})
+    if known and split not in known:
+        raise SatError(f"{files[0]} has no split {split!r}; it has {', '.join(known)}")
+    spoken: Texts = {}
+    for listing in listings:
+        for name, photo in _of_split(listing, split):
+            with_words = [caption for caption in photo.captions if caption[0]]
+            if with_words or not photo.name:
+                spoken.setdefault(name, []).extend(with_words)
+    if not any(spoken.values()):
+        photos = plural(sum(len(listing.photos) for listing in listings), "photo")
+        raise SatError(f"{files[0]} lists {photos} and no reference of any")
+    photos_of_training = [photo for listing in listings for photo in listing.photos if photo.split == "train"]
+    training = [caption for photo in photos_of_training for caption in photo.captions]
     language = ""
     if tokens is None:
         tokens = "split"
-        if english and not papers:
-            tokens, language = language_tokens([raw for said in spoken.values() for _, raw in said], english)
-
-    def form(caption: Spoken) -> str:
-        words, raw = caption
-        return " ".join(words) if tokens == "split" else in_form(raw, tokens)
-
+        if english and all(listing.custom for listing in listings):
+            tokens, language = language_tokens([raw for texts in spoken.values() for _, raw in texts], english)
     return References(
-        name,
-        file,
-        {photo: list(map(form, said[:most])) for photo, said in spoken.items()},
-        tokens,
-        language,
-        numbers,
-        known,
-        [words if tokens in ("split", "raw", "ptb") else tuple(words_of(raw, tokens)) for words, raw in training]
-        or None,
-        notes,
+        name=listings[0].name,
+        source=files[0],
+        texts={photo: [_in_form(caption, tokens) for caption in texts[:most]] for photo, texts in spoken.items()},
+        tokens=tokens,
+        language=language,
+        numbers=_numbers(listings, spoken),
+        split=split if known else None,
+        training=_words(training, tokens) or None,
+        notes=notes,
     )
+
+
+def _listing(source: Path, notes: list[str]) -> CaptionFile:
+    """What a file of references or of captions lists, or a data folder; ``notes`` get what a person should know."""
+    if source.is_dir():
+        return _listing_of_folder(source, notes)
+    content = parsed(decoded(source, []))
+    if isinstance(content, dict) and "results" in content:
+        raise SatError(f"{source} is an evaluation, whose captions are no references: give the data set's own file")
+    listing = read_listing(source, sentences=True)
+    return _noted(listing, source, notes)
+
+
+def _listing_of_folder(folder: Path, notes: list[str]) -> CaptionFile:
+    """The photos of a data folder in their splits, as a training and an evaluation have them."""
+    dataset = read_dataset(folder)
+    photos = [
+        PhotoEntry(example.name, example.split, "", list(zip(example.captions, example.raw, strict=True)))
+        for example in dataset.examples
+    ]
+    notes += dataset.report.remarks()
+    return CaptionFile(dataset.name, [folder], photos, custom=dataset.custom)
+
+
+def _noted(listing: CaptionFile, source: Path, notes: list[str]) -> CaptionFile:
+    """A listing with the usual names of splits, whose notes are added to ``notes``."""
+    for photo in listing.photos:
+        if photo.split:
+            photo.split = SPLIT_NAMES.get(photo.split.lower(), photo.split)
+    notes += [f"{source.name}: {note}" for note in listing.notes]
+    if strays := listing.strays.total():
+        notes.append(f"{source.name}: left out: {plural(strays, 'caption')} of photos that it does not list")
+    empty = sum(not words for photo in listing.photos for words, _ in photo.captions if photo.name)
+    if empty:
+        notes.append(f"{source.name}: {plural(empty, 'caption')} without a word")
+    return listing
+
+
+def _check_same_photos(listings: Sequence[CaptionFile]) -> None:
+    """Raise `SatError` where files of sentences have other numbers of lines, or only some files name their photos."""
+    first = listings[0]
+    named = any(photo.name for photo in first.photos)
+    for listing in listings[1:]:
+        other_kind = any(photo.name for photo in listing.photos) != named
+        if other_kind or (not named and len(listing.photos) != len(first.photos)):
+            raise SatError(
+                f"{listing.sources[0]} has {plural(len(listing.photos), 'line')} and {first.sources[0]} "
+                f"{len(first.photos)}; they must be of the same photos, in the same order or all with the photos' names"
+            )
+
+
+def _of_split(listing: CaptionFile, split: str) -> list[tuple[str, PhotoEntry]]:
+    """The photos of a split, or of a file without splits, each entry once, by their names or the numbers of lines."""
+    entries = {id(photo): photo for photo in listing.photos}
+    return [
+        (photo.name or str(line), photo)
+        for line, photo in enumerate(entries.values(), start=1)
+        if photo.split in (None, split)
+    ]
+
+
+def _numbers(listings: Sequence[CaptionFile], names: Collection[str]) -> dict[str, str]:
+    """The names of photos by their numbers."""
+    photos = (photo for listing in listings for photo in listing.photos if photo.name in names)
+    return {str(photo.number): photo.name for photo in photos if photo.number is not None}
+
+
+def _in_form(caption: tuple[Words, str], tokens: Tokens) -> str:
+    """A caption as scores of such tokens take it."""
+    words, raw = caption
+    return " ".join(words) if tokens == "split" else in_form(raw, tokens)
+
+
+def _words(captions: Sequence[tuple[Words, str]], tokens: Tokens) -> list[Words]:
+    """The words of captions, as `variety` counts them with such tokens."""
+    if tokens in ("split", "raw", "ptb"):
+        return [words for words, _ in captions]
+    return [tuple(words_of(raw, tokens)) for _, raw in captions]
 
 
 def language_tokens(texts: Sequence[str], english: Collection[str]) -> tuple[Tokens, str]:
@@ -147,42 +193,76 @@ def language_tokens(texts: Sequence[str], english: Collection[str]) -> tuple[Tok
 def read_captions(file: Path, references: References) -> dict[str, str]:
     """Read a system's captions, by the photos' names in ``references``, in the form of their tokens.
 
-    Each photo with references has one caption; one that has several numbers there may have it under each.
+    Each photo with references has one caption; one that has several numbers there may have it under each. Raises
+    `SatError` for a photo that the file has without a caption because of an error.
     """
-    rows = _rows(file, references.notes)
-    if not rows[0].photo:
-        if len(rows) != len(references.texts):
-            raise SatError(
-                f"{file} has {plural(len(rows), 'caption')} and {references.source} references of "
-                f"{plural(len(references.texts), 'photo')}; give a caption a line, in that order"
-            )
-        rows = [row._replace(photo=photo) for photo, row in zip(references.texts, rows, strict=True)]
-    times = Counter(PurePosixPath(photo).name for photo in references.texts)
-    by_file = {name: photo for photo in references.texts if times[name := PurePosixPath(photo).name] == 1}
+    listing = _noted(read_listing(file, sentences=True), file, references.notes)
+    photos = _with_captions(file, listing, references)
+    name_of = _names(references)
     captions: dict[str, str] = {}
     seen: set[str] = set()
-    for where, photo, texts, _ in rows:
-        if len(texts) > 1:
-            raise SatError(f"{where}: the photo {photo!r} has {len(texts)} captions; keep one")
-        (caption,), name = texts, photo
-        if photo not in references.texts:
-            file_name = PurePosixPath(photo.replace("\\", "/")).name
-            name = references.numbers.get(photo) or by_file.get(file_name, photo)
-        if name not in references.texts:
+    for photo in photos:
+        where = photo.where or str(file)
+        name = name_of(photo)
+        if len(photo.captions) > 1:
+            raise SatError(f"{where}: the photo {photo.name!r} has {len(photo.captions)} captions; keep one")
+        if name is None:
             split = f", split {references.split}" if references.split else ""
-            raise SatError(f"{where}: the photo {photo!r} has no references in {references.source}{split}")
-        text = in_form(caption, references.tokens)
-        both = photo != name and photo not in seen  # another number of a photo that has a caption already
+            raise SatError(f"{where}: the photo {photo.name!r} has no references in {references.source}{split}")
+        text = in_form(photo.captions[0][1], references.tokens)
+        both = photo.name != name and photo.name not in seen  # another number of a photo that has a caption already
         if name in captions and not (both and captions[name] == text):
-            raise SatError(f"{where}: the photo {photo!r} has a caption already; keep one")
+            raise SatError(f"{where}: the photo {photo.name!r} has a caption already; keep one")
         captions[name] = text
-        seen.add(photo)
+        seen.add(photo.name)
     if missing := [photo for photo in references.texts if photo not in captions]:
         raise SatError(
             f"{file} has no caption of {plural(len(missing), 'photo')} with references in {references.source}: "
             f"{first_three(missing)}; score the photos of one split"
         )
+    if silent := [photo for photo, text in captions.items() if not text]:
+        verb = "is" if len(silent) == 1 else "are"
+        references.notes.append(
+            f"{file.name}: {plural(len(silent), 'caption')} {verb} empty, and scored as such: {first_three(silent)}"
+        )
     return captions
+
+
+def _with_captions(file: Path, listing: CaptionFile, references: References) -> list[PhotoEntry]:
+    """The photos of a system's captions; sentences get the names of the references, in their order."""
+    if errors := [f"{photo.name} ({photo.error})" for photo in listing.photos if photo.error]:
+        raise SatError(
+            f"{file} has an error instead of a caption for {plural(len(errors), 'photo')}: {first_three(errors)}; "
+            "caption these photos again, or score the others against their references alone"
+        )
+    photos = [photo for photo in listing.photos if photo.captions]
+    if not any(raw for photo in photos for _, raw in photo.captions):
+        raise SatError(f"{file} is empty or holds no captions")
+    if photos[0].name:
+        return photos
+    if len(photos) != len(references.texts):
+        raise SatError(
+            f"{file} has {plural(len(photos), 'caption')} and {references.source} references of "
+            f"{plural(len(references.texts), 'photo')}; give a caption a line, in that order"
+        )
+    return [replace(photo, name=name) for name, photo in zip(references.texts, photos, strict=True)]
+
+
+def _names(references: References) -> Callable[[PhotoEntry], str | None]:
+    """Finds the name that the references have for a photo: by its name, its number, or its file's name alone."""
+    times = Counter(PurePosixPath(name).name for name in references.texts)
+    by_file = {PurePosixPath(name).name: name for name in references.texts if times[PurePosixPath(name).name] == 1}
+
+    def name_of(photo: PhotoEntry) -> str | None:
+        if photo.name in references.texts:
+            return photo.name
+        for number in (photo.name, str(photo.number)):
+            name = references.numbers.get(number)
+            if name:
+                return name
+        return by_file.get(PurePosixPath(photo.name).name)
+
+    return name_of
 
 
 def read_evaluation(file: Path) -> EvaluationFile:
@@ -206,7 +286,7 @@ def read_evaluation(file: Path) -> EvaluationFile:
 
 def tokens_of(file: Path) -> Tokens | None:
     """The tokens by which the captions of an evaluation were scored; None for a file of captions alone."""
-    content = _json(file)
+    content = parsed(decoded(file, []))
     return _tokens(file, content) if isinstance(content, dict) and "tokens" in content else None
 
 
@@ -235,23 +315,3 @@ def _tokens(file: Path, content: dict[str, Any]) -> Tokens:
     if named not in get_args(Tokens):
         raise SatError(f"{file}: 'tokens' must be one of {', '.join(get_args(Tokens))}, and is {shorten(named)}")
     return named  # type: ignore[no-any-return]
-
-
-def _json(file: Path) -> Any:
-    """What a JSON file holds; None for another form, and for a damaged file, of which `_rows` says what is wrong."""
-    text = decoded(file, []).lstrip()
-    if text[:1] not in ("{", "["):
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _rows(file: Path, notes: list[str]) -> list[Row]:
-    """The rows of a file, with the usual names of splits; raises `SatError` where there are none."""
-    found = caption_rows(file, notes, sentences=True)
-    rows = [row._replace(split=row.split and SPLIT_NAMES.get(row.split.lower(), row.split)) for row in found]
-    if not any(text.strip() for row in rows for text in row.captions):
-        raise SatError(f"{file} is empty or holds no captions")
-    return rows

@@ -1,4 +1,4 @@
-"""What texts of custom data hold besides a caption: several of them, HTML, invisible characters, or nothing.
+"""What texts of custom data hold besides a caption: several of them, markers, HTML, invisible characters, or nothing.
 
 The paper's data sets are read as they are.
 """
@@ -26,6 +26,12 @@ _TAG = re.compile(
     r"|sub|sup|table|td|tr|tt|u|ul)(?:\s[^<>]*)?/?>",
     re.IGNORECASE,
 )
+# Where another program has a caption begin and end, and what it puts in place of words.
+_MARKER = re.compile(
+    r"</?s>|<(?:start|end|bos|eos|sos|go|cls|sep|pad|unk|mask|image)>|<(?:start|end)_?of_?\w+>|<\|\w+\|>"
+    r"|\[(?:start|end|bos|eos|sos|cls|sep|pad|unk|mask)\]|\b(?:startseq|endseq)\b",
+    re.IGNORECASE,
+)
 # Joiners, which say how the letters of some scripts are joined, stay between such letters.
 _INVISIBLE = re.compile(
     r"[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\ufeff]"
@@ -33,7 +39,8 @@ _INVISIBLE = re.compile(
 )
 _NOTHING = re.compile(r"nan|null|none|nil|n/?a|#n/a|<na>|undefined", re.IGNORECASE)
 LONGEST_NOTHING = 12  # characters of a text that may be nothing, with some space around
-_SUSPECT = re.compile(r"[&<]|[^\x00-\x7f]")  # without these characters, nothing is to be changed in a text
+# Without these, nothing is to be changed in a text.
+_SUSPECT = re.compile(r"[&<\[]|[^\x00-\x7f]|startseq|endseq", re.IGNORECASE)
 
 
 def _decoded(text: str) -> str:
@@ -45,6 +52,7 @@ def _decoded(text: str) -> str:
 
 CHANGES: dict[str, Callable[[str], str]] = {
     "HTML entities, decoded": _decoded,
+    "markers such as <start>, [SEP] or <unk>, left out": lambda text: _MARKER.sub(" ", text),
     "HTML tags, left out": lambda text: _TAG.sub(" ", text),
     "invisible characters, left out": lambda text: _INVISIBLE.sub("", text),
     "decomposed letters, composed": lambda text: unicodedata.normalize("NFC", text),
@@ -58,49 +66,65 @@ def clean(photos: Sequence[PhotoEntry]) -> list[str]:
     if lists := _replace(photos, lambda raw: text_list(raw) or [raw]):
         notes.append(f"{plural(len(lists), 'text')} with a list, of which each part is read as a caption")
     for separator, what, least in SEPARATORS:
-        texts = sum(bool(raw) for photo in photos for _, raw in photo.captions)
-        having = [photo.name for photo in photos for _, raw in photo.captions if separator in raw.strip()]
-        if having and len(having) >= least * texts:
-            _replace(photos, lambda raw, by=separator: [part for part in map(str.strip, raw.split(by)) if part])  # type: ignore[misc]
-            notes.append(f"{plural(len(having), 'text')} with {what}, of which each part is read as a caption")
-        elif having:
-            notes.append(
-                f"to look at: {plural(len(having), 'caption')} with {what} inside, read as one caption each "
-                f"({first_three(having)}): if they are several, give each a row"
-            )
+        notes += _separated(photos, separator, what, least)
+    notes += _changed(photos)
+    names = [_name(photo) for photo in photos for _, raw in photo.captions if re.fullmatch(r"\[.*\]", raw, re.DOTALL)]
+    if names:
+        notes.append(
+            f"to look at: {plural(len(names), 'caption')} in [ ] that cannot be read as a list, of {first_three(names)}"
+        )
+    return notes
+
+
+def _name(photo: PhotoEntry) -> str:
+    """What messages call a photo, or a sentence without its photo."""
+    return photo.name or photo.where
+
+
+def _separated(photos: Sequence[PhotoEntry], separator: str, what: str, least: float) -> list[str]:
+    """Take texts apart at a separator, if a share of at least ``least`` has it; says so, or names those that do."""
+    texts = sum(bool(raw) for photo in photos for _, raw in photo.captions)
+    having = [_name(photo) for photo in photos for _, raw in photo.captions if separator in raw.strip()]
+    if not having:
+        return []
+    if len(having) >= least * texts:
+        _replace(photos, lambda raw: list(filter(None, map(str.strip, raw.split(separator)))))
+        return [f"{plural(len(having), 'text')} with {what}, of which each part is read as a caption"]
+    return [
+        f"to look at: {plural(len(having), 'caption')} with {what} inside, read as one caption each "
+        f"({first_three(having)}): if they are several, give each a row"
+    ]
+
+
+def _changed(photos: Sequence[PhotoEntry]) -> list[str]:
+    """Make the `CHANGES` in each caption; says how many captions each has changed."""
     counts: Counter[str] = Counter()
 
     def changed(raw: str) -> list[str]:
         if len(raw) > LONGEST_NOTHING and not _SUSPECT.search(raw):
             return [raw]  # most captions
         for what, change in CHANGES.items():
-            before, raw = raw, change(raw)
+            before = raw
+            raw = change(raw)
             counts[what] += raw != before
         return [raw]
 
     _replace(photos, changed)
-    notes += [f"{plural(counts[what], 'caption')} with {what}" for what in CHANGES if counts[what]]
-    brackets = [photo.name for photo in photos for _, raw in photo.captions if re.fullmatch(r"\[.*\]", raw, re.DOTALL)]
-    if brackets:
-        notes.append(
-            f"to look at: {plural(len(brackets), 'caption')} in [ ] that cannot be read as a list, of "
-            f"{first_three(brackets)}"
-        )
-    return notes
+    return [f"{plural(counts[what], 'caption')} with {what}" for what in CHANGES if counts[what]]
 
 
-def _replace(photos: Sequence[PhotoEntry], parts: Callable[[str], list[str]]) -> list[str]:
+def _replace(photos: Sequence[PhotoEntry], texts_of: Callable[[str], list[str]]) -> list[str]:
     """Put other captions in the place of each; returns the texts that were changed."""
     changed = []
     for photo in photos:
         captions = []
         for words, raw in photo.captions:
-            found = parts(raw)
-            if found == [raw]:
+            texts = texts_of(raw)
+            if texts == [raw]:
                 captions.append((words, raw))
             else:
                 changed.append(raw)
-                captions += [(tuple(tokenize(text)), text.strip()) for text in found]
+                captions += [(tuple(tokenize(text)), text.strip()) for text in texts]
         photo.captions = captions
     return changed
 
@@ -111,7 +135,7 @@ def text_list(text: str) -> list[str] | None:
     if text[:1] not in ("[", "(") or not _LIST.fullmatch(text):
         return None
     try:
-        found = json.loads(text)
+        texts = json.loads(text)
     except ValueError:
-        found = [re.sub(r"\\(.)", r"\1", part[1:-1]) for part in re.findall(_STRING, text, re.DOTALL)]
-    return [part for part in found if isinstance(part, str)]
+        texts = [re.sub(r"\\(.)", r"\1", quoted[1:-1]) for quoted in re.findall(_STRING, text, re.DOTALL)]
+    return [text for text in texts if isinstance(text, str)]

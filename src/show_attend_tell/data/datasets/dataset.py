@@ -55,11 +55,15 @@ class DataReport:
 
     def lines(self) -> list[str]:
         """Give the report as lines of text, to be printed before training starts."""
-        lines = [
+        counts = [
             f"{split}: {plural(self.photos[split], 'photo')}, {plural(self.captions[split], 'caption')}"
             for split in self.photos
         ]
-        lines += self.notes
+        return [*counts, *self.remarks()]
+
+    def remarks(self) -> list[str]:
+        """The lines of the report but for the counts of each split: how the files were read, and what is left out."""
+        lines = [*self.notes]
         if self.split_at_random:
             every = "train" in self.split_at_random
             shares = ", 90/5/5 (val and test get at least a tenth, up to ten photos)" if every else ""

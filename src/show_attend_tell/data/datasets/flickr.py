@@ -8,9 +8,8 @@ named ``Flickr_30k.…``. A caption line is ``PHOTO#NUMBER<tab>CAPTION``. "dev" 
 from collections import Counter
 from pathlib import Path
 
-from show_attend_tell.data.caption_rows import caption_rows
+from show_attend_tell.data.datasets.files import read_file
 from show_attend_tell.data.datasets.listing import CaptionFile, PhotoEntry
-from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_lines
 from show_attend_tell.messages import first_three
@@ -30,8 +29,8 @@ def read_flickr(folder: Path, passed_over: dict[str, str]) -> CaptionFile | None
 
 def _read_files(name: str, file: Path, prefix: str) -> CaptionFile:
     captions: dict[str, list[tuple[tuple[str, ...], str]]] = {}
-    for row in caption_rows(file, []):
-        captions.setdefault(row.photo, []).extend((tuple(tokenize(raw)), raw) for raw in row.captions)
+    for photo in read_file(file).photos:
+        captions.setdefault(photo.name, []).extend(photo.captions)
     lists = {split: file.with_name(f"{prefix}.{list_name}.txt") for split, list_name in LISTS.items()}
     if not any(path.is_file() for path in lists.values()):
         raise SatError(
@@ -39,13 +38,13 @@ def _read_files(name: str, file: Path, prefix: str) -> CaptionFile:
             f"beside it, or Karpathy's dataset_{name}.json into the data folder"
         )
     photos = [
-        PhotoEntry(photo.strip(), split, "", captions.get(photo.strip(), []))
+        PhotoEntry(line.strip(), split, "", captions.get(line.strip(), []))
         for split, path in lists.items()
         if path.is_file()
-        for photo in read_lines(path)
-        if photo.strip()
+        for line in read_lines(path)
+        if line.strip()
     ]
     listed = {photo.name for photo in photos}
-    strays = Counter({photo: len(texts) for photo, texts in captions.items() if photo not in listed})
+    strays = Counter({name: len(texts) for name, texts in captions.items() if name not in listed})
     sources = [file, *(path for path in lists.values() if path.is_file())]
     return CaptionFile(name, sources, photos, strays, custom=False)

@@ -16,7 +16,10 @@ from show_attend_tell.messages import first_three, quoted
 
 
 def read_karpathy(folder: Path, passed_over: dict[str, str]) -> CaptionFile | None:
-    """What Karpathy's split file in a folder lists; None where there is none. Others ``passed_over`` is told."""
+    """What Karpathy's split file in a folder lists; None where there is none.
+
+    Files of such a name with other content are noted in ``passed_over``.
+    """
     contents = json_files(folder, "dataset")
     files = [file for file, content in contents.items() if is_karpathy(content)]
     others = [file.name for file in contents if file not in files and not is_coco(contents[file])]

@@ -1,0 +1,52 @@
+"""The text of a file, in whatever encoding a spreadsheet or a script has left it, maybe gzipped."""
+
+import gzip
+import re
+import zlib
+from pathlib import Path
+
+from show_attend_tell.errors import MissingFile, SatError
+from show_attend_tell.messages import first_three
+
+
+def decoded(file: Path, notes: list[str]) -> str:
+    """The text of a file in UTF-8, UTF-16 or Windows-1252; ``notes`` get a line where it is the last.
+
+    A file whose name ends in ``.gz`` is unpacked. Raises `SatError` for a damaged file.
+    """
+    data = _bytes_of(file)
+    try:
+        if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+            return data.decode("utf-16")
+        if b"\0" in data[:2]:
+            return data.decode("utf-16-be" if data[:1] == b"\0" else "utf-16-le")
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        reason = error.reason
+    try:
+        text = data.decode("cp1252")
+    except UnicodeDecodeError:
+        text = ""
+    lenient = data.decode("utf-8", "replace")
+    other = sum("\x7f" < letter != "\N{REPLACEMENT CHARACTER}" for letter in lenient)
+    if not text or other >= lenient.count("\N{REPLACEMENT CHARACTER}") or "\0" in text:
+        raise SatError(f"{file}: line {line} is damaged ({reason}); save it as UTF-8")
+    words = dict.fromkeys(re.findall(r"\w*[^\x00-\x7f\W]\w*", text))
+    notes.append(
+        f"{file.name} is not UTF-8, so it is read as Windows-1252"
+        + (f". Words with other letters: {first_three(words)}" if words else "")
+    )
+    return text
+
+
+def _bytes_of(file: Path) -> bytes:
+    """What a file holds, unpacked where it is gzipped."""
+    try:
+        data = file.read_bytes()
+        return gzip.decompress(data) if file.suffix.lower() == ".gz" else data
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise SatError(f"{file} cannot be read ({error}): give a text file in UTF-8, or one packed by gzip") from None
+    except OSError as error:
+        kind = MissingFile if isinstance(error, FileNotFoundError) else SatError
+        raise kind(f"cannot read {file} ({error.strerror})", remedy="name a text file that is there") from None
