@@ -46,20 +46,20 @@ def compare(systems: tuple[str, ...], resamples: int, seed: int, json_file: str 
     from show_attend_tell.metrics.caption_files import read_evaluation
     from show_attend_tell.metrics.comparison import compare as compared
 
-    files = [[Path(part) for part in system.split(",") if part] for system in systems]
-    check_targets(json_file, read=[file for each in files for file in each])
+    files = [[Path(name) for name in system.split(",") if name] for system in systems]
+    check_targets(json_file, read=[file for of_system in files for file in of_system])
     if not all(files):
         raise SatError("a system is given without a file: name its evaluations, joined by commas")
-    names = [_name(each) for each in files]
+    names = [_name(of_system) for of_system in files]
     if len(set(names)) < len(names):
-        names = [",".join(map(str, each)) for each in files]
-    found = compared(
-        {name: [read_evaluation(file) for file in each] for name, each in zip(names, files, strict=True)},
+        names = [",".join(map(str, of_system)) for of_system in files]
+    comparison = compared(
+        {name: [read_evaluation(file) for file in of_system] for name, of_system in zip(names, files, strict=True)},
         resamples=resamples,
         seed=seed,
     )
-    if not write_output(json_file, json.dumps(found.to_dict(), ensure_ascii=False, indent=1) + "\n"):
-        click.echo(found.to_markdown(), nl=False)
+    if not write_output(json_file, json.dumps(comparison.to_dict(), ensure_ascii=False, indent=1) + "\n"):
+        click.echo(comparison.to_markdown(), nl=False)
 
 
 def _name(files: list[Path]) -> str:
@@ -88,12 +88,12 @@ def report(evaluation: Path, other: Path | None, output: Path) -> None:
     """
     from show_attend_tell.checkpoint.hub import SHIPPED, shipped_models
     from show_attend_tell.messages import first_three, plural
-    from show_attend_tell.report import report as made
+    from show_attend_tell.report import report as page_of
 
     files = [evaluation] if other is None else [evaluation, other]
     check_targets(str(output), read=files)
     cards = {name: (SHIPPED / name / "README.md").read_text(encoding="utf-8") for name in shipped_models()}
-    result = made(files, cards=cards)
+    result = page_of(files, cards=cards)
     check_targets(str(output), read=result.files)
     if missing := result.missing:
         names = printable(first_three(missing))

@@ -1,7 +1,7 @@
 """`sat evaluate` and `sat score`: scores of a model's captions, and of captions from anywhere."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -14,6 +14,7 @@ from show_attend_tell.cli.command import (
     compute_options,
     json_option,
     model_option,
+    printable,
     seed_option,
     was_given,
     write_output,
@@ -101,6 +102,7 @@ def evaluate(
     for name in ("README.md", "config.json") if card else ():
         check_writable(Path(models[0]) / name, make=True)
     dataset = read_dataset(data)
+    _note(dataset.report.remarks())
     one = len(models) == 1
     captioner = Captioner.from_pretrained(models[0], **loading) if one else Captioner.ensemble(models, **loading)
     config = captioner.resolve_config(**{"seed": seed, **generation})
@@ -138,9 +140,9 @@ def score(
     Scores are ×100: BLEU with and without brevity penalty, METEOR, ROUGE-L, CIDEr and SPICE.
 
     HYPOTHESES is COCO results JSON, a file of sat evaluate --json, JSON lines, a table with or without names of its
-    columns (photo,caption), or a text file with one caption per line. REFERENCES is Karpathy's split file, COCO's
-    captions JSON, Flickr's token file, or files of those forms. Photos are told by name or number. Only where there is
-    none, in text files, they are told by their order.
+    columns (photo,caption), or a text file with one caption per line. REFERENCES is a data folder, Karpathy's split
+    file, COCO's captions JSON, Flickr's token file, or files of those forms. Captions are cleaned as for sat train.
+    Photos are told by name or number. Only where there is none, in text files, they are told by their order.
     """
     from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, SHIPPED
     from show_attend_tell.data.vocabulary import Vocabulary
@@ -159,8 +161,7 @@ def score(
     if wanted.split is None and was_given("split"):
         raise SatError(f"--split {split}: {wanted.source} has no splits, so leave it out")
     captions = read_captions(hypotheses, wanted)
-    for note in wanted.notes:
-        click.echo(f"note: {note}", err=True)
+    _note(wanted.notes)
     result = score_entries(
         [{"photo": photo, "caption": captions[photo]} for photo in wanted.texts],
         wanted.texts,
@@ -172,14 +173,20 @@ def score(
     write_scores(json_file, result, title, wanted.language and f"{wanted.language} (--tokens chooses)")
 
 
+def _note(lines: Iterable[str]) -> None:
+    """Say what a person should know of how captions were read."""
+    for line in lines:
+        click.echo(f"note: {printable(line)}", err=True)
+
+
 def write_scores(json_file: str | None, result: "Evaluation", title: str, how: str = "") -> None:
     """Print an evaluation's figures, how they were made, and write it as JSON, a caption a line; "-": JSON alone."""
     content = result.to_dict()
     tokens = "scores count characters" if content["tokens"] == "characters" else f"{content['tokens']} tokens"
     tokenizer = f"tokenizer {content['tokenizer']}" if "tokenizer" in content else ""
     if json_file != "-":
-        made = ", ".join(filter(None, (how, tokens, tokenizer)))
-        click.echo("\n".join([f"{title}: {len(result.results)} captions, {made}", *_lines(result)]))
+        conditions = ", ".join(filter(None, (how, tokens, tokenizer)))
+        click.echo("\n".join([f"{title}: {len(result.results)} captions, {conditions}", *_lines(result)]))
     if json_file:
         captions = ",\n".join("  " + json.dumps(entry, ensure_ascii=False) for entry in content.pop("results"))
         head = json.dumps(content, ensure_ascii=False, indent=1).removesuffix("\n}")

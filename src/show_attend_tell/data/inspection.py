@@ -46,9 +46,9 @@ def language_of(texts: Sequence[str], english: Collection[str]) -> Language:
     main = scripts[0][0] if scripts else ""
     words = [word for text in texts for word in tokenize(text)] if main == "Latin" else []
     known = sum(word in english for word in words)
-    parts = [part for text in texts for part in text.split()] if main in SPACELESS else []
-    letters = sum(map(len, parts))
-    spaces = main not in SPACELESS or SEPARATED[0] * len(texts) <= len(parts) >= letters / SEPARATED[1]
+    pieces = [piece for text in texts for piece in text.split()] if main in SPACELESS else []
+    letters = sum(map(len, pieces))
+    spaces = main not in SPACELESS or SEPARATED[0] * len(texts) <= len(pieces) >= letters / SEPARATED[1]
     return Language(main, known / len(words) if words else 0.0, spaces)
 
 
@@ -89,14 +89,15 @@ def inspect(dataset: Dataset, vocabulary: Vocabulary, *, english: Collection[str
             counts[example.split].update(words)
             if len(words) >= longest:  # of which the end token is one
                 odd["very_long"].append(Odd(example.name, raw, f"{len(words)} words"))
-            if found := side_words(raw):
-                odd["sides"].append(Odd(example.name, raw, ", ".join(dict.fromkeys(found))))
-            if (its := script(raw)) and its != language.script:
-                odd["other_language"].append(Odd(example.name, raw, f"{its} script"))
+            if sides := side_words(raw):
+                odd["sides"].append(Odd(example.name, raw, ", ".join(dict.fromkeys(sides))))
+            own_script = script(raw)
+            if own_script not in ("", language.script):
+                odd["other_language"].append(Odd(example.name, raw, f"{own_script} script"))
             elif language.script == "Latin" and len(words) >= FEWEST_WORDS:
-                part = sum(word in english for word in words) / len(words)
-                if part < FOREIGN if language.is_english else part >= AMONG_OTHERS:
-                    odd["other_language"].append(Odd(example.name, raw, f"{100 * part:.0f} % English words"))
+                share = sum(word in english for word in words) / len(words)
+                if share < FOREIGN if language.is_english else share >= AMONG_OTHERS:
+                    odd["other_language"].append(Odd(example.name, raw, f"{100 * share:.0f} % English words"))
     train, val = counts["train"], counts["val"]
     unknown = Counter({word: times for word, times in val.items() if word not in vocabulary})
     return Inspection(
@@ -143,8 +144,8 @@ def script(text: str) -> str:
     """The script of most letters of a text, "Latin" or "East Asian" and the like; empty without letters."""
     if text.isascii():
         return "Latin" if any(map(str.isalpha, text)) else ""
-    found = Counter(filter(None, map(letter_script, text)))
-    return found.most_common(1)[0][0] if found else ""
+    scripts = Counter(filter(None, map(letter_script, text))).most_common(1)
+    return scripts[0][0] if scripts else ""
 
 
 @functools.cache
@@ -161,11 +162,11 @@ def without_captions(dataset: Dataset) -> list[Path]:
     report = dataset.report
     known = {os.path.realpath(example.photo) for example in dataset.examples}
     skipped = {*report.captionless_photos, *report.copied_photos, *report.stray_photos, *report.unused_photos}
-    found = []
+    photos = []
     for photo in (Path(folder, file) for folder, _, files in os.walk(dataset.folder) for file in files):
         path = photo.relative_to(dataset.folder).as_posix()
         names = (path, path.removeprefix("images/"), photo.name)  # by which a file of captions may call it
         new = skipped.isdisjoint(names) and os.path.realpath(photo) not in known
         if new and counts_as_photo(path) and photo.is_file():
-            found.append(photo)
-    return sorted(found)
+            photos.append(photo)
+    return sorted(photos)

@@ -154,8 +154,8 @@ class Unigram:
     @classmethod
     def fit(cls, texts: Iterable[str], *, minimum_count: int = 1, size: int = 10_000) -> "Unigram":
         """Learn at most ``size`` pieces of training captions with sentencepiece, of signs seen often enough."""
-        parts = [part for text in texts for part in chunks(text)]
-        counts = Counter(character for part in parts for character in part)
+        pieces = [piece for text in texts for piece in chunks(text)]
+        counts = Counter(character for piece in pieces for character in piece)
         often = [character for character, times in counts.most_common(size // 2) if times >= minimum_count]
         if not often:
             raise SatError(
@@ -163,7 +163,7 @@ class Unigram:
                 "give more captions"
             )
         rare = re.compile("|".join(map(re.escape, counts.keys() - set(often))) or "(?!)")
-        known = [known for part in parts for known in rare.split(part) if known]
+        known = [known for piece in pieces for known in rare.split(piece) if known]
         wanted = len(often) + sum(map(len, known)) // CHARACTERS_A_PIECE
         wide = sum(times for character, times in counts.items() if unicodedata.east_asian_width(character) in "WF")
         longest = LONGEST_PIECE["wide" if 2 * wide > counts.total() else "narrow"]
@@ -175,17 +175,21 @@ class Unigram:
 
     def _cut(self, part: str) -> list[str]:
         """The most probable pieces of a part of a text, by dynamic programming over where the last piece begins."""
-        best, begins = [0.0], [0]
+        best = [0.0]
+        begins = [0]
         longest, unknown = self._bounds
         for end in range(1, len(part) + 1):
-            found, begin = best[end - 1] + unknown, end - 1
+            highest = best[end - 1] + unknown
+            begin = end - 1
             for start in range(max(0, end - longest), end):
                 score = self.scores.get(part[start:end])
-                if score is not None and best[start] + score > found:
-                    found, begin = best[start] + score, start
-            best.append(found)
+                if score is not None and best[start] + score > highest:
+                    highest = best[start] + score
+                    begin = start
+            best.append(highest)
             begins.append(begin)
-        pieces, end = [], len(part)
+        pieces = []
+        end = len(part)
         while end:
             pieces.append(part[begins[end] : end])
             end = begins[end]
@@ -211,27 +215,27 @@ Tokenizer: TypeAlias = Spaced | Unigram
 def chunks(text: str) -> list[str]:
     """The parts of a text between its punctuation; one after white space begins with a space."""
     plain = _plain(unicodedata.normalize("NFKC", text).lower())
-    found: list[str] = []
+    pieces: list[str] = []
     before = 0
     for start, end in _spans(plain):
-        spaced = found and any(map(str.isspace, plain[before:start]))
-        found.append((" " if spaced else "") + plain[start:end])
+        spaced = pieces and any(map(str.isspace, plain[before:start]))
+        pieces.append((" " if spaced else "") + plain[start:end])
         before = end
-    return found
+    return pieces
 
 
 def characters(text: str) -> list[str]:
     """The characters of a text, without white space; marks stay with the letter before them."""
-    found: list[str] = []
+    signs: list[str] = []
     for character in text:
-        if found and (unicodedata.category(character)[0] == "M" or character in _JOINERS):
-            found[-1] += character
+        if signs and (unicodedata.category(character)[0] == "M" or character in _JOINERS):
+            signs[-1] += character
         elif not character.isspace():
-            found.append(character)
-    return found
+            signs.append(character)
+    return signs
 
 
-def _sentencepiece(parts: Sequence[str], size: int, singles: int, longest: int) -> dict[str, float]:
+def _sentencepiece(texts: Sequence[str], size: int, singles: int, longest: int) -> dict[str, float]:
     """The pieces that sentencepiece learns, with log p: at most ``size``, ``singles`` of them single characters."""
     try:
         from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
@@ -244,7 +248,7 @@ def _sentencepiece(parts: Sequence[str], size: int, singles: int, longest: int) 
     model = io.BytesIO()
     try:
         SentencePieceTrainer.train(
-            sentence_iterator=iter(parts),
+            sentence_iterator=iter(texts),
             model_writer=model,
             model_type="unigram",
             vocab_size=max(size, singles) + 1,  # and the unknown piece
@@ -298,7 +302,7 @@ def in_form(text: str, tokens: Tokens) -> str:
         return text.strip()
     if tokens == "characters":
         return "".join(chunks(text)).strip()
-    spaced = next(each for each in (KARPATHY, ENGLISH, UNICODE) if each.tokens == tokens)
+    spaced = next(tokenizer for tokenizer in (KARPATHY, ENGLISH, UNICODE) if tokenizer.tokens == tokens)
     return " ".join(spaced.words(text))
 
 

@@ -2,7 +2,8 @@
 
 `read_listing` reads captions of every kind: those of a data folder, references, captions to score, and text corpora.
 Of a folder it asks `READERS` one after the other, and a file of such a name with other content is passed over.
-`read_dataset` finds the photos of a folder's listing, and splits them. Photos are looked for in `PHOTO_FOLDERS` below the folder, then in the folder itself, and never outside of it.
+`read_dataset` finds the photos of a folder's listing, and splits them. Photos are looked for in `PHOTO_FOLDERS` below
+the folder, then in the folder itself, and never outside of it.
 
 The paper's data sets (Flickr8k, Flickr30k and COCO) are read as the paper reads them: with their own splits, and five
 captions a photo. All other data are *custom data*: every caption counts and is cleaned (`cleaning`), photos without a
@@ -11,6 +12,7 @@ joined (`join`).
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from show_attend_tell.data.datasets.assembly import assemble
@@ -27,9 +29,22 @@ from show_attend_tell.data.datasets.tables import read_imagefolder, read_table
 from show_attend_tell.data.datasets.text_files import read_text_files
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import first_three
+from show_attend_tell.registries import Registry
 
 # Each gives the listing of a folder, or None. It notes files without captions: by name, and why they have none.
-READERS = [read_karpathy, read_flickr, read_coco, read_table, read_imagefolder, read_text_files]
+Reader = Callable[[Path, dict[str, str]], CaptionFile | None]
+READERS: Registry[Reader] = Registry(
+    "a reader",
+    "readers",
+    {
+        "karpathy": read_karpathy,
+        "flickr": read_flickr,
+        "coco": read_coco,
+        "table": read_table,
+        "imagefolder": read_imagefolder,
+        "text-files": read_text_files,
+    },
+)
 # In large or small letters, as the data sets come.
 PHOTO_FOLDERS = ("images", "flickr30k_images", "flickr30k-images", "flicker8k_dataset")
 
@@ -53,11 +68,8 @@ def read_listing(source: Path, *, sentences: bool = False) -> CaptionFile:
 def _listing_of_folder(folder: Path) -> CaptionFile:
     """What the first of the `READERS` that knows a folder's files finds in it."""
     passed_over: dict[str, str] = {}
-    for read in READERS:
-        listing = read(folder, passed_over)
-        if listing:
-            break
-    else:
+    listing = next(filter(None, (read(folder, passed_over) for read in READERS.values())), None)
+    if listing is None:
         reasons = "".join(f"; {why}" for why in passed_over.values())
         raise NoCaptions(
             f"{folder} holds no captions that can be read{reasons}; looked for dataset*.json (Karpathy's split file), "

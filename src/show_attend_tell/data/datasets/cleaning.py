@@ -46,7 +46,7 @@ _SUSPECT = re.compile(r"[&<\[]|[^\x00-\x7f]|startseq|endseq", re.IGNORECASE)
 def _decoded(text: str) -> str:
     """A text without HTML entities, also those that were encoded twice, as ``&amp;#39;``."""
     for _ in range(2):
-        text = _ENTITY.sub(lambda found: html.unescape(found[0]), text)
+        text = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
     return text
 
 

@@ -178,8 +178,8 @@ def repeat_by_weight(weights: Sequence[float], chance: random.Random) -> list[in
     of_weight: dict[float, list[int]] = defaultdict(list)
     for index, weight in enumerate(weights):
         of_weight[weight].append(index)
-    found: list[int] = []
+    shown: list[int] = []
     for weight, indices in of_weight.items():
-        found += indices * int(weight)
-        found += chance.sample(indices, round((weight - int(weight)) * len(indices)))
-    return found
+        shown += indices * int(weight)
+        shown += chance.sample(indices, round((weight - int(weight)) * len(indices)))
+    return shown

@@ -11,68 +11,57 @@ from show_attend_tell.messages import plural, shorten
 FEWEST = 10  # captions whose beginnings and ends are compared
 SHARED = 0.8  # share of the captions that begin or end alike, from which it is named
 LONGEST = 12  # words of such a beginning or end
-SENTENCE = 4  # words of a sentence that several photos should not have
-REPEATED = 0.05  # share of the photos that have the same sentence, from which it is named
-FEWEST_PHOTOS = 5  # with the same sentence
-_KINDS = ((re.compile(r"#\w+"), "#…"), (re.compile(r"(https?://|www\.)\S+"), "https://…"))
+SENTENCE = 16  # bytes in UTF-8 of a caption that several photos should not have: 16 Latin letters, 6 Chinese signs
+REPEATED = 0.05  # share of the photos that have the same caption, from which it is named
+FEWEST_PHOTOS = 5  # with the same caption
+NAMED = 3  # of these captions
+_HASHTAG = re.compile(r"#\w+")
+_ADDRESS = re.compile(r"(https?://|www\.)\S+")
 
 
 def look_alike(photos: Sequence[PhotoEntry]) -> list[str]:
-    """Lines that name what most captions begin or end with, and sentences that many photos have."""
-    captions = [_words(raw) for photo in photos for _, raw in photo.captions if raw]
+    """Lines that name what most captions begin or end with, and captions that many photos have."""
+    captions = [
+        _ADDRESS.sub("https://…", _HASHTAG.sub("#…", raw.lower())).split()
+        for photo in photos
+        for _, raw in photo.captions
+        if raw
+    ]
     lines = []
-    if len(captions) >= FEWEST:
-        for what, sequences in (("begin", captions), ("end", [words[::-1] for words in captions])):
-            shared, number = _shared_beginning(sequences)
-            if shared:
-                text = " ".join(shared if what == "begin" else shared[::-1])
-                lines.append(
-                    f"to look at: {number:,} of {plural(len(captions), 'caption')} {what} with {shorten(text)}, which "
-                    "a model learns to say, and for which scores are higher"
-                )
+    for what, step in (("begin", 1), ("end", -1)):
+        shared, number = _shared([words[::step] for words in captions])
+        if shared:
+            lines.append(
+                f"to look at: {number:,} of {plural(len(captions), 'caption')} {what} with "
+                f"{shorten(' '.join(shared[::step]))}, which a model learns to say, and for which scores are higher"
+            )
     return [*lines, *_repeated(photos)]
 
 
-def _words(raw: str) -> list[str]:
-    """The words of a caption between spaces; hashtags and addresses count as one word each."""
-    words = raw.lower().split()
-    for pattern, kind in _KINDS:
-        words = [kind if pattern.fullmatch(word) else word for word in words]
-    return words
-
-
-def _shared_beginning(captions: Sequence[Sequence[str]]) -> tuple[list[str], int]:
-    """The longest sequence of words with which enough captions begin, and how many do; none for "a" and the like."""
-    shared: list[str] = []
+def _shared(captions: Sequence[Sequence[str]]) -> tuple[Sequence[str], int]:
+    """The longest beginning that enough captions share, and how many do; nothing for "a" and the like."""
+    shared: Sequence[str] = ()
     number = 0
-    alike = list(captions)
-    while len(shared) < LONGEST:
-        words = Counter(words[len(shared)] for words in alike if len(words) > len(shared))
-        if not words:
-            break
-        word, times = words.most_common(1)[0]
-        if times < SHARED * len(captions):
-            break
-        alike = [words for words in alike if words[len(shared) : len(shared) + 1] == [word]]
-        shared.append(word)
-        number = times
-    plain = all(part_of_speech(word) == "function" or not any(map(str.isalnum, word)) for word in shared)
-    return ([], 0) if plain and "#…" not in shared else (shared, number)
+    for length in range(1, LONGEST + 1 if len(captions) >= FEWEST else 1):
+        counts = Counter(tuple(words[:length]) for words in captions if len(words) >= length)
+        for beginning, times in counts.most_common(1):
+            if times >= SHARED * len(captions):
+                shared, number = beginning, times
+    plain = all(part_of_speech(word) == "function" or word in ".!?," for word in shared)
+    return ((), 0) if plain else (shared, number)
 
 
 def _repeated(photos: Sequence[PhotoEntry]) -> list[str]:
-    """Lines that name the sentences of many photos."""
-    named: dict[tuple[str, ...], set[str]] = defaultdict(set)
-    text_of: dict[tuple[str, ...], str] = {}
-    for number, photo in enumerate(photos):
+    """Lines that name the captions of many photos."""
+    names_of: dict[str, set[str]] = defaultdict(set)
+    for photo in photos:
         for words, raw in photo.captions:
-            if len(words) >= SENTENCE:
-                named[words].add(photo.name or str(number))
-                text_of.setdefault(words, raw)
-    every = len({photo.name or str(number) for number, photo in enumerate(photos)})
-    most = max(FEWEST_PHOTOS, REPEATED * every)
-    often = sorted((words for words in named if len(named[words]) >= most), key=lambda words: -len(named[words]))
+            if len(raw.encode()) >= SENTENCE:
+                names_of[" ".join(words)].add(photo.name or photo.where)
+    every = len({photo.name or photo.where for photo in photos})
+    often = Counter({text: len(names) for text, names in names_of.items()}).most_common(NAMED)
     return [
-        f"to look at: {len(named[words]):,} of {plural(every, 'photo')} have the caption {shorten(text_of[words])}"
-        for words in often[:3]
+        f"to look at: {number:,} of {plural(every, 'photo')} have the caption {shorten(text)}"
+        for text, number in often
+        if number >= max(FEWEST_PHOTOS, REPEATED * every)
     ]

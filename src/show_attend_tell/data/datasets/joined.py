@@ -33,7 +33,7 @@ def join(datasets: Sequence[Dataset], weights: Sequence[float] = ()) -> Dataset:
             name, number = f"{plain}-{number}", number + 1
         parts.append(Part(name, dataset, weight))
     parts = without_copies(parts)
-    of_captions = [part.weight for part in parts for each in part.dataset.split("train") for _ in each.captions]
+    of_captions = [part.weight for part in parts for example in part.dataset.split("train") for _ in example.captions]
     if not repeat_by_weight(of_captions, random.Random(0)):
         raise SatError("an epoch would show no caption: give a larger --weight")
     examples = tuple(
@@ -64,10 +64,11 @@ def without_copies(parts: Sequence[Part]) -> list[Part]:
                 f"all photos of {split} have an exact copy in another split of another data folder: give these "
                 "photos one split, in a column named split"
             )
-    found = []
+    kept = []
     for part in parts:
         gone = part.own_names(copies)
         dataset = part.dataset.without(gone)
-        copied = [*dataset.report.copied_photos, *(each.name for each in part.dataset.examples if each.name in gone)]
-        found.append(replace(part, dataset=replace(dataset, report=replace(dataset.report, copied_photos=copied))))
-    return found
+        names = [example.name for example in part.dataset.examples if example.name in gone]
+        copied = [*dataset.report.copied_photos, *names]
+        kept.append(replace(part, dataset=replace(dataset, report=replace(dataset.report, copied_photos=copied))))
+    return kept

@@ -107,7 +107,7 @@ def _split_of(photo: PhotoEntry, of_folder: str | None, path: str) -> str | None
         raise SatError(f"{photo.where} has the split {shorten(photo.split)}; use train, val, test")
     if of_folder not in (None, split):
         raise SatError(
-            f"{photo.where} has the split {photo.split}, and {photo.name} is in {path.partition('/')[0]}; a score would "
-            "be wrong: delete the column, or move the photos"
+            f"{photo.where} has the split {photo.split}, and {photo.name} is in {path.partition('/')[0]}; a score "
+            "would be wrong: delete the column, or move the photos"
         )
     return split

@@ -6,7 +6,7 @@ used (`REJECTED`, `ACCEPTED`), that there is none (`ERROR`), or of which kind it
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
@@ -20,12 +20,12 @@ IDS = ("source", "url", "image_url", "image_id", "cocoid", "imgid", "id")
 # The captions are in the first of these fields that is there, also numbered ("caption1", "caption 2").
 CAPTION = ("caption", "description", "text", "raw", "comment", "suffix")
 ALIKE = CAPTION[:3]  # of which one is read and the others are named, since each of them is mostly a caption
-SPLIT = ("split",)
 ERROR = "error"  # why there is no caption
-REJECTED = re.compile(r"(is[_ ]?)?(rejected|precanned|spam|deleted|flagged|invalid)")
-ACCEPTED = re.compile(r"(is[_ ]?)?(accepted|approved)|is[_ ]?valid")
+REJECTED = r"(is[_ ]?)?(rejected|precanned|spam|deleted|flagged|invalid)"
+ACCEPTED = r"(is[_ ]?)?(accepted|approved)|is[_ ]?valid"
 KINDS = ("lang", "language", "locale", "type", "caption_type", "source", "prefix")
 MOST_KINDS = 8  # different values of a field that tells kinds of captions; with more, it tells something else
+BESIDE = "|".join((ERROR, REJECTED, ACCEPTED, *KINDS))
 TRUE = {"true", "1", "1.0", "yes", "y", "t"}
 FALSE = {"false", "0", "0.0", "no", "n", "f"}
 FORMS = (
@@ -62,29 +62,24 @@ class Fields(NamedTuple):
 
 @cache
 def fields_of(names: tuple[str, ...]) -> Fields:
-    """What fields are, by their names in small letters; a file should have one of the photo, and one of the split."""
+    """What fields are, by their names; a file should have one of the photo, and one of the split."""
 
-    def positions(known: Sequence[str]) -> tuple[int, ...]:
-        return tuple(at for at, name in enumerate(names) if name in known)
+    def named(pattern: str) -> tuple[int, ...]:
+        return tuple(at for at, name in enumerate(names) if re.fullmatch(pattern, name.strip().lower()))
 
-    photo = positions(PHOTO) or next(filter(None, (positions([name]) for name in IDS)), ())
-    texts = {kind: _numbered(kind, names) for kind in CAPTION if kind != "suffix" or "prefix" in names}
-    captions = next(filter(None, texts.values()), ())
-    beside = tuple(at for at, name in enumerate(names) if at not in photo and _stands_beside(name))
-    not_read = tuple(at for kind in ALIKE for at in texts[kind] if at not in captions)
-    return Fields(photo, captions, positions(SPLIT), beside, not_read)
-
-
-def _numbered(kind: str, names: Sequence[str]) -> tuple[int, ...]:
-    """Where the fields of captions of one kind are: "caption", "captions", "caption 2"."""
-    pattern = re.compile(rf"{kind}s?[ _-]?\d*")
-    return tuple(at for at, name in enumerate(names) if pattern.fullmatch(name))
+    photo = next(filter(None, map(named, ("|".join(PHOTO), *IDS))), ())
+    texts = [named(rf"{kind}s?[ _-]?\d*") for kind in CAPTION if kind != "suffix" or named("prefix")]
+    captions = next(filter(None, texts), ())
+    beside = set(named(BESIDE)) - {*photo}
+    not_read = {at for at in named(f"({'|'.join(ALIKE)})s?") if at not in captions}
+    return Fields(photo, captions, named("split"), tuple(sorted(beside)), tuple(sorted(not_read)))
 
 
-def _stands_beside(name: str) -> bool:
-    """Whether a field of this name says something of the caption beside it."""
-    known = name == ERROR or name in KINDS
-    return known or REJECTED.fullmatch(name) is not None or ACCEPTED.fullmatch(name) is not None
+def beside_fields(record: Mapping[str, Any]) -> dict[str, str]:
+    """The fields of a JSON object that say something of its caption, and are not empty."""
+    names = tuple(record)
+    known = (names[at] for at in fields_of(names).beside)
+    return {name: str(record[name]).strip() for name in known if record[name] is not None}
 
 
 @dataclass
@@ -95,41 +90,39 @@ class Beside:
     left_out: int = 0  # captions that have such a mark
     kinds: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
-    def rejects(self, record: Mapping[str, Any], captions: int = 1) -> bool:
+    def rejects(self, fields: Mapping[str, str], captions: int = 1) -> bool:
         """Whether the fields beside some captions mark them as not to be used; counts what the fields say."""
         marks = []
-        for name, value in record.items():
-            plain = name.strip().lower()
-            text = "" if value is None else str(value).strip().lower()
-            if (REJECTED.fullmatch(plain) and text in TRUE) or (ACCEPTED.fullmatch(plain) and text in FALSE):
-                marks.append(name.strip())
-            elif plain in KINDS and text and len(self.kinds[plain]) <= MOST_KINDS:
-                self.kinds[plain][str(value).strip()] += captions
+        for name, text in fields.items():
+            plain = name.lower()
+            if plain in KINDS:
+                if text and len(self.kinds[name]) <= MOST_KINDS:
+                    self.kinds[name][text] += captions
+            elif text.lower() in (FALSE if re.fullmatch(ACCEPTED, plain) else TRUE):
+                marks.append(name)
         self.marks.update(dict.fromkeys(marks, captions))
-        self.left_out += captions if marks else 0
+        self.left_out += captions * bool(marks)
         return bool(marks)
+
+    def row(self, where: str, photo: str, captions: list[str], split: str | None, fields: Mapping[str, str]) -> Row:
+        """A row, without its captions if the ``fields`` beside them mark them, and with an error instead of none."""
+        error = "" if any(captions) else next((text for name, text in fields.items() if name.lower() == ERROR), "")
+        rejected = self.rejects(fields, sum(map(bool, captions)))
+        return Row(where, photo, [] if rejected or error else captions or [""], split, error)
 
     def notes(self) -> list[str]:
         """What a person should know of it, in lines."""
         lines = []
         if self.left_out:
-            marks = ", ".join(f"{name} ({number:,})" for name, number in self.marks.most_common())
-            lines.append(f"left out: {plural(self.left_out, 'caption')} that the file marks as not to be used: {marks}")
+            lines.append(
+                f"left out: {plural(self.left_out, 'caption')} that the file marks as not to be used: "
+                f"{_counted(self.marks)}"
+            )
         for name, values in self.kinds.items():
             if 1 < len(values) <= MOST_KINDS:
-                numbers = ", ".join(f"{shorten(value, 30)} ({number:,})" for value, number in values.most_common())
-                lines.append(f"to look at: the captions differ in the field {name!r}, and all are read: {numbers}")
+                lines.append(f"to look at: captions differ in the field {name}, and all are read: {_counted(values)}")
         return lines
 
 
-def beside_fields(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a JSON object that say something of its caption."""
-    names = tuple(record)
-    positions = fields_of(tuple(name.strip().lower() for name in names)).beside
-    return {names[at]: record[names[at]] for at in positions}
-
-
-def error_of(record: Mapping[str, Any]) -> str:
-    """Why a row has no caption, in its own words; empty where it does not say so."""
-    value = next((value for name, value in record.items() if name.strip().lower() == ERROR), None)
-    return "" if value is None else str(value).strip()
+def _counted(values: Counter[str]) -> str:
+    return ", ".join(f"{shorten(value, 30)} ({number:,})" for value, number in values.most_common())

@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,8 +19,7 @@ _PHOTO_OR_NUMBER = re.compile(rf"\d+|{_PHOTO.pattern}", re.IGNORECASE)
 _NO_SENTENCE = re.compile(rf"\s*([{{\[]|\d+\s*[,;|]|\d{{4,}}\s|\S+({_SUFFIX})\b)|[^\t]+\t", re.IGNORECASE)
 _MARKER = re.compile(r"\[[A-Za-z]+\]\s")  # of a caption's begin, as "[CLS] a dog", which is no JSON
 
-Cells = list[str]
-IsRow = Callable[[Cells, str], bool]
+Line = tuple[int, list[str]]  # its number, and its cells
 
 
 def look_like_sentences(lines: Sequence[str]) -> bool:
@@ -36,47 +35,38 @@ def listed_rows(file: Path, text: str) -> list[Row] | None:
     """
     for delimiter in (*DELIMITERS, " "):
         few = list(_cells(text.split("\n", LOOKED_AT)[:LOOKED_AT], delimiter))
-        for is_row in (_caption_first, _photo_first):
-            if not few or 2 * sum(is_row(cells, delimiter) for _, cells in few) < len(few):
-                continue
+        caption_first = bool(few) and 2 * sum(_ends_with_photo(cells, delimiter) for _, cells in few) >= len(few)
+        if caption_first or (few and 2 * sum(_begins_with_photo(cells, delimiter) for _, cells in few) >= len(few)):
             lines = list(_cells(text.split("\n"), delimiter))
-            if not is_row(lines[0][1], delimiter):
-                return None
-            _check_all(file, lines, delimiter, is_row)
-            return _rows(file, lines, delimiter, photo_first=is_row is _photo_first)
+            if caption_first:
+                lines = [(number, [cells[-1].strip(), delimiter.join(cells[:-1])]) for number, cells in lines]
+            return _rows(file, lines, delimiter)
     return None
 
 
-def _check_all(file: Path, lines: Sequence[tuple[int, Cells]], delimiter: str, is_row: IsRow) -> None:
-    """Raise `UnknownForm` where a line is not what the others are."""
+def _rows(file: Path, lines: Sequence[Line], delimiter: str) -> list[Row] | None:
+    """The rows of lines that begin with the photo; raises `UnknownForm` where one does not."""
     for number, cells in lines:
-        if not is_row(cells, delimiter):
+        if not _begins_with_photo(cells, delimiter):
+            if number == lines[0][0]:
+                return None
             between = "a space" if delimiter == " " else f"a {DELIMITERS[delimiter]}"
-            lacks = f"begins with no photo and {between}"
-            if is_row is _caption_first:
-                lacks = f"ends with no {between.removeprefix('a ')} and photo or address"
             raise UnknownForm(
-                f"{file}: line {number} {lacks}, as the others do, and is {shorten(delimiter.join(cells), 60)}. These "
-                f"forms are read: {FORMS}"
+                f"{file}: line {number} has no photo and {between}, as the others have, and is "
+                f"{shorten(delimiter.join(cells), 60)}. These forms are read: {FORMS}"
             )
-
-
-def _rows(file: Path, lines: Sequence[tuple[int, Cells]], delimiter: str, *, photo_first: bool) -> list[Row]:
     numbered = all(len(cells) > 2 and cells[1].strip().isdigit() for _, cells in lines)
-    between = "" if delimiter == " " else delimiter
-    rows = []
-    for line, cells in lines:
-        if photo_first:
-            photo = re.sub(r"#\d+$", "", cells[0])
-            caption = between.join(cells[1 + numbered :])
-        else:
-            photo = cells[-1].strip()
-            caption = between.join(cells[:-1])
-        rows.append(Row(f"{file}: line {line}", photo, [caption.strip()]))
-    return rows
+    return [
+        Row(
+            f"{file}: line {number}",
+            re.sub(r"#\d+$", "", cells[0]),
+            [("" if delimiter == " " else delimiter).join(cells[1 + numbered :]).strip()],
+        )
+        for number, cells in lines
+    ]
 
 
-def _cells(lines: Sequence[str], delimiter: str) -> Iterator[tuple[int, Cells]]:
+def _cells(lines: Sequence[str], delimiter: str) -> Iterator[Line]:
     """The cells of each line that is not empty, with its number. Quotes count where they are whole."""
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -88,7 +78,7 @@ def _cells(lines: Sequence[str], delimiter: str) -> Iterator[tuple[int, Cells]]:
         yield number, [cells[0].strip(), *cells[1:]]
 
 
-def _photo_first(cells: Cells, delimiter: str) -> bool:
+def _begins_with_photo(cells: list[str], delimiter: str) -> bool:
     """Whether the cells of a line are a photo and a caption."""
     if delimiter == "\t":
         return bool(cells[0]) and (len(cells) == 2 or (len(cells) == 3 and cells[1].strip().isdigit()))
@@ -97,7 +87,7 @@ def _photo_first(cells: Cells, delimiter: str) -> bool:
     return len(cells) > 1 and _PHOTO_OR_NUMBER.fullmatch(cells[0]) is not None
 
 
-def _caption_first(cells: Cells, delimiter: str) -> bool:
+def _ends_with_photo(cells: list[str], delimiter: str) -> bool:
     """Whether the cells of a line are a caption and the name or address of a photo."""
     if delimiter == " " or len(cells) < 2 or (delimiter == "\t" and len(cells) > 2):
         return False

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from show_attend_tell.data.rows.fields import IDS, Beside, Row, UnknownForm, beside_fields, error_of, fields_of
+from show_attend_tell.data.rows.fields import IDS, Beside, Row, UnknownForm, beside_fields, fields_of
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import encodable, list_of_objects
 from show_attend_tell.messages import first_three, plural, quoted
@@ -96,8 +96,7 @@ def _has_captions(record: Any) -> bool:
     """Whether an object is one with a caption."""
     if not isinstance(record, dict):
         return False
-    names = tuple(name.strip().lower() for name in record)
-    return bool(fields_of(names).captions) or any(name in names for name in ("sentences", *CONVERSATIONS))
+    return bool(fields_of(tuple(record)).captions) or any(name in record for name in ("sentences", *CONVERSATIONS))
 
 
 def _flat(record: dict[str, Any], where: str) -> tuple[dict[str, Any], int]:
@@ -122,7 +121,7 @@ def _flat(record: dict[str, Any], where: str) -> tuple[dict[str, Any], int]:
 def _row(where: str, record: dict[str, Any], beside: Beside, not_read: dict[str, None]) -> Row:
     """The row of a JSON object."""
     names = tuple(record)
-    fields = fields_of(tuple(name.strip().lower() for name in names))
+    fields = fields_of(names)
     if not fields.captions:
         raise SatError(f"{where}: 'caption' must be a text, and is missing (it may be called text or description)")
     photo = _only(record, [names[at] for at in fields.photo], where, "photo")
@@ -135,22 +134,15 @@ def _row(where: str, record: dict[str, Any], beside: Beside, not_read: dict[str,
             raise SatError(f"{where}: {name!r} must be a text or a list of texts, and is {quoted(value)}")
         captions += [encodable(text.strip(), where) for text in texts]
     not_read |= dict.fromkeys(names[at] for at in fields.not_read)
-    marks = beside_fields(record)
-    error = "" if any(captions) else error_of(marks)
-    rejected = bool(marks) and beside.rejects(marks, sum(map(bool, captions)))
     split = _only(record, [names[at] for at in fields.split], where, "split") if fields.split else None
-    return Row(where, photo, [] if rejected or error else captions or [""], split, error)
+    return beside.row(where, photo, captions, split, beside_fields(record))
 
 
 def _only(record: dict[str, Any], names: Sequence[str], where: str, what: str) -> str:
     """The one text among the fields of those names, or the number of a photo."""
-    if len(names) > 1:  # a data set's table may also hold the picture itself, as an object with its path
-        names = [name for name in names if not isinstance(record[name], (dict, type(None)))] or names
     if len(names) > 1:
         raise SatError(f"{where} names the {what} twice: as {' and as '.join(names)}; keep one")
     value = record[names[0]] if names else None
-    if isinstance(value, dict):
-        value = value.get("path")
     is_number = bool(names) and names[0] in IDS
     if is_number and isinstance(value, (int, float)) and value % 1 == 0:
         return str(int(value))

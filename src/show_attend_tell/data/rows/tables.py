@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from show_attend_tell.data.photos import SUFFIXES as PHOTO_SUFFIXES
-from show_attend_tell.data.rows.fields import Beside, Fields, Row, error_of, fields_of
+from show_attend_tell.data.rows.fields import Beside, Fields, Row, fields_of
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import first_three, plural, shorten
 
@@ -132,15 +132,12 @@ def _cells_below(file: Path, text: str, delimiter: str) -> Iterator[tuple[int, l
 
 def _row(where: str, cells: list[str], columns: Columns, beside: Beside) -> Row:
     fields = columns.fields
-    captions = [cells[at] for at in fields.captions if at < len(cells)]
+    captions = [cells[at] for at in fields.captions if at < len(cells) and cells[at]]
     for caption in captions:
         _check_quotes(where, caption, columns.delimiter, fields.photo[0])
-    captions = list(filter(None, captions))
-    record = {columns.names[at]: cells[at] for at in fields.beside if at < len(cells)}
-    error = "" if captions else error_of(record)
-    rejected = bool(record) and beside.rejects(record, len(captions))
     split = cells[fields.split[0]] if fields.split else None
-    return Row(where, cells[fields.photo[0]], [] if rejected or error else captions or [""], split, error)
+    marks = {columns.names[at]: cells[at] for at in fields.beside if at < len(cells)}
+    return beside.row(where, cells[fields.photo[0]], captions, split, marks)
 
 
 def _check_quotes(where: str, caption: str, delimiter: str, photo: int) -> None:
