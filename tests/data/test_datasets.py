@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from caption_cases import CLEANED, DAMAGED, ONE, TABLES, WITH_SPLIT, jsonl, table
 from PIL import Image
 
 from show_attend_tell.data.datasets import Dataset, Example, read_dataset
@@ -236,44 +237,6 @@ def test_val_gets_photos_where_only_train_is_named(folder: Path, named: list[str
 # Custom data
 
 
-TABLES = {  # the file, its lines, their ends and its encoding
-    "comma": ("Captions.CSV", ["photo,caption", 'a.jpg,"Ein Bär, groß"', "b.jpg,Öl", "./b.jpg,é", "c.jpg,x"]),
-    "semicolon": ("captions.csv", ["Photo;Caption", "a.jpg;Ein Bär, groß", "b.jpg;Öl", "b.jpg;é", "c.jpg;x"], "cp1252"),
-    "spreadsheet": (
-        "captions.csv",
-        ["sep=;", "photo;caption;;", "a.jpg;Ein Bär, groß;;", ";;;", "b.jpg;Öl;;", "b.jpg;é", "c.jpg;x;;"],
-        "utf-8-sig",
-    ),
-    "tabs": ("captions.tsv", ["image\ttext", "a.jpg\tEin Bär, groß", "b.jpg\tÖl", "b.jpg\té", "c.jpg\tx"], "utf-16"),
-    "tabs, without a mark": (
-        "captions.csv",
-        ["file\tdescription", "a.jpg\tEin Bär, groß", "b.jpg\tÖl", "b.jpg\té", "c.jpg\tx"],
-        "utf-16-le",
-    ),
-    "several columns": (
-        "captions.csv",
-        ["id,photo,caption 1,caption_2", '7,a.jpg,"Ein Bär, groß",', "8,b.jpg,Öl,é", "9,c.jpg,x,"],
-    ),
-    "Kaggle's Flickr8k": ("captions.txt", ["image,caption", "a.jpg,Ein Bär, groß", "b.jpg,Öl", "b.jpg,é", "c.jpg,x"]),
-    "Kaggle's Flickr30k, one row damaged": (
-        "results.csv",
-        ["image_name| comment_number| comment", "a.jpg| 0| Ein Bär, groß", "b.jpg| 0| Öl", "b.jpg| 1| é", "c.jpg| 0| x"]
-        + ["c.jpg| 1| ."] * 7
-        + ["b.jpg| 2   Of a row without its second bar"],
-    ),
-    "no first line": ("captions.csv", ['a.jpg,"Ein Bär, groß"', "b.jpg,Öl", "b.jpg,é", "c.jpg,x"]),
-    "a token file": ("captions.txt", ["a.jpg#0\tEin Bär, groß", "b.jpg#0\tÖl", "b.jpg#1\té", "c.jpg#0\tx"]),
-    "JSON lines": (
-        "captions.jsonl",
-        [
-            '{"photo": "a.jpg", "caption": "Ein B\\u00e4r, groß"}',
-            '{"photo": "b.jpg", "captions": ["Öl", "é"]}',
-            '{"photo": "c.jpg", "text": "x"}',
-        ],
-    ),
-}
-
-
 PASSED_OVER = {  # what other tools leave beside valid data
     **{f"{name}.json": '{"splits": {"train": 3}}' for name in ("dataset_infos", "dataset-metadata", "dataset_dict")},
     **{"captions_meta.JSON": "[1]", "results.csv": "epoch,loss\n1,2\n", "captions.txt": "Written by hand.\n"},
@@ -295,14 +258,14 @@ def test_tables(folder: Path, kind: str) -> None:
     }
     assert dataset.report.empty_captions == (7 if "damaged" in kind else 0) and dataset.report.sources == [file]
     (passed_over,) = (note for note in dataset.report.notes if note.startswith("passed over, since no captions"))
-    flickr30k = "not used: the columns comment_number of results.csv"
+    flickr30k = "not used: the column comment_number of results.csv"
     left_out = "left out: 1 row of results.csv without the cells image_name, comment_number, comment (a caption with a "
     expected = {
         "semicolon": [
             "captions.csv is not UTF-8, so it is read as Windows-1252. "
             "Words with other letters: Bär, groß, Öl and 1 more"
         ],
-        "several columns": ["not used: the columns id of captions.csv"],
+        "several columns": ["not used: the column id of captions.csv"],
         "Kaggle's Flickr8k": [
             "captions.txt: 1 row with more cells than the first line names; the rest of the line is "
             "read as the caption (line 2: 'Ein Bär, groß')"
@@ -326,25 +289,7 @@ def said(example: Example) -> list[tuple[tuple[str, ...], str]]:
     return list(zip(example.captions, example.raw, strict=True))
 
 
-TWO = ["a dog's tail", "two cats"]
-
-
-@pytest.mark.parametrize(
-    ("text", "captions", "note"),
-    [
-        (json.dumps(TWO), TWO, "1 text with a list, of which each part is read as a caption"),
-        (repr(TWO), TWO, "1 text with a list"),
-        ("['a dog' 'two cats'\n \"a cat\"]", ["a dog", "two cats", "a cat"], "1 text with a list"),  # NumPy's
-        ("('a dog', 'two cats')", ["a dog", "two cats"], "1 text with a list"),
-        ("a dog's tail | two cats|", TWO, "1 text with |, of which each part is read as a caption"),
-        ("a dog's tail\n\ntwo cats\n", TWO, "1 text with line breaks"),
-        ("[a dog, two cats]", ["[a dog, two cats]"], "to look at: 1 caption in [ ] that cannot be read as a list"),
-        ("a &quot;dog&amp;#39;s&quot; tail &amp; R&D;", ['a "dog\'s" tail & R&D;'], "1 caption with HTML entities"),
-        ("a <b>dog</b> runs<br/><end> x<3", ["a  dog  runs <end> x<3"], "1 caption with HTML tags, left out"),
-        ("a\u200b do\u00adg\ufeff می\u200cرود", ["a dog می\u200cرود"], "1 caption with invisible characters, left out"),
-        ("cafe\u0301", ["caf\u00e9"], "1 caption with decomposed letters, composed"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "captions", "note"), CLEANED)
 def test_captions_of_custom_data_are_cleaned_and_counted(
     tmp_path: Path, text: str, captions: list[str], note: str
 ) -> None:
@@ -461,20 +406,10 @@ def splits_file(*images: dict[str, Any], **changes: Any) -> dict[str, str | byte
     return {"dataset_flickr8k.json": json.dumps({"images": [*images], "dataset": "flickr8k", **changes})}
 
 
-def table(*rows: str, header: str = "photo,caption") -> dict[str, str | bytes]:
-    return {"captions.csv": "\n".join([header, *rows])}
-
-
-def jsonl(*rows: str) -> dict[str, str | bytes]:
-    return {"captions.jsonl": "\n".join(rows)}
-
-
-WITH_SPLIT = "photo,caption,split"
 A = {"id": 7, "file_name": "a.jpg"}
 OUTSIDE = "is not below the data folder; give its path from there"
 
 
-ONE = '{"photo": "a.jpg", "text": "x"}'
 KEEP_ONE = "; keep the one"
 REFUSED: list[tuple[dict[str, str | bytes], str]] = [
     # nothing, or too much
@@ -511,31 +446,11 @@ REFUSED: list[tuple[dict[str, str | bytes], str]] = [
     (splits_file(THREE[0], THREE[1] | {"split": 3}), r"images\[1\]: 'split' must be a text"),
     (splits_file(THREE[0] | {"sentences": ["a"]}), r"images\[0\]: 'sentences' must be a list"),
     (splits_file(THREE[0] | {"sentences": [{"tokens": "a dog"}]}), r"'tokens' must be a list of words, and is 'a dog'"),
-    (coco([A | {"id": "7"}], []), r"captions_val2014\.json: images\[0\]: 'id' must be a whole number, and is '7'"),
+    (coco([A | {"id": 7.5}], []), r"captions_val2014\.json: images\[0\]: 'id' must be a whole number, and is 7\.5"),
     (coco([A], [{"image_id": 7}]), r"annotations\[0\]: 'caption' must be a text"),
     (coco([A], None), r"captions_val2014\.json has no lists 'images' and 'annotations'"),
     (coco([A, A | {"file_name": "b.jpg"}], []), r"images\[1\]: 'a\.jpg' and 'b\.jpg' have the same id, 7,"),
-    # damaged lines
-    ({"Flickr8k.token.txt": "a.jpg#0\tA dog\na.jpg A\n"}, "line 2 begins with no photo and a tab, .* and is 'a.jpg A'"),
-    (table(header="name;caption"), "the first line must be photo,caption"),
-    (table(header="photo;caption;text;caption"), "names a column twice"),
-    (table("a.jpg,A, B,train", header=WITH_SPLIT), "line 2 must have the cells photo, caption, split"),
-    ({"captions.csv": "sep=;\nphoto;caption\na.jpg\n"}, r"line 3 must have the cells photo, caption .*semicolon"),
-    (table("a.jpg,A dog,spare", header=WITH_SPLIT), "line 2 has the split 'spare'; use train, val, test"),
-    ({"captions.tsv": 'photo\tcaption\na.jpg\t"a" dog\n'}, r"captions\.tsv: line 2 is damaged"),
-    (table('a.jpg,"A\ndog"', 'b.jpg,"A cat', 'a.jpg,A "big" dog'), "line 4 is damaged: .*; close the quotes of the"),
-    (table('a.jpg,"a dog', "b.jpg,a cat", 'c.jpg,a bird"'), "line 2: a pair of quotes begins in this row"),
-    ({"captions.csv": "photo,caption\na.jpg,ä\n".encode() + b"b.jpg,\xe4\n"}, r"line 3 is damaged .*UTF-8"),
-    ({"captions.csv": "photo,caption\na.jpg,x\n".encode("utf-16")[:-3]}, r"is damaged .*UTF-8"),
-    (jsonl("[1]"), r"an entry must be an object .* and is 1; looked for"),
-    (jsonl('{"photo": 3, "caption": "x"}'), r"line 1: 'photo' must be a text, and is 3"),
-    (jsonl(ONE, "[1]"), r"line 2 must be an object like .* and is \[1\]"),
-    (jsonl(ONE, "{"), r"line 2 is not valid JSON"),
-    (jsonl(ONE, '{"photo": "b.jpg"}'), r"line 2: 'caption' must be a text"),
-    (jsonl('{"photo": "a.jpg", "caption": [3]}'), r"'caption' must be a text or a list of texts"),
-    (jsonl('{"photo": "a.jpg", "image": "b", "text": "x"}'), r"names the photo twice: as photo and"),
-    (jsonl('{"photo": "a.jpg", "text": "\\ud83d"}'), r"holds half of a character"),
-    (jsonl('{"photo": "a.jpg", "text": "x", "split": "val"}', ONE), "line 2: some lines have a split and others"),
+    *DAMAGED,
 ]
 
 

@@ -171,7 +171,7 @@ def test_what_is_no_sentence_is_not_read_as_one(content: str, tmp_path: Path) ->
     file = write(tmp_path / "told.txt", content)
     with pytest.raises(
         SatError,
-        match=r"(first line must be a caption|line 3 begins with no photo and a).*PHOTO,CAPTION; Flickr's token",
+        match=r"(first line must be a caption|line 3 has no photo and a).*PHOTO,CAPTION; Flickr's token",
     ):
         read_references([file])
 
@@ -211,7 +211,7 @@ def test_references_that_are_none_are_refused(tmp_path: Path) -> None:
     for files, options, message in (
         ([split], {"split": "val"}, "no split 'val'; it has test, train"),
         ([first, longer], {}, r"b\.txt has 3 lines and .*a\.txt 2"),
-        ([split, first], {}, "one such JSON file, or several files of another form"),
+        ([split, first], {}, "must be of the same photos, in the same order or all with the photos' names"),
         ([silent], {}, r"c\.json lists 1 photo and no reference"),
         ([evaluation], {}, "is an evaluation"),
         ([numbers], {}, "an entry must be an object"),

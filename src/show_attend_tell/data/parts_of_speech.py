@@ -12,7 +12,7 @@ PartOfSpeech = Literal["noun", "color", "verb", "function"]
 _WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 IRREGULAR_PLURALS: dict[str, str] = _WORDS.pop("irregular_plurals")
 COLORS, FUNCTION_WORDS, VERBS, NOUNS = (
-    frozenset(_WORDS[each].split()) for each in ("color", "function", "verb", "noun")
+    frozenset(_WORDS[kind].split()) for kind in ("color", "function", "verb", "noun")
 )
 
 

@@ -8,7 +8,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from show_attend_tell.data.datasets.listing import PhotoEntry
 from show_attend_tell.data.tokenizers import tokenize
@@ -50,9 +50,12 @@ def _decoded(text: str) -> str:
     return text
 
 
+# Before texts are taken apart, since a marker may hold what separates them.
+FIRST: dict[str, Callable[[str], str]] = {
+    "markers such as <start>, [SEP] or <unk>, left out": lambda text: _MARKER.sub(" ", text),
+}
 CHANGES: dict[str, Callable[[str], str]] = {
     "HTML entities, decoded": _decoded,
-    "markers such as <start>, [SEP] or <unk>, left out": lambda text: _MARKER.sub(" ", text),
     "HTML tags, left out": lambda text: _TAG.sub(" ", text),
     "invisible characters, left out": lambda text: _INVISIBLE.sub("", text),
     "decomposed letters, composed": lambda text: unicodedata.normalize("NFC", text),
@@ -62,12 +65,12 @@ CHANGES: dict[str, Callable[[str], str]] = {
 
 def clean(photos: Sequence[PhotoEntry]) -> list[str]:
     """Put the captions of photos right, in place. Returns lines for the user: what was changed, and what to look at."""
-    notes: list[str] = []
+    notes = _changed(photos, FIRST)
     if lists := _replace(photos, lambda raw: text_list(raw) or [raw]):
         notes.append(f"{plural(len(lists), 'text')} with a list, of which each part is read as a caption")
     for separator, what, least in SEPARATORS:
         notes += _separated(photos, separator, what, least)
-    notes += _changed(photos)
+    notes += _changed(photos, CHANGES)
     names = [_name(photo) for photo in photos for _, raw in photo.captions if re.fullmatch(r"\[.*\]", raw, re.DOTALL)]
     if names:
         notes.append(
@@ -96,21 +99,21 @@ def _separated(photos: Sequence[PhotoEntry], separator: str, what: str, least: f
     ]
 
 
-def _changed(photos: Sequence[PhotoEntry]) -> list[str]:
-    """Make the `CHANGES` in each caption; says how many captions each has changed."""
+def _changed(photos: Sequence[PhotoEntry], changes: Mapping[str, Callable[[str], str]]) -> list[str]:
+    """Make changes in each caption; says how many captions each has changed."""
     counts: Counter[str] = Counter()
 
     def changed(raw: str) -> list[str]:
         if len(raw) > LONGEST_NOTHING and not _SUSPECT.search(raw):
             return [raw]  # most captions
-        for what, change in CHANGES.items():
+        for what, change in changes.items():
             before = raw
             raw = change(raw)
             counts[what] += raw != before
         return [raw]
 
     _replace(photos, changed)
-    return [f"{plural(counts[what], 'caption')} with {what}" for what in CHANGES if counts[what]]
+    return [f"{plural(counts[what], 'caption')} with {what}" for what in changes if counts[what]]
 
 
 def _replace(photos: Sequence[PhotoEntry], texts_of: Callable[[str], list[str]]) -> list[str]:

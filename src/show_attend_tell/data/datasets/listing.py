@@ -19,7 +19,7 @@ SPLIT_NAMES = {
 
 @dataclass
 class PhotoEntry:
-    """A photo as a file lists it: nothing checked yet but the form. Backslashes in its path become slashes."""
+    """A photo as a file lists it: nothing checked yet but the form. Its path has slashes and begins with no ``./``."""
 
     name: str  # empty for a sentence without its photo
     split: str | None  # None: the file names none
@@ -30,7 +30,7 @@ class PhotoEntry:
     error: str = ""  # why the file has no caption of it, where it says so
 
     def __post_init__(self) -> None:
-        self.name = self.name.replace("\\", "/")
+        self.name = self.name.replace("\\", "/").removeprefix("./")
         self.subfolder = self.subfolder.replace("\\", "/")
 
 
