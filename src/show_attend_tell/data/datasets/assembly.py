@@ -3,8 +3,8 @@
 import os
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -16,87 +16,6 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.messages import first_three, plural, shorten
 
 
-@dataclass
-class _Photos:
-    """The photos of a listing that are kept, and those that are missing."""
-
-    custom: bool  # whether every caption counts
-    roots: list[Path]  # folders in which photos are looked for
-    report: DataReport
-    kept: dict[str, Example] = field(default_factory=dict)
-    missing: dict[str | None, list[str]] = field(default_factory=lambda: defaultdict(list))  # by split
-    split_of: dict[str, str | None] = field(default_factory=dict)
-    name_of: dict[Path, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.find = _finder(self.roots)
-
-    @property
-    def folders(self) -> str:
-        """Where photos were looked for, for messages."""
-        return ", ".join(str(root) for root in self.roots)
-
-    def is_new(self, entry: PhotoEntry, split: str | None, where: str) -> bool:
-        """Whether a photo is listed for the first time; raises `SatError` if it is in another split already."""
-        if entry.name not in self.split_of:
-            self.split_of[entry.name] = split
-            return True
-        if self.split_of[entry.name] != split:
-            raise SatError(
-                f"{where}: the photo {entry.name!r} is in two splits, {self.split_of[entry.name]} "
-                f"and {split}; a score would be wrong: take it out of one"
-            )
-        self.report.duplicate_photos.append(entry.name)
-        return False
-
-    def add(self, entry: PhotoEntry, split: str | None, where: str) -> None:
-        """Keep a photo with its captions, or count why it is left out."""
-        captions = self._counted(entry)
-        photo = self.find(entry)
-        if not captions:
-            self.report.captionless_photos.append(entry.name)
-            return
-        if photo is None:
-            self.missing[split].append(entry.name)
-            return
-        other = self.name_of.setdefault(photo, entry.name)
-        if other != entry.name:
-            raise SatError(
-                f"{where}: {other!r} and {entry.name!r} are one photo, {photo}; a score would be wrong: "
-                "give it one name"
-            )
-        words, raw = zip(*captions, strict=True)
-        self.kept[entry.name] = Example(entry.name, photo, split or "", words, raw)
-
-    def _counted(self, entry: PhotoEntry) -> list[tuple[tuple[str, ...], str]]:
-        """The captions of a photo that are kept; the report counts the others."""
-        with_words = [caption for caption in entry.captions if caption[0]]
-        captions = with_words if self.custom else with_words[:REFERENCES]
-        self.report.empty_captions += len(entry.captions) - len(with_words)
-        self.report.extra_references += len(with_words) - len(captions)
-        self.report.duplicate_captions += len(captions) - len({words for words, _ in captions})
-        return captions
-
-    def check(self, listing: CaptionFile) -> None:
-        """Raise `SatError` where no photo is kept, and where one of val or test is missing."""
-        if not self.kept:
-            splits_named = ", ".join(sorted({entry.split or "none" for entry in listing.photos})) or "none"
-            lost = [name for names in self.missing.values() for name in names]
-            which = f" ({first_three(lost)})" if lost else ""
-            remedy = ". Put the photos into images/, and write their names with suffixes (dog.jpg)" if lost else ""
-            raise SatError(
-                f"{listing.sources[0]} lists {plural(len(listing.photos), 'photo')}, and none can be used: "
-                f"{len(self.report.captionless_photos)} without a caption, {len(lost)} not found in "
-                f"{self.folders}{which}; their splits: {splits_named}{remedy}"
-            )
-        for name in ("val", "test"):
-            if names := self.missing[name]:
-                raise SatError(
-                    f"{plural(len(names), 'photo')} of the split {name} not found in {self.folders}: "
-                    f"{first_three(names)}; a score without them is not the split's: put them there"
-                )
-
-
 def assemble(listing: CaptionFile, folder: Path, roots: list[Path], *, restval: bool) -> Dataset:
     """Check what a listing says, find its photos, choose splits that are missing, and count what is left out."""
     report = DataReport(
@@ -106,31 +25,102 @@ def assemble(listing: CaptionFile, folder: Path, roots: list[Path], *, restval: 
         sources=[os.path.relpath(file, folder) for file in listing.sources],
         notes=listing.notes,
     )
-    photos = _Photos(listing.custom, roots, report)
+    find = _finder(roots)
+    kept: dict[str, Example] = {}
+    missing: dict[str | None, list[str]] = defaultdict(list)  # names of photos, by their split
+    name_of: dict[Path, str] = {}
+    for entry, split in _in_splits(listing, report, restval):
+        captions = _kept_captions(entry, listing.custom, report)
+        photo = find(entry)
+        if not captions:
+            report.captionless_photos.append(entry.name)
+        elif photo is None:
+            missing[split].append(entry.name)
+        else:
+            other = name_of.setdefault(photo, entry.name)
+            if other != entry.name:
+                raise SatError(
+                    f"{_where(entry, listing)}: {other!r} and {entry.name!r} are one photo, {photo}; a score would be "
+                    "wrong: give it one name"
+                )
+            words, raw = zip(*captions, strict=True)
+            kept[entry.name] = Example(entry.name, photo, split or "", words, raw)
+    _check_found(kept, missing, listing, report, ", ".join(map(str, roots)))
+    if restval and not any(entry.split == "restval" for entry in listing.photos):
+        listing.notes.append("no photo has the split restval, so --restval changes nothing")
+    report.missing_photos = missing["train"] + missing[None]
+    if listing.custom:
+        kept = _in_final_splits(kept, report)
+    return Dataset(listing.name, folder, tuple(kept.values()), counted(report, kept.values()), custom=listing.custom)
+
+
+def _where(entry: PhotoEntry, listing: CaptionFile) -> str:
+    """Where a photo is listed, for messages."""
+    return entry.where or str(listing.sources[0])
+
+
+def _in_splits(listing: CaptionFile, report: DataReport, restval: bool) -> Iterator[tuple[PhotoEntry, str | None]]:
+    """The photos of a listing with their splits, each photo once; those of splits that are not used are counted.
+
+    Raises `SatError` for a photo that is outside of the folder, or in two splits.
+    """
+    split_of: dict[str, str | None] = {}
     for entry in listing.photos:
-        where = entry.where or str(listing.sources[0])
-        _check_inside(entry, where)
+        for path in (entry.subfolder, entry.name):
+            if leaves_folder(path):
+                raise SatError(
+                    f"{_where(entry, listing)}: the photo {shorten(path)} is not below the data folder; give its path "
+                    "from there (a link in the folder may lead elsewhere)"
+                )
         split = "train" if restval and entry.split == "restval" else SPLIT_NAMES.get(entry.split or "")
         if split is None and entry.split is not None:
             report.other_splits[entry.split] = report.other_splits.get(entry.split, 0) + 1
             report.unused_photos.append(entry.name)
-        elif photos.is_new(entry, split, where):
-            photos.add(entry, split, where)
-    photos.check(listing)
-    if restval and not any(entry.split == "restval" for entry in listing.photos):
-        listing.notes.append("no photo has the split restval, so --restval changes nothing")
-    report.missing_photos = photos.missing["train"] + photos.missing[None]
-    kept = _in_final_splits(photos.kept, report) if listing.custom else photos.kept
-    return Dataset(listing.name, folder, tuple(kept.values()), counted(report, kept.values()), custom=listing.custom)
-
-
-def _check_inside(entry: PhotoEntry, where: str) -> None:
-    """Raise `SatError` for a photo that is not in the data folder."""
-    for path in (entry.subfolder, entry.name):
-        if leaves_folder(path):
+        elif entry.name not in split_of:
+            split_of[entry.name] = split
+            yield entry, split
+        elif split_of[entry.name] != split:
             raise SatError(
-                f"{where}: the photo {shorten(path)} is not below the data folder; give its path from there (a "
-                "link in the folder may lead elsewhere)"
+                f"{_where(entry, listing)}: the photo {entry.name!r} is in two splits, {split_of[entry.name]} "
+                f"and {split}; a score would be wrong: take it out of one"
+            )
+        else:
+            report.duplicate_photos.append(entry.name)
+
+
+def _kept_captions(entry: PhotoEntry, custom: bool, report: DataReport) -> list[tuple[tuple[str, ...], str]]:
+    """The captions of a photo that are kept; the report counts the others."""
+    with_words = [caption for caption in entry.captions if caption[0]]
+    captions = with_words if custom else with_words[:REFERENCES]
+    report.empty_captions += len(entry.captions) - len(with_words)
+    report.extra_references += len(with_words) - len(captions)
+    report.duplicate_captions += len(captions) - len({words for words, _ in captions})
+    return captions
+
+
+def _check_found(
+    kept: Mapping[str, Example],
+    missing: Mapping[str | None, list[str]],
+    listing: CaptionFile,
+    report: DataReport,
+    folders: str,
+) -> None:
+    """Raise `SatError` where no photo is kept, and where one of val or test is not in any of the folders."""
+    if not kept:
+        splits_named = ", ".join(sorted({entry.split or "none" for entry in listing.photos})) or "none"
+        lost = [name for names in missing.values() for name in names]
+        which = f" ({first_three(lost)})" if lost else ""
+        remedy = ". Put the photos into images/, and write their names with suffixes (dog.jpg)" if lost else ""
+        raise SatError(
+            f"{listing.sources[0]} lists {plural(len(listing.photos), 'photo')}, and none can be used: "
+            f"{len(report.captionless_photos)} without a caption, {len(lost)} not found in {folders}{which}; their "
+            f"splits: {splits_named}{remedy}"
+        )
+    for name in ("val", "test"):
+        if names := missing[name]:
+            raise SatError(
+                f"{plural(len(names), 'photo')} of the split {name} not found in {folders}: {first_three(names)}; a "
+                "score without them is not the split's: put them there"
             )
 
 

@@ -1,4 +1,4 @@
-"""A text file beside each photo, with its name: ``mug.txt`` has the caption of ``mug.jpg``, one a line.
+"""A text file beside each photo, with its name: ``mug.txt`` has the caption of ``mug.jpg``, or one a line.
 
 That is what most trainers of image models read. Photos in sub-folders ``train``, ``val`` and ``test`` have that split.
 """
@@ -21,30 +21,19 @@ def read_text_files(folder: Path, passed_over: dict[str, str]) -> CaptionFile | 
     """
     notes: list[str] = []
     photos: list[PhotoEntry] = []
-    file_of: dict[str, Path] = {}
-    for path in _photos_in(folder):
-        file = next((file for file in map(path.with_suffix, SUFFIXES) if file.is_file()), None)
-        if file is None:
-            continue
-        raw = decoded(file, notes).strip()
-        name = path.relative_to(folder).as_posix()
-        file_of[name] = file
-        photos.append(PhotoEntry(name, None, "", [(tuple(tokenize(raw)), raw)], where=str(file)))
+    files = {Path(root, name).relative_to(folder) for root, _, names in os.walk(folder) for name in names}
+    for path in sorted(file for file in files if counts_as_photo(file.as_posix())):
+        for file in [path.with_suffix(suffix) for suffix in SUFFIXES if path.with_suffix(suffix) in files][:1]:
+            raw = decoded(folder / file, notes).strip()
+            name = path.as_posix()
+            split = folder_split(name.removeprefix("images/"))
+            photos.append(PhotoEntry(name, split, "", [(tuple(tokenize(raw)), raw)], where=str(folder / file)))
     if not photos:
         return None
     if not any(letter.isalpha() for photo in photos for _, raw in photo.captions for letter in raw):
-        first = next(iter(file_of.values())).name
+        first = Path(photos[0].where).name
         passed_over[first] = f"{first} and the like, beside photos, have no words"
         return None
-    splits = {photo.name: folder_split(photo.name.removeprefix("images/")) for photo in photos}
-    inside = [name for name, split in splits.items() if split]
-    check_all_or_none(folder, inside, [name for name in splits if name not in inside])
-    for photo in photos:
-        photo.split = splits[photo.name]
-    return CaptionFile(folder.resolve().name, list(file_of.values()), photos, notes=notes)
-
-
-def _photos_in(folder: Path) -> list[Path]:
-    """The photos in a folder and its sub-folders, by their suffix."""
-    files = [Path(root, name) for root, _, names in os.walk(folder) for name in names]
-    return sorted(file for file in files if counts_as_photo(file.relative_to(folder).as_posix()))
+    inside = [photo.name for photo in photos if photo.split]
+    check_all_or_none(folder, inside, [photo.name for photo in photos if not photo.split])
+    return CaptionFile(folder.resolve().name, [Path(photo.where) for photo in photos], photos, notes=notes)

@@ -3,7 +3,7 @@
 1. A table (`tables`) whose first line names columns for the photo, for captions, and perhaps for the split. A row has
    one caption or as many as there are caption columns. Cells are separated by whatever of `DELIMITERS` gives these
    columns.
-2. Lines (`lines`) ``PHOTO<tab>CAPTION`` or ``PHOTO,CAPTION``. PHOTO is a file's name, an address or a number, and
+2. Lines ``PHOTO<tab>CAPTION`` or ``PHOTO,CAPTION``. PHOTO is a file's name, an address or a number, and
    before a tab anything; ``#NUMBER`` may end it, as in Flickr's token files, or be a cell of its own behind it. The
    caption comes first where the last cell is the photo's name or address.
 3. JSON (`records`): a list of objects or an object a line; COCO's captions; our own evaluations; conversations.
@@ -16,9 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from show_attend_tell.data.rows.fields import FORMS, Beside, Row, UnknownForm
-from show_attend_tell.data.rows.lines import listed_rows, look_like_sentences
 from show_attend_tell.data.rows.records import is_json, record_rows
-from show_attend_tell.data.rows.tables import named_columns, table_rows
+from show_attend_tell.data.rows.tables import listed_rows, look_like_sentences, named_columns, table_rows
 from show_attend_tell.messages import shorten
 
 __all__ = ["Row", "UnknownForm", "caption_rows"]
