@@ -4,6 +4,7 @@ import base64
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import IO
@@ -15,6 +16,9 @@ FORMS = ("csv", "tsv", "jsonl", "parquet")
 DIALECTS = {"csv": "excel", "tsv": "excel-tab"}
 DAMAGED = (ValueError, KeyError, TypeError, AttributeError, csv.Error)  # what `read_rows` raises
 TOGETHER = 1000  # rows that are held in memory
+# What stands before a text that a spreadsheet would take for a formula, by its column; `read_rows` takes it away.
+GUARDS = {"source": "./", "caption": " "}
+FORMULA = re.compile(r"[=+@-]")
 
 
 def write_rows(stream: IO[bytes], rows: Iterable[Row], columns: Mapping[str, str], form: str) -> None:
@@ -35,7 +39,7 @@ def write_rows(stream: IO[bytes], rows: Iterable[Row], columns: Mapping[str, str
         names = list(dict.fromkeys([*columns, *first]))
         table = csv.DictWriter(lines, names, extrasaction="ignore", dialect=DIALECTS[form], lineterminator="\n")
         table.writeheader()
-        table.writerows(chain([first] if first else [], rows))
+        table.writerows(map(_guarded, chain([first] if first else [], rows)))
         lines.detach()
 
 
@@ -51,6 +55,20 @@ def read_rows(stream: IO[bytes], form: str, names: Iterable[str] | None = None) 
         lines = io.TextIOWrapper(stream, "utf-8-sig", newline="")
         try:
             for row in csv.DictReader(lines, dialect=DIALECTS[form]):
-                yield {name: value or None for name, value in row.items()}
+                yield {name: _unguarded(name, value) or None for name, value in row.items()}
         finally:
             lines.detach()
+
+
+def _guarded(row: Row) -> Row:
+    """A row in which no spreadsheet sees a formula."""
+    guards = {name: guard for name, guard in GUARDS.items() if FORMULA.match(str(row.get(name)))}
+    return {**row, **{name: f"{guard}{row[name]}" for name, guard in guards.items()}}
+
+
+def _unguarded(name: str, value: str | None) -> str | None:
+    """The value of a column as it was before `_guarded`."""
+    guard = GUARDS.get(name, "")
+    if value and guard and value.startswith(guard) and FORMULA.match(value, len(guard)):
+        return value.removeprefix(guard)
+    return value
