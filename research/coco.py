@@ -44,7 +44,7 @@ def read_photos(downloaded: Path) -> dict[int, PhotoEntry]:
     files = sorted((downloaded / "annotations").glob("captions_*.json"))
     if not files:
         raise SatError(f"{downloaded / 'annotations'} has no captions_*.json: give the folder of COCO's files")
-    return {photo.number: photo for file in files for photo in coco_photos(file)[0] if photo.number is not None}
+    return {photo.number: photo for file in files for photo in coco_photos(file)[0] if isinstance(photo.number, int)}
 
 
 def make(downloaded: Path, output: Path, known: Mapping[int, str]) -> tuple[int, int, int]:

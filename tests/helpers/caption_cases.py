@@ -1,6 +1,7 @@
 """Files of captions that were once read wrongly, or are damaged: what each should give, whoever reads it."""
 
 import json
+from typing import Any
 
 
 def table(*rows: str, header: str = "photo,caption") -> dict[str, str | bytes]:
@@ -17,7 +18,7 @@ WITH_SPLIT = "photo,caption,split"
 ONE = '{"photo": "a.jpg", "text": "x"}'
 TWO = ["a dog's tail", "two cats"]
 
-TABLES = {  # the file, its lines, their ends and its encoding
+TABLES: dict[str, Any] = {  # the file, its lines, and its encoding
     "comma": ("Captions.CSV", ["photo,caption", 'a.jpg,"Ein Bär, groß"', "b.jpg,Öl", "./b.jpg,é", "c.jpg,x"]),
     "semicolon": ("captions.csv", ["Photo;Caption", "a.jpg;Ein Bär, groß", "b.jpg;Öl", "b.jpg;é", "c.jpg;x"], "cp1252"),
     "spreadsheet": (
@@ -126,7 +127,7 @@ FORMS: dict[str, tuple[str, str, dict[str, list[str]], str]] = {
     ),
     "marks in a table": (
         "captions.csv",
-        "photo,caption,is_rejected\na.jpg,a shop,False\na.jpg,no idea,TRUE\nb.jpg,a wall,0\n",
+        "photo,caption,is_rejected\na.jpg,a shop,False\na.jpg,no idea,TRUE\nb.jpg,a wall,nan\n",
         {"a.jpg": ["a shop"], "b.jpg": ["a wall"]},
         "left out: 1 caption that the file marks as not to be used: 'is_rejected' (1)",
     ),

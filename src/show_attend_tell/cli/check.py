@@ -137,7 +137,7 @@ def _next_command(data: Path, name: str, encoder: dict[str, Any], restval: bool)
     return shlex.join([*words, "--restval"] if restval else words)
 
 
-def _estimated(takes: "Estimate", start: str) -> list[str]:
+def _estimated(takes: "Estimate", start: str | None) -> list[str]:
     """What a training takes and is expected to give, as lines."""
     from show_attend_tell.training.reports import duration
 

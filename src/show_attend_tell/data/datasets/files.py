@@ -21,7 +21,7 @@ def read_file(file: Path, *, sentences: bool = False) -> CaptionFile:
     notes: list[str] = []
     text = decoded(file, notes)
     content = parsed(text)
-    if is_karpathy(content) and any("split" in image for image in content["images"][:1]):
+    if is_karpathy(content):
         photos, name = karpathy_photos(file, content)
         return CaptionFile(name, [file], photos, notes=notes, custom=name not in PAPERS)
     if is_coco(content) and content["images"]:

@@ -1,7 +1,8 @@
 """Karpathy's split files: photos, splits, and captions as text and as tokens.
 
 ``{"dataset": NAME, "images": [{"filename", "split", "filepath" (COCO's subfolder, optional), "sentences": [{"tokens",
-"raw"}]}]}``. Its tokens are used as they are, until another tokenizer cuts the raw text (`Dataset.retokenize`).
+"raw"}]}]}``, also without splits, tokens or raw texts. The tokens are used as they are, until another tokenizer cuts
+the raw text (`Dataset.retokenize`).
 """
 
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from show_attend_tell.data.datasets.coco import is_coco
 from show_attend_tell.data.datasets.dataset import PAPERS
 from show_attend_tell.data.datasets.listing import CaptionFile, PhotoEntry, json_files
+from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import list_of_objects, number_of, read_object, text_of
 from show_attend_tell.messages import first_three, quoted
@@ -49,8 +51,8 @@ def karpathy_photos(file: Path, content: Any = None) -> tuple[list[PhotoEntry], 
         ]
         subfolder = text_of(image, "filepath", where) if "filepath" in image else ""
         number = next((number_of(image, key, where) for key in ("cocoid", "imgid") if key in image), None)
-        photo, split = text_of(image, "filename", where), text_of(image, "split", where)
-        photos.append(PhotoEntry(photo, split, subfolder, sentences, number))
+        split = text_of(image, "split", where) if "split" in image else None
+        photos.append(PhotoEntry(text_of(image, "filename", where), split, subfolder, sentences, number))
     name = content.get("dataset")
     if not isinstance(name, str) or not name:
         name = file.stem.removeprefix("dataset").lstrip("_") or file.resolve().parent.name
@@ -58,8 +60,9 @@ def karpathy_photos(file: Path, content: Any = None) -> tuple[list[PhotoEntry], 
 
 
 def _karpathy_caption(sentence: dict[str, Any], where: str) -> tuple[tuple[str, ...], str]:
-    tokens = sentence.get("tokens")
+    raw = text_of(sentence, "raw", where) if "raw" in sentence else None
+    tokens = sentence.get("tokens", raw and tokenize(raw))
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
         raise SatError(f"{where}: 'tokens' must be a list of words, and is {quoted(tokens)}")
     words = tuple(token for token in tokens if token.strip())
-    return words, text_of(sentence, "raw", where) if "raw" in sentence else " ".join(words)
+    return words, " ".join(words) if raw is None else raw

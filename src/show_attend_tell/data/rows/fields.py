@@ -79,7 +79,7 @@ def beside_fields(record: Mapping[str, Any]) -> dict[str, str]:
     """The fields of a JSON object that say something of its caption, and are not empty."""
     names = tuple(record)
     known = (names[at] for at in fields_of(names).beside)
-    return {name: str(record[name]).strip() for name in known if record[name] is not None}
+    return {name: str(record[name]).strip() for name in known if record[name] not in (None, "")}
 
 
 @dataclass
@@ -96,7 +96,7 @@ class Beside:
         for name, text in fields.items():
             plain = name.lower()
             if plain in KINDS:
-                if text and len(self.kinds[name]) <= MOST_KINDS:
+                if len(self.kinds[name]) <= MOST_KINDS:
                     self.kinds[name][text] += captions
             elif text.lower() in (FALSE if re.fullmatch(ACCEPTED, plain) else TRUE):
                 marks.append(name)

@@ -64,12 +64,9 @@ def _records(file: Path, text: str) -> list[tuple[str, Any]]:
         return _record_lines(file, text, error)
     entry = "caption"
     if isinstance(content, dict):
-        if isinstance(content.get("images"), list) and "annotations" not in content:
-            content = content["images"]
-        elif key := next((key for key in LISTS if key in content), None):
-            content = list_of_objects(content, key, str(file))
-        else:
-            content, entry = [content], "line"
+        key = next((key for key in LISTS if key in content), None)
+        entry = "caption" if key else "line"
+        content = list_of_objects(content, key, str(file)) if key else [content]
     if content and not _has_captions(content[0]):
         raise UnknownForm(
             f'{file}: an entry must be an object like {{"photo": …, "caption": …}} (or text, or description), and '
@@ -96,18 +93,11 @@ def _has_captions(record: Any) -> bool:
     """Whether an object is one with a caption."""
     if not isinstance(record, dict):
         return False
-    return bool(fields_of(tuple(record)).captions) or any(name in record for name in ("sentences", *CONVERSATIONS))
+    return bool(fields_of(tuple(record)).captions) or any(name in record for name in CONVERSATIONS)
 
 
 def _flat(record: dict[str, Any], where: str) -> tuple[dict[str, Any], int]:
-    """An object with its captions in one field, and how many answers it has, if it is a conversation.
-
-    Karpathy's entries have their captions in ``sentences``, and conversations in what the model answers.
-    """
-    if "sentences" in record:
-        sentences = list_of_objects(record, "sentences", where)
-        texts = [entry.get("raw") or " ".join(map(str, entry.get("tokens") or [])) for entry in sentences]
-        return {**record, "caption": texts}, 0
+    """An object with its caption in a field, and how many answers it has, if it is a conversation."""
     key = next((key for key in CONVERSATIONS if key in record), None)
     if key is None:
         return record, 0

@@ -137,7 +137,7 @@ def _row(where: str, cells: list[str], columns: Columns, beside: Beside) -> Row:
     for caption in captions:
         _check_quotes(where, caption, columns.delimiter, fields.photo[0])
     split = cells[fields.split[0]] if fields.split else None
-    marks = {columns.names[at]: cells[at] for at in fields.beside if at < len(cells)}
+    marks = {columns.names[at]: cells[at] for at in fields.beside if at < len(cells) and cells[at]}
     return beside.row(where, cells[fields.photo[0]], captions, split, marks)
 
 
