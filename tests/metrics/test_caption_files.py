@@ -111,7 +111,7 @@ def test_the_language_of_references_chooses_the_tokens(
 FORMS = {  # the captions of photos in another order than that of the references, or as sentences in theirs
     "results.json": json.dumps([{"image_id": NUMBERS[p], "caption": t} for p, t in reversed(CAPTIONS.items())]),
     "results.JSON": json.dumps([{"image_id": p, "caption": f"{t} ."} for p, t in reversed(CAPTIONS.items())]),
-    "own.json": json.dumps({"results": [{"photo": p, "caption": t} for p, t in CAPTIONS.items()]}),
+    "own.json": json.dumps({"results": [{"photo": p, "caption": t, "file": f"/a/{p}"} for p, t in CAPTIONS.items()]}),
     "lines.txt": "\n".join(text.capitalize() for text in CAPTIONS.values()) + "\r\n",
     "numbers.jsonl": "".join(json.dumps({"image_id": NUMBERS[p], "caption": t}) + "\n" for p, t in CAPTIONS.items()),
     "batch.txt": "\n".join(json.dumps({"source": f"/a/{p}", "caption": t}) for p, t in reversed(CAPTIONS.items())),

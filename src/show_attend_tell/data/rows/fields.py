@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import plural, shorten
 
-PHOTO = ("photo", "image", "file_name", "filename", "file", "path", "photo_path", "image_path", "image_name")
+PHOTO = ("photo", "image", "file_name", "filename", "photo_path", "image_path", "image_name")
 # The photo where no field above is: the first of these that is there. "source" is that of `sat caption`.
-IDS = ("source", "url", "image_url", "image_id", "cocoid", "imgid", "id")
+IDS = ("source", "file", "path", "image_id", "cocoid", "imgid", "id", "url", "image_url")
 # The captions are in the first of these fields that is there, also numbered ("caption1", "caption 2").
 CAPTION = ("caption", "description", "text", "raw", "comment", "suffix")
 ALIKE = CAPTION[:3]  # of which one is read and the others are named, since each of them is mostly a caption
