@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from caption_cases import CLEANED, DAMAGED, ONE, TABLES, WITH_SPLIT, jsonl, table
+from caption_cases import DAMAGED, ONE, TABLES, WITH_SPLIT, jsonl, table
 from PIL import Image
 
 from show_attend_tell.data.datasets import Dataset, Example, read_dataset
@@ -287,14 +287,6 @@ def raw_captions(folder: Path, *captions: object) -> tuple[list[str], list[str]]
 
 def said(example: Example) -> list[tuple[tuple[str, ...], str]]:
     return list(zip(example.captions, example.raw, strict=True))
-
-
-@pytest.mark.parametrize(("text", "captions", "note"), CLEANED)
-def test_captions_of_custom_data_are_cleaned_and_counted(
-    tmp_path: Path, text: str, captions: list[str], note: str
-) -> None:
-    found, notes = raw_captions(tmp_path, text)
-    assert found == captions and len(notes) == 1 and notes[0].startswith(note)
 
 
 def test_what_stands_for_no_caption_is_empty(tmp_path: Path) -> None:

@@ -64,7 +64,8 @@ def test_sat_score_reads_texts_as_a_training_does(tmp_path: Path, text: object, 
     put_photos(tmp_path, "a.jpg")
     file = tmp_path / "captions.jsonl"
     file.write_text(json.dumps({"photo": "a.jpg", "caption": text}), encoding="utf-8")
-    assert read_by_all(file)[0] == {"a.jpg": captions}
+    read, (lines, *_) = read_by_all(file)
+    assert read == {"a.jpg": captions} and sum(line.startswith(note) for line in lines) == 1
     if len(captions) > 1:
         assert f"the photo 'a.jpg' has {len(captions)} captions; keep one" in refused("score", file, file)
         return
@@ -85,20 +86,6 @@ def test_damaged_files_are_refused_by_every_reader(tmp_path: Path, files: dict[s
             read_references([tmp_path / name])
         with pytest.raises(SatError, match=message):
             read_text_corpus(tmp_path / name, KARPATHY)
-
-
-MARKED = ["<start> a dog leaps over the fence <end>", "<start> a cup on a table <end>"]
-
-
-def test_markers_raise_no_score(tmp_path: Path) -> None:
-    plain = [line.removeprefix("<start> ").removesuffix(" <end>") for line in MARKED]
-    for name, lines in (("marked.txt", MARKED), ("plain.txt", plain)):
-        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (tmp_path / "other.txt").write_text("<start> a red cup <end>\n<start> two dogs <end>\n", encoding="utf-8")
-    for name in ("marked.txt", "plain.txt"):
-        references = read_references([tmp_path / "other.txt"])
-        assert list(read_captions(tmp_path / name, references).values()) == plain
-        assert references.texts == {"1": ["a red cup"], "2": ["two dogs"]}
 
 
 def test_a_photo_with_an_error_is_named_and_an_empty_caption_counted(tmp_path: Path) -> None:
