@@ -1,7 +1,11 @@
-"""What is added as the documentation says is there: decoder, encoder, reranker, metric, command, format of captions."""
+"""What is added as the documentation says is there.
+
+Decoder, encoder, reranker, metric, command, reader of data, filter with a setting, attention mode, output format.
+"""
 
 import dataclasses
 import json
+import sys
 from pathlib import Path
 
 import click
@@ -12,7 +16,9 @@ from builders import captioner_of, shape_folder, small_checkpoint, small_encoder
 from commands import refused, sat, settings
 from decoders import SIZES, B, C, small_annotations, small_captions
 from documents import plugin
+from PIL import Image
 from safetensors.numpy import save_file
+from searching import beam_search
 
 from show_attend_tell import Captioner
 from show_attend_tell.checkpoint.card import figures
@@ -23,29 +29,61 @@ from show_attend_tell.data.datasets import READERS, read_dataset
 from show_attend_tell.data.datasets.listing import CaptionFile, PhotoEntry
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.table import METRICS
-from show_attend_tell.model.interface import Decoder
+from show_attend_tell.model.attention import ArgmaxAttention, MeanAttention
+from show_attend_tell.model.interface import Decoder, word_log_probabilities
 from show_attend_tell.model.registry import build, import_plugin, read_config
 from show_attend_tell.report import report
+from show_attend_tell.search.registry import FILTERS
+from show_attend_tell.settings import ATTENTION_MODES
+from show_attend_tell.show.outputs import OUTPUTS
+from show_attend_tell.show.pictures import FORMATS
 from show_attend_tell.vision.registry import ENCODERS
 
 K, D = SIZES["vocabulary_size"], SIZES["annotation_size"]
 SHORT = ("--epochs", "1", "--init-from", "none", *settings(minimum_count=1, max_length=5))
 
 
-def test_a_transformer_is_trained_on_all_steps_at_once(tmp_path: Path) -> None:
-    import_plugin(str(plugin(tmp_path / "at_once.py", "register_decoder(", transformer="at-once")))
-    decoder = build(
-        read_config({"kind": "at-once", "vocabulary_size": K, "annotation_size": small_annotations().shape[-1]})
-    )
-    assert type(decoder).teacher_forcing is not Decoder.teacher_forcing
+def transformer(folder: Path, name: str) -> Decoder:
+    """The Transformer of `examples/`, with random weights and a kind of its own."""
+    import_plugin(str(plugin(folder / f"{name}.py", "class TransformerDecoder(", transformer=name)))
+    sizes = {"vocabulary_size": K, "annotation_size": D, "size": 24, "heads": 3, "blocks": 2}
+    torch.manual_seed(3)
+    return build(read_config({"kind": name, **sizes})).eval()
+
+
+def test_a_transformer_s_steps_are_those_of_all_at_once(tmp_path: Path) -> None:
+    """Whole captions in training, and words one after the other, by cached keys and values, in a search."""
+    decoder = transformer(tmp_path, "at-once")
     annotations, captions, history = small_annotations(), small_captions(), small_captions(seed=9)
-    for given in ({}, {"history": history}):
-        found = decoder.teacher_forcing(annotations, captions, **given)
-        wanted = Decoder.teacher_forcing(decoder, annotations, captions, **given)
-        assert found.logits.shape == (B, 1, C, K)
-        torch.testing.assert_close(found.logits, wanted.logits)
-        torch.testing.assert_close(found.alpha, wanted.alpha)
-    assert decoder.teacher_forcing(annotations, captions, paths=2).logits.shape == (B, 2, C, K)
+    with torch.no_grad():
+        for given in ({}, {"history": history}):
+            found = decoder.teacher_forcing(annotations, captions, **given)
+            wanted = Decoder.teacher_forcing(decoder, annotations, captions, **given)
+            assert found.logits.shape == (B, 1, C, K)
+            torch.testing.assert_close(found.logits, wanted.logits)
+            torch.testing.assert_close(found.alpha, wanted.alpha)
+            torch.testing.assert_close(found.output, wanted.output)
+        assert decoder.teacher_forcing(annotations, captions, paths=2).logits.shape == (B, 2, C, K)
+        mean, argmax = (
+            decoder.teacher_forcing(annotations, captions, mode=mode) for mode in (MeanAttention(), ArgmaxAttention())
+        )
+    assert (argmax.logits - mean.logits).abs().max() > 1e-3 and argmax.locations.shape == (B, 1, C)
+    for photo, of_photo in enumerate(beam_search(decoder, annotations, beam_size=3, max_length=6)):
+        words = torch.tensor([[*of_photo[0].words, *[0] * of_photo[0].ended]])
+        with torch.no_grad():
+            logits = decoder.teacher_forcing(annotations[[photo]], words).logits
+        log_p = float(word_log_probabilities(logits, words).sum())
+        assert of_photo[0].log_probability == pytest.approx(log_p, abs=1e-4)
+
+
+def test_a_transformer_tells_the_order_of_words(tmp_path: Path) -> None:
+    decoder, annotations = transformer(tmp_path, "ordered"), small_annotations(1)
+    with torch.no_grad():
+        one, other = (
+            decoder.teacher_forcing(annotations, torch.tensor([[*words, 7]])).logits[0, 0, -1]
+            for words in ([3, 4, 5, 6], [5, 3, 4, 6])
+        )
+    assert (one - other).abs().max() > 1e-3
 
 
 @pytest.mark.usefixtures("without_java")
@@ -53,7 +91,7 @@ def test_an_encoder_of_layers_as_data_is_built_by_both_back_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SAT_CACHE", str(tmp_path / "cache"))
-    file, random = plugin(tmp_path / "tiny.py", "register_encoder("), np.random.default_rng(0)
+    file, random = plugin(tmp_path / "tiny.py", "register_encoder(Network("), np.random.default_rng(0)
     shapes = {"stem.weight": (16, 3, 4, 4), "stem.bias": (16,), "head.weight": (32, 16, 4, 4), "head.bias": (32,)}
     weights = {name: random.normal(0, 0.2, shape).astype(np.float32) for name, shape in shapes.items()}
     save_file(weights, tmp_path / "tiny.safetensors")
@@ -83,7 +121,7 @@ def test_a_reranker_chooses_the_caption_of_a_model_that_names_it(tmp_path: Path)
     assert model.reranker == ("long", {}) and "- Reranker: long." in model.card("m")
     with pytest.raises(SatError, match=r"no reranker of the kind 'long' is registered .* by --plugin"):
         captioner_of(model, encoder)
-    import_plugin(str(plugin(tmp_path / "long.py", "register_reranker(")))
+    import_plugin(str(plugin(tmp_path / "long.py", "@register_reranker(")))
     photos = list((shape_folder(tmp_path / "shapes") / "images").iterdir())
     plain, same = (captioner_of(each, encoder)(photos, beam_size=5) for each in (before, model))
     longest = captioner_of(model, encoder)(photos, beam_size=5, rerank_weight=100)
@@ -96,7 +134,7 @@ def test_a_reranker_chooses_the_caption_of_a_model_that_names_it(tmp_path: Path)
 @pytest.mark.usefixtures("without_java")
 def test_a_metric_is_on_the_terminal_in_files_in_comparisons_on_cards_and_pages(tmp_path: Path) -> None:
     pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
-    import_plugin(str(plugin(tmp_path / "short_captions.py", "METRICS[")))
+    import_plugin(str(plugin(tmp_path / "short_captions.py", "METRICS.register(")))
     texts = {"good": ["a dog runs fast", "a cat sits there"], "long": ["a dog runs very fast", "a cat"]}
     (tmp_path / "references.txt").write_text("a dog runs\na cat sits\n")
     for name, lines in texts.items():
@@ -143,6 +181,82 @@ def test_a_format_of_captions_is_a_reader(tmp_path: Path) -> None:
     (tmp_path / "shapes" / "captions.csv").unlink()
     lines = [f"{photo.name}: a shape on the left" for photo in photos]
     (tmp_path / "shapes" / "pairs.txt").write_text("\n".join(lines), encoding="utf-8")
-    READERS["pairs"] = read_pairs
+    READERS.register("pairs", read_pairs)
     assert len(read_dataset(tmp_path / "shapes").examples) == len(photos) == 17
     del READERS["pairs"]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A model with random weights that says one word again and again, where it may."""
+    checkpoint = small_checkpoint(small_encoder())
+    checkpoint.weights["output_bias"][5] += 40
+    checkpoint.save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.mark.usefixtures("small")
+def test_a_filter_with_a_setting_is_an_option_an_argument_and_part_of_a_model(tmp_path: Path, model: Path) -> None:
+    photo = next((shape_folder(tmp_path / "shapes") / "images").iterdir())
+    caption = ("caption", photo, "--model", model, "--generation", "allow_repetitions=true")
+    costs = ("--generation", "again_cost=99")
+    assert "again_cost" in refused(*caption, *costs)
+    file = plugin(tmp_path / "again.py", "def again_cost(")
+    plain, once = (sat(*caption, "--plugin", file, *more).stdout.split() for more in ((), costs))
+    assert len(plain) > len(set(plain)) and len(once) == len(set(once))
+
+    captioner = Captioner.from_pretrained(model, device="cpu")
+    saved = dataclasses.replace(captioner.checkpoint, generation=captioner.resolve_config(again_cost=99.0))
+    saved.save(tmp_path / "saved")
+    own = sys.modules["again"].again
+    for words in (
+        captioner(photo, again_cost=99.0, allow_repetitions=True).words,
+        Captioner.from_pretrained(tmp_path / "saved", device="cpu")(photo, allow_repetitions=True).words,
+        captioner(photo, filters=[lambda *given: (own(*given)[0], -99.0)], allow_repetitions=True).words,
+    ):
+        assert len(words) == len(set(words))
+    del FILTERS["again_cost"]
+
+
+@pytest.mark.usefixtures("small")
+def test_a_named_attention_mode_is_an_option_and_part_of_a_model_that_pytorch_runs(tmp_path: Path, model: Path) -> None:
+    photo = next((shape_folder(tmp_path / "shapes") / "images").iterdir())
+    caption = ("caption", photo, "--model", model, "--generation", "attention_mode=square", "--output", "-.json")
+    assert "attention_mode is 'square': choose one of mean, argmax, sample" in refused(*caption)
+    file = plugin(tmp_path / "square.py", "def by_square(")
+    (entry,) = json.loads(sat(*caption, "--plugin", file, "--backend", "torch").stdout)
+    captioner = Captioner.from_pretrained(model, device="cpu")
+    assert entry["settings"]["attention_mode"] == "square"
+    assert entry["log_probability"] != pytest.approx(captioner(photo).log_probability, abs=1e-4)
+    square = captioner.resolve_config(attention_mode="square")
+    dataclasses.replace(captioner.checkpoint, generation=square).save(tmp_path / "saved")
+    saved = Captioner.from_pretrained(tmp_path / "saved", device="cpu")
+    found = saved(photo, evidence=True)
+    assert found.log_probability == pytest.approx(entry["log_probability"], abs=1e-5) and found.evidence is not None
+    assert "the attention mode square" in " ".join(saved.checkpoint.card("m").split())
+    assert saved.score(photo, str(found)) == pytest.approx(found.log_probability, abs=1e-4)
+    del ATTENTION_MODES["square"]
+    with pytest.raises(SatError, match="attention_mode is 'square'"):
+        Captioner.from_pretrained(tmp_path / "saved", device="cpu")
+
+
+@pytest.mark.usefixtures("small")
+def test_an_output_format_is_that_of_a_caption_and_of_the_command(tmp_path: Path, model: Path) -> None:
+    photos = shape_folder(tmp_path / "shapes") / "images"
+    caption = Captioner.from_pretrained(model, device="cpu")(next(photos.iterdir()))
+    for name in ("x.md", "x.tiff", "x.csv"):
+        with pytest.raises(SatError, match=r"name a file that ends in \.png, .*webp"):
+            caption.save(tmp_path / name)
+    file = plugin(tmp_path / "markdown.py", "@register_output(")
+    import_plugin(str(file))
+    caption.save(tmp_path / "one.md")
+    assert (tmp_path / "one.md").read_text(encoding="utf-8") == f"- {caption}\n"
+    caption.save(tmp_path / "one.tiff")
+    with Image.open(tmp_path / "one.tiff") as picture:
+        assert picture.format == "TIFF" and picture.size == caption.picture().size
+    sat("caption", photos, "--model", model, "--plugin", file, "--output", tmp_path / "all.md")
+    lines = (tmp_path / "all.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 17 and f"- {caption}" in lines
+    with pytest.raises(SatError, match="an output format 'csv' already"):
+        OUTPUTS.register("csv", lambda entries: "")
+    del OUTPUTS["md"], FORMATS["tiff"]

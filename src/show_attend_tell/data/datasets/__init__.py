@@ -32,9 +32,8 @@ from show_attend_tell.messages import first_three
 from show_attend_tell.registries import Registry
 
 # Each gives the listing of a folder, or None. It notes files without captions: by name, and why they have none.
-Reader = Callable[[Path, dict[str, str]], CaptionFile | None]
-READERS: Registry[Reader] = Registry(
-    "a reader",
+READERS: Registry[Callable[[Path, dict[str, str]], CaptionFile | None]] = Registry(
+    "a reader of data",
     "readers",
     {
         "karpathy": read_karpathy,
