@@ -3,6 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from operator import itemgetter
 
 from show_attend_tell.data.datasets.listing import PhotoEntry
 from show_attend_tell.data.parts_of_speech import part_of_speech
@@ -15,12 +16,14 @@ SENTENCE = 16  # bytes in UTF-8 of a caption that several photos should not have
 REPEATED = 0.05  # share of the photos that have the same caption, from which it is named
 FEWEST_PHOTOS = 5  # with the same caption
 NAMED = 3  # of these captions
+LOOKED_AT = 20_000  # photos, the first ones; a text corpus may have millions of captions
 _HASHTAG = re.compile(r"#\w+")
 _ADDRESS = re.compile(r"(https?://|www\.)\S+")
 
 
 def look_alike(photos: Sequence[PhotoEntry]) -> list[str]:
     """Lines that name what most captions begin or end with, and captions that many photos have."""
+    photos = photos[:LOOKED_AT]
     captions = [
         _ADDRESS.sub("https://…", _HASHTAG.sub("#…", raw.lower())).split()
         for photo in photos
@@ -40,13 +43,16 @@ def look_alike(photos: Sequence[PhotoEntry]) -> list[str]:
 
 def _shared(captions: Sequence[Sequence[str]]) -> tuple[Sequence[str], int]:
     """The longest beginning that enough captions share, and how many do; nothing for "a" and the like."""
-    shared: Sequence[str] = ()
+    shared: tuple[str, ...] = ()
     number = 0
-    for length in range(1, LONGEST + 1 if len(captions) >= FEWEST else 1):
+    while len(shared) < LONGEST and len(captions) >= FEWEST:
+        length = len(shared) + 1
         counts = Counter(tuple(words[:length]) for words in captions if len(words) >= length)
-        for beginning, times in counts.most_common(1):
-            if times >= SHARED * len(captions):
-                shared, number = beginning, times
+        beginning, times = max(counts.items(), key=itemgetter(1), default=((), 0))
+        if times < SHARED * len(captions):
+            break
+        shared = beginning
+        number = times
     plain = all(part_of_speech(word) == "function" or word in ".!?," for word in shared)
     return ((), 0) if plain else (shared, number)
 

@@ -8,7 +8,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from show_attend_tell.errors import SatError
@@ -60,7 +60,7 @@ class Fields(NamedTuple):
     not_read: tuple[int, ...]  # fields that are captions in other files
 
 
-@cache
+@lru_cache(1000)
 def fields_of(names: tuple[str, ...]) -> Fields:
     """What fields are, by their names; a file should have one of the photo, and one of the split."""
 
