@@ -55,10 +55,10 @@ def check(data: Path, encoder: dict[str, Any], restval: bool, json_file: str | N
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.data.inspection import inspect, without_captions
     from show_attend_tell.devices import pick_device
-    from show_attend_tell.training.stages.data import learnt_vocabulary, without_unreadable
     from show_attend_tell.training.estimate import estimate
     from show_attend_tell.training.presets import preset
     from show_attend_tell.training.presets.custom import english_words, fitted, retokenize
+    from show_attend_tell.training.stages.data import learnt_vocabulary, without_unreadable
     from show_attend_tell.training.start import choose_start
     from show_attend_tell.vision.feature_cache import UnreadablePhotos
 
