@@ -1,11 +1,19 @@
 """What class words bring on val, beside what other words in their place bring.
 
     python research/class_word_controls.py everyday-soft flickr8k/ coco/ --photos 400
+    python research/class_word_controls.py everyday-soft coco/ --constants
+    python research/class_word_controls.py everyday-soft flickr8k/ coco/ --names
 
 The rows of each data set: no class words; those of another photo; the expected words of the reranker in their place;
 the most probable class put in place of the caption's first noun, where p is `SURE` or more; class words. All have the
 settings that val chose with class words; the best without them is in notes/class-words.md. A row, without interval, has
 CIDEr, the share of right nouns, and how many captions of photos with such a class have its own name.
+
+With ``--constants``, the rows have other values of the constants of `rerank.class_constants`, one at a time.
+
+With ``--names``, the confidence of names is fitted: to photos of val and every third of training whose most probable
+class has a name and p of `SURE` or more. A name counts as right if people's captions have the class or a word at most
+`LEVELS` above it. So a wrong breed of dog counts as right, and a small thing that nobody mentions as wrong.
 """
 
 import dataclasses
@@ -14,19 +22,35 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from class_words import right_nouns
+from class_words import photos_of, right_nouns
 from stages import new_parser, reporting
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Dataset, read_dataset
-from show_attend_tell.data.parts_of_speech import part_of_speech
+from show_attend_tell.data.parts_of_speech import part_of_speech, singular
 from show_attend_tell.evaluation import searched
 from show_attend_tell.metrics.cider import cider
-from show_attend_tell.rerank.class_words import COMMON, PROBABLE, SURE, ClassFilter, PhotoWords
+from show_attend_tell.rerank import class_filter, class_words
+from show_attend_tell.rerank.class_constants import COMMON, PROBABLE, SURE, UNSEEN
+from show_attend_tell.rerank.class_filter import ClassFilter, PhotoWords
+from show_attend_tell.rerank.class_words import VAGUE, ClassWords
 from show_attend_tell.rerank.ngrams import VisualNgrams
 from show_attend_tell.vision.feature_cache import default_cache
 
 Filter = Callable[[Any, float], ClassFilter]
+LEVELS = 4  # above a class in WordNet, of words that support its name
+TRIED = {  # other values of the constants
+    "PROBABLE": (1e-3, 1e-2),
+    "CLIP": (6.0, 20.0),
+    "COMMON": (0.15, 0.6),
+    "RARE": (1.2, 2.5),
+    "POSSIBLE": (0.1, 0.5),
+    "CERTAIN": (0.6, 0.95),
+    "SURE": (0.4, 0.7),
+    "AT_THE_WORD": (0.5, 1.0),
+    "NAME": (1.0, 2.5),
+    "UNUSUAL": (0.001, 0.006),
+}
 
 
 def of_reranker(captioner: Captioner) -> Filter:
@@ -43,7 +67,7 @@ def of_reranker(captioner: Captioner) -> Filter:
             kept = np.flatnonzero(p > PROBABLE)
             common, rare = np.full(len(kept), COMMON), words.rates[kept]
             photos.append(PhotoWords(words.ids[kept], np.eye(len(kept)) > 0, p[kept], usual[kept], common, rare, None))
-        return ClassFilter(photos, weight)
+        return ClassFilter(photos, weight, words.places)
 
     return filtered
 
@@ -53,7 +77,7 @@ def of_other_photos(captioner: Captioner, probabilities: np.ndarray[Any, Any]) -
     others = iter(np.roll(probabilities, len(probabilities) // 2, axis=0))
     words = captioner.decoding.class_words
     assert words is not None
-    return lambda features, weight: ClassFilter([words.photo(next(others)) for _ in features], weight)
+    return lambda features, weight: ClassFilter([words.photo(next(others)) for _ in features], weight, words.places)
 
 
 def with_class(words: Sequence[str], name: str) -> list[str]:
@@ -102,21 +126,85 @@ def rows(captioner: Captioner, dataset: Dataset, cache: Path) -> None:
         print(f"{title:30} {score:6.2f}  {right:.3f}  {named} of {sum(map(bool, names))}", flush=True)
 
 
+def varied(captioner: Captioner, dataset: Dataset, cache: Path) -> None:
+    """Print a row for each other value of a constant, less the row of all constants as they are."""
+    vocabulary, config = captioner.checkpoint.vocabulary, captioner.resolve_config()
+
+    def row(title: str) -> None:
+        captions: list[list[str]] = []
+        references: list[Sequence[Sequence[str]]] = []
+        for examples, _, of_photos in searched(captioner, dataset, "val", config, cache=cache, show=False):
+            references += [example.captions for example in examples]
+            captions += [" ".join(of_photo[0].said(vocabulary)).split() for of_photo in of_photos]
+        print(f"{title:20} {cider(captions, references):6.2f}  {right_nouns(captions, references):.3f}", flush=True)
+
+    row("as it is")
+    for name, values in TRIED.items():
+        modules = [module for module in (class_filter, class_words) if hasattr(module, name)]
+        usual = getattr(modules[0], name)
+        for value in values:
+            for module in modules:
+                setattr(module, name, value)
+            row(f"{name} {value:g}")
+        for module in modules:
+            setattr(module, name, usual)
+
+
+def fit_names(captioner: Captioner, datasets: Sequence[Dataset]) -> None:
+    """Print the slope and the offset of the confidence of names, with their standard errors."""
+    words = captioner.decoding.class_words
+    assert words is not None
+    p: list[float] = []
+    right: list[bool] = []
+    for dataset in datasets:
+        few = dataclasses.replace(dataset, examples=(*dataset.split("val"), *dataset.split("train")[::3]))
+        for split in ("val", "train"):
+            for probabilities, captions in photos_of(captioner, few, words.classes, split):
+                best = int(probabilities.argmax())
+                if probabilities[best] >= SURE and words.stand_ins.get(best):
+                    p.append(min(float(probabilities[best]), 1 - UNSEEN))
+                    right.append(supported(words, best, captions))
+    odds = np.log(np.array(p) / (1 - np.array(p)))
+    inputs, solution = np.stack([odds, np.ones_like(odds)], axis=1), np.zeros(2)
+    for _ in range(50):
+        fitted = 1 / (1 + np.exp(-inputs @ solution))
+        curvature = (inputs * (fitted * (1 - fitted))[:, None]).T @ inputs
+        solution -= np.linalg.solve(curvature, inputs.T @ (fitted - right))
+    errors = np.sqrt(np.diag(np.linalg.inv(curvature)))
+    print(f"{len(right)} photos, {np.mean(right):.3f} right")
+    for name, value, error in zip(("slope", "offset"), solution, errors, strict=True):
+        print(f"{name} {value:.2f} ± {error:.2f}")
+
+
+def supported(words: ClassWords, row: int, captions: Sequence[Sequence[str]]) -> bool:
+    """Whether people's captions have a class, or a word near above it."""
+    above = [word for word, level in words.classes.words[row] if level <= LEVELS and word not in VAGUE]
+    text = " . ".join(" ".join(["", *caption, ""]) for caption in captions)
+    singulars = {singular(word) for caption in captions for word in caption}
+    return any(f" {word} " in text or word in singulars for word in [words.classes.names[row], *above])
+
+
 @reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Print the rows of each data set."""
     parser = new_parser(__doc__)
     parser.add_argument("model", help="a model with class words")
     parser.add_argument("data", nargs="+", type=Path, help="folders of data with val")
+    parser.add_argument("--constants", action="store_true", help="vary the constants")
+    parser.add_argument("--names", action="store_true", help="fit the confidence of names")
     parser.add_argument("--photos", type=int, default=10**6, help="photos of each val, at most")
     parser.add_argument("--cache", type=Path, default=default_cache(), help="folder of the feature cache")
     options = parser.parse_args(given)
     captioner = Captioner.from_pretrained(options.model)
+    if options.names:
+        fit_names(captioner, [read_dataset(folder) for folder in options.data])
+        return
     for folder in options.data:
         dataset = read_dataset(folder)
         examples = dataset.split("val")[: options.photos]
         print(f"{folder.name}, val, {len(examples)} photos: CIDEr, right nouns, named")
-        rows(captioner, dataclasses.replace(dataset, examples=tuple(examples)), options.cache)
+        measured = varied if options.constants else rows
+        measured(captioner, dataclasses.replace(dataset, examples=tuple(examples)), options.cache)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """Give a model class words, and the generation settings with them that val chooses: a new folder of the model.
 
     python research/class_words.py everyday-soft runs/everyday-soft flickr8k/ coco/
+    python research/class_words.py everyday-soft runs/everyday-soft flickr8k/ coco/ --only-confidence
 
 Class words (`rerank.class_words`) are fitted to the training photos of the data. The vals choose the beam size, the
 length penalty, the rerank weight, the rare-word exponent and the cost of a second use, with class words and without
 them: of all whose mean CIDEr is within `NEAR` of the best, those with the largest share of right nouns. The confidence
-is fitted anew, since it depends on the beam.
+is fitted anew, since it depends on the beam. With ``--only-confidence``, all else stays.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,9 +34,11 @@ EXPONENTS, NEAR = (0.5, 0.75), 0.5  # of rare words; points of CIDEr
 BATCH = 8  # photos that are encoded together
 
 
-def training_photos(captioner: Captioner, dataset: Dataset, classes: class_words.Classes) -> Iterator[tuple[Any, Any]]:
-    """p of each class (V,) and the captions of each training photo."""
-    examples, square = dataset.split("train"), captioner.backend.encoder.preprocessing
+def photos_of(
+    captioner: Captioner, dataset: Dataset, classes: class_words.Classes, split: str = "train"
+) -> Iterator[tuple[Any, Any]]:
+    """p of each class (V,) and the captions of each photo of a split."""
+    examples, square = dataset.split(split), captioner.backend.encoder.preprocessing
     for start in range(0, len(examples), BATCH):
         batch = examples[start : start + BATCH]
         pixels = np.stack([square.pixels(open_photo(each.photo)) for each in batch])
@@ -104,16 +107,18 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("output", type=Path, help="folder for the model")
     parser.add_argument("data", nargs="+", type=Path, help="folders of its training data, with train and val")
     parser.add_argument("--cache", type=Path, default=default_cache(), help="folder of the feature cache")
+    parser.add_argument("--only-confidence", action="store_true", help="fit nothing but the confidence")
     options = parser.parse_args(given)
     captioner = Captioner.from_pretrained(options.model)
     checkpoint, datasets = captioner.checkpoint, [read_dataset(folder) for folder in options.data]
     classes = class_words.classes_of(checkpoint.encoder.name)
     if classes is None:
         raise SatError(f"the encoder {checkpoint.encoder.name} has no classifier: class words need one")
-    photos = (photo for dataset in datasets for photo in training_photos(captioner, dataset, classes))
-    checkpoint.class_words = class_words.fit(classes, checkpoint.vocabulary, photos)
-    captioner = Captioner(checkpoint, captioner.backend, name=captioner.name)
-    checkpoint.generation, checkpoint.training["validation_cider"] = chosen(captioner, datasets, options.cache)
+    photos = (photo for dataset in datasets for photo in photos_of(captioner, dataset, classes))
+    if not options.only_confidence:
+        checkpoint.class_words = class_words.fit(classes, checkpoint.vocabulary, photos)
+        captioner = Captioner(checkpoint, captioner.backend, name=captioner.name)
+        checkpoint.generation, checkpoint.training["validation_cider"] = chosen(captioner, datasets, options.cache)
     checkpoint.confidence = fitted_confidence(captioner, datasets, options.cache)
     checkpoint.save(options.output, bits=4)
     print(f"{options.output} generates captions with {checkpoint.generation.summary()}")

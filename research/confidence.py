@@ -30,7 +30,7 @@ from show_attend_tell.metrics.bootstrap import draw, interval
 from show_attend_tell.metrics.cider import CiderD
 from show_attend_tell.rerank.confidence import least_trusted
 
-LEAST = (0.0, 0.3, 0.5, 0.7)  # values of min_confidence
+THRESHOLDS = (0.0, 0.3, 0.5, 0.7)  # values of min_confidence
 RESAMPLES = 500
 Array = NDArray[Any]
 
@@ -59,7 +59,9 @@ def measured(captioner: Captioner, dataset: Dataset, split: str, *, cache: Path)
     dataset = dataset.retokenize(vocabulary.tokenizer)
     cider = CiderD([example.captions for example in dataset.split(split)])
     confidence, right, photo, likelihood = [], [], [], []
-    chosen: dict[float, list[tuple[float, int, int]]] = {least: [] for least in LEAST}  # CIDEr, right nouns, all nouns
+    chosen: dict[float, list[tuple[float, int, int]]] = {
+        least: [] for least in THRESHOLDS
+    }  # CIDEr, right nouns, all nouns
     of_photos: list[tuple[float, float]] = []  # its confidence, and log p a word
     for examples, features, found in searched(captioner, dataset, split, captioner.resolve_config(), cache=cache):
         judged = scale.judge(captioner.backend, features, found, found)

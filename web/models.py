@@ -28,12 +28,13 @@ from show_attend_tell.backends.onnx.encoder import OnnxEncoder
 from show_attend_tell.backends.onnx.graph import Graph
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, find_model, model_name
-from show_attend_tell.data.tokenizers import KARPATHY, detokenize
+from show_attend_tell.data.tokenizers import ENGLISH, KARPATHY, detokenize
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.rerank import class_words
+from show_attend_tell.rerank import class_constants, class_words
 from show_attend_tell.rerank.ngrams import VisualNgrams
-from show_attend_tell.search.filters import SecondUse
+from show_attend_tell.rerank.noun_places import NounPlaces
+from show_attend_tell.search.filters import CompleteEnd, SecondUse
 from show_attend_tell.search.hypotheses import LIKE_CONSONANTS
 from show_attend_tell.vision import registry
 
@@ -83,7 +84,7 @@ def classifier(classes: class_words.Classes) -> Graph:
     annotations = graph.input("annotations", ["B", "L", classes.weight.shape[1]])
     means = graph("ReduceMean", annotations, axes=[1], keepdims=0)
     scores = graph.linear(means, classes.weight, classes.bias)
-    graph.output(graph("Softmax", graph("Mul", scores, graph.constant(class_words.SHARPNESS)), axis=1), "p", 2)
+    graph.output(graph("Softmax", graph("Mul", scores, graph.constant(class_constants.SHARPNESS)), axis=1), "p", 2)
     return graph
 
 
@@ -122,7 +123,8 @@ def described(words: class_words.ClassWords) -> dict[str, Any]:
     usual, usual_classes, rates = (
         np.round(each.astype(float), 9).tolist() for each in (words.usual, words.usual_classes, words.rates)
     )
-    constants = "EPSILON CLIP COMMON POSSIBLE CERTAIN SURE AT_THE_WORD PROBABLE NAME UNUSUAL SELDOM_SEEN".split()
+    constants = "EPSILON CLIP COMMON POSSIBLE CERTAIN SURE AT_THE_WORD PROBABLE NAME UNUSUAL UNSEEN".split()
+    constants += ["NAME_SLOPE", "NAME_OFFSET"]
     having = [words.ids[row].tolist() for row in words.having]
     standing = [words.stand_ins.get(number, []) for number in range(len(having))]
     columns = {"name": words.classes.names, "usual": usual_classes, "words": having, "stand_ins": standing}
@@ -132,10 +134,36 @@ def described(words: class_words.ClassWords) -> dict[str, Any]:
             word: {"usual": p, "rare": rate} for word, p, rate in zip(words.ids.tolist(), usual, rates, strict=True)
         },
         "of_word": words.of_word,
-        "not_after": sorted(words.nouns_and_verbs),
+        "places": places(words.places),
         "an": f"^(?!{'|'.join(LIKE_CONSONANTS)})[aeiou]",  # what words begin with that "an" stands before
-        **{name.lower(): getattr(class_words, name) for name in constants},
+        **{name.lower(): getattr(class_constants, name) for name in constants},
     }
+
+
+def places(of_nouns: NounPlaces) -> dict[str, Any]:
+    """The ids of words that say where a noun may stand."""
+    masks = {
+        "opens": of_nouns.opens,
+        "closes": of_nouns.decides & ~of_nouns.opens,
+        "collectives": of_nouns.collective,
+        "nouns": of_nouns.noun,
+    }
+    ids = {name: np.flatnonzero(mask).tolist() for name, mask in masks.items()}
+    return {**ids, **{word: of_nouns.words.index(word) if word in of_nouns.words else -1 for word in ("of", "and")}}
+
+
+def unfinished(vocabulary: Vocabulary) -> dict[str, list[int]] | None:
+    """The ids of words that say where an English caption cannot end, for `CompleteEnd`; None for other languages."""
+    if vocabulary.tokenizer not in (KARPATHY, ENGLISH):
+        return None
+    complete = CompleteEnd(vocabulary.words, 0)
+    masks = {
+        "words": complete.before_others,
+        "determiners": complete.determiner,
+        "colors": complete.color,
+        "among_colors": complete.among_colors,
+    }
+    return {name: np.flatnonzero(mask).tolist() for name, mask in masks.items()}
 
 
 def nouns_and_colors(vocabulary: Vocabulary) -> dict[int, list[int]]:
@@ -181,6 +209,7 @@ def exported(name: str, files: Files) -> dict[str, Any]:
         "tokenizer": None if vocabulary.tokenizer == KARPATHY else vocabulary.tokenizer.name,
         "between": detokenize(["", ""], vocabulary.tokenizer.name),
         "forms": nouns_and_colors(vocabulary),
+        "unfinished": unfinished(vocabulary),
         "class_words": None if words is None else described(words),
         "card": checkpoint.card(name),
         "files": {

@@ -98,7 +98,7 @@ class Decoding:
     def searched(self, backend: Backend, features: Any, seeds: Sequence[int]) -> list[list[Hypothesis]]:
         """The captions that one search of some photos finds, without rerank scores."""
         config, session = self.config, backend.session(features, self.config, seeds=seeds)
-        filters = [*word_filters(config), *self.filters]
+        filters = [*word_filters(config, self.vocabulary), *self.filters]
         if config.do_sample:
             of_words = [seed + 1 for seed in seeds]  # other random numbers than those of the locations
             return sample(session, config, of_words, filters)

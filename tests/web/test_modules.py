@@ -15,7 +15,8 @@ from static import WEB, needs_node, node
 
 from show_attend_tell.data.photos import Preprocessing, Resize
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.rerank.class_words import Classes, ClassFilter, ClassWords
+from show_attend_tell.rerank.class_filter import ClassFilter
+from show_attend_tell.rerank.class_words import Classes, ClassWords, confidence_of_name
 from show_attend_tell.rerank.ngrams import counted
 from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.config import GenerationConfig
@@ -186,20 +187,22 @@ def test_the_search_is_pythons(run: Callable[..., Any]) -> None:
             assert one[4] == pytest.approx(other.filter_score), way
 
 
-FILTERED = """({ PhotoWords, apply, secondUse }, { known, forms, photos, paths, words }) =>
+FILTERED = """({ PhotoWords, apply, secondUse, wordFilters }, { known, forms, unfinished, photos, paths, words }) =>
     photos.map((p) => {
         const seen = new PhotoWords(known, Float32Array.from(p));
-        const filters = [secondUse(forms, 2), seen.filter(0.8)];
-        return paths.map((path) => [apply(filters, path), seen.shown(path, path.map((id) => words[id]))]);
+        const english = wordFilters({ beam_size: 3, allow_repetitions: false, max_length: 6 }, unfinished);
+        const filters = [...english, secondUse(forms, 2), seen.filter(0.8)];
+        const shown = (path) => seen.shown(path, path.map((id) => words[id]));
+        return paths.map((path) => [apply(filters, path), shown(path), seen.place(path), seen.confidenceOfName]);
     })"""
 
 
 def test_class_words_and_second_uses_are_pythons(run: Callable[..., Any]) -> None:
     """Six classes: two have words of their own, and four have none, of which three get their names."""
-    names = ["tabby", "terrier", "otter", "school bus", "unicorn", "newt"]
+    names = ["tabby", "terrier", "sea otter", "red school bus", "red-eyed unicorn", "newt"]
     above = [["cat", "animal"], ["dog", "animal"], ["animal"], ["vehicle"], ["animal"], ["animal"]]
     words = [[(name, 0), *((word, 1) for word in more)] for name, more in zip(names, above, strict=True)]
-    vocabulary = Vocabulary("a an tabby dog cat cats bus sign animal vehicle red on".split())
+    vocabulary = Vocabulary("a an tabby dog cat cats bus sign animal vehicle red on and is two group of black".split())
     chance = np.random.default_rng(7)
     arrays = {
         "rates": chance.uniform(0.3, 1.2, 5),
@@ -211,22 +214,36 @@ def test_class_words_and_second_uses_are_pythons(run: Callable[..., Any]) -> Non
     second_use = SecondUse(vocabulary)(2)
     photos = np.concatenate([chance.dirichlet(np.full(6, 0.3), 20), np.full((6, 6), 0.05) + 0.7 * np.eye(6)])
     said = ["", "a", "animal", "a cat on a dog", "cats cat cats", "a sign animal on an animal", "a red bus", "an on a"]
-    said += ["a animal on a red vehicle", "tabby on a vehicle", "an vehicle an"]
+    said += [
+        "a animal on a red vehicle",
+        "tabby on a vehicle",
+        "an vehicle an",
+        "a red and black animal",
+        "two red",
+        "is",
+    ]
+    said += ["a group of", "a cat is red", "a red and black", "a black animal sign", "two animal", "a animal of animal"]
     paths = [[vocabulary.words.index(word) for word in each.split()] for each in said]
     given = {"known": models.described(class_words), "forms": models.nouns_and_colors(vocabulary)}
+    given["unfinished"] = models.unfinished(vocabulary)
+    english = word_filters(GenerationConfig(beam_size=3, max_length=6), vocabulary)
     found = run(FILTERED, {**given, "photos": photos.tolist(), "paths": paths, "words": vocabulary.words})
     shown = set()
     for photo, of_photo in zip(photos, found, strict=True):
-        raised = ClassFilter([class_words.photo(photo)], 0.8)
-        for path, (added, text) in zip(paths, of_photo, strict=True):
-            expected = apply([second_use, raised], np.array([[path]], dtype=np.int64), np.array([0]))
+        raised = ClassFilter([class_words.photo(photo)], 0.8, class_words.places)
+        for path, (added, text, place, confidence) in zip(paths, of_photo, strict=True):
+            expected = apply([*english, second_use, raised], np.array([[path]], dtype=np.int64), np.array([0]))
             one, other = np.zeros((2, 1, 1, len(vocabulary)))
-            np.add.at(one[0, 0], added["ids"], added["weights"])
+            weights = [-np.inf if weight is None else weight for weight in added["weights"]]  # JSON has no infinity
+            np.add.at(one[0, 0], added["ids"], weights)
             np.testing.assert_allclose(one, expected.onto(other), rtol=1e-5, atol=1e-6)
             ((caption,),) = raised.named([[Hypothesis(path, 0.0, True, cast(Any, None))]])
             assert text == caption.said(vocabulary)
+            assert place == next(iter(caption.names or {}), -1)
+            assert confidence == pytest.approx(confidence_of_name(photo.max()), rel=1e-5)
             shown.add(" ".join(text))
-    assert {"an otter on a red vehicle", "a unicorn on a red vehicle", "an animal on a red school bus"} <= shown
+    assert {"a sea otter on a red vehicle", "an animal on a red school bus", "a red and black unicorn"} <= shown
+    assert {"a red-eyed unicorn of animal", "two animal", "a black animal sign"} <= shown
 
 
 def test_ngrams_are_counted_as_in_python(run: Callable[..., Any]) -> None:

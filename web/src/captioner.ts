@@ -11,7 +11,7 @@ import { VisualNgrams } from "./rerank/visual-ngrams.ts";
 import { Runtime, pickBuild } from "./runtime.ts";
 import { readArrays, type Arrays } from "./safetensors.ts";
 import { search, type GenerationConfig } from "./search/beam.ts";
-import { secondUse, wordFilters } from "./search/filters.ts";
+import { secondUse, wordFilters, type Unfinished } from "./search/filters.ts";
 import { ranked, type Backpointers, type Hypothesis } from "./search/hypotheses.ts";
 import { OnnxDecoder, OnnxSession, type Said } from "./search/onnx.ts";
 
@@ -30,6 +30,7 @@ export interface Model {
   card: string;
   forms?: Record<number, number[]>; // of each noun and color; an older models.json has none, and no class words
   class_words?: ClassWords | null;
+  unfinished?: Unfinished | null; // of an English vocabulary; an older models.json has none
   files: { encoder: string; decoder: string; reranker: string | null };
 }
 
@@ -191,7 +192,7 @@ export class Captioners {
     const session = await OnnxSession.start(decoder, annotations);
     const { repetition_cost: cost, class_weight: weight } = generation;
     const seen = model.class_words ? new PhotoWords(model.class_words, await encoder.classes(annotations)) : null;
-    const filters = wordFilters(generation);
+    const filters = wordFilters(generation, model.unfinished);
     if (cost) filters.push(secondUse(model.forms!, cost));
     if (seen && weight) filters.push(seen.filter(weight));
     let [found, backpointers] = await search(session, generation, filters);
@@ -202,8 +203,9 @@ export class Captioners {
     }
     const best = found[0];
     const blind = confidence && await OnnxSession.blind(decoder, annotations);
+    const nameAt = seen && weight ? seen.place(best.words) : -1;
     const trusted = Math.min(...size) < 24 ? 0.5 : 1; // of too few pixels, each word is to be checked, as in Python
-    const confident = (await confidence?.of(best, found, expected, seen, blind!))?.map((value) => value && trusted * value) ?? null;
+    const confident = (await confidence?.of(best, found, expected, seen, blind!, nameAt))?.map((value) => value && trusted * value) ?? null;
     const judged = (confident ?? []).filter((value) => value !== null);
     const words = ({ words: ids }: Hypothesis) => {
       const known = ids.map((id) => model.words[id]);

@@ -11,9 +11,23 @@ PartOfSpeech = Literal["noun", "color", "verb", "function"]
 
 _WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 IRREGULAR_PLURALS: dict[str, str] = _WORDS.pop("irregular_plurals")
-COLORS, FUNCTION_WORDS, VERBS, NOUNS = (
-    frozenset(_WORDS[kind].split()) for kind in ("color", "function", "verb", "noun")
-)
+
+
+def _listed(name: str) -> frozenset[str]:
+    """The words of a class."""
+    return frozenset(_WORDS[name].split())
+
+
+COLORS = _listed("color")
+SHADES = _listed("shade")
+DETERMINERS = _listed("determiner")
+PREPOSITIONS = _listed("preposition")
+CONJUNCTIONS = _listed("conjunction")
+FUNCTION_WORDS = DETERMINERS | PREPOSITIONS | CONJUNCTIONS | _listed("function")
+QUANTITIES = _listed("quantity")
+COLLECTIVES = _listed("collective")
+VERBS = _listed("verb")
+NOUNS = _listed("noun")
 
 
 def part_of_speech(word: str) -> PartOfSpeech | None:

@@ -12,9 +12,14 @@ A logistic regression gives it, from what the model knows of the word:
   are such a thing; and log of their probability less that of their mean among training photos;
 - which word it is: each has an offset of its own, drawn towards zero by a ridge.
 
+The log odds are multiplied by the word's scale κ = (1 + π/8 · σ² / (1 + n / n₀))^−½, with n uses on val, σ² =
+`UNCERTAIN` and n₀ = `SEEN`. The offset of a word that val seldom has is uncertain, and the mean probability over that
+uncertainty is nearer to a half (MacKay 1992).
+
 `fit` makes it of photos of val: a noun is right if one of the photo's captions by people has it, in the singular or the
 plural. So a synonym counts as wrong. The nouns are those of the English list in `data.parts_of_speech`. The arrays have
-their ids, so that no list is needed later.
+their ids, so that no list is needed later. The name of a class is judged by the classifier alone
+(`class_words.confidence_of_name`): people rarely use it, but that does not make it wrong.
 
 B photos · N captions · T words · J judged words of the vocabulary · F features · M judged words of captions.
 """
@@ -34,10 +39,14 @@ from show_attend_tell.rerank import Reranker
 from show_attend_tell.rerank.class_words import ClassWords
 from show_attend_tell.search.hypotheses import Hypothesis
 
-PLAIN, OF_CLASSES = 3, 3  # features without a reranker, and those that class words add
-PHOTOS_TO_JUDGE = 200  # photos of val; of fewer, the probabilities would not be calibrated
+PLAIN = 3  # features without a reranker
+OF_CLASSES = 3  # features that class words add
+PHOTOS_TO_JUDGE = 200  # of val at least; of fewer, the probabilities would not be calibrated
 ENGLISH = 0.2  # share of function words from which captions are taken to be English
-RIDGE, OFFSET_RIDGE = 1.0, 3.0  # of the weights of standardized features, and of the words' offsets
+RIDGE = 1.0  # of the weights of standardized features
+OFFSET_RIDGE = 3.0  # of the words' offsets
+UNCERTAIN = 1.5  # variance of the log odds of a word that val does not have
+SEEN = 3  # uses on val that halve it
 
 NOT_JUDGED = frozenset(  # nouns of place and amount, which are true of nearly any photo
     "back bottom bunch center corner edge end middle pair piece side top".split()
@@ -52,22 +61,25 @@ class Confidence:
     def __init__(
         self, arrays: Mapping[str, Array], reranker: Reranker | None = None, class_words: ClassWords | None = None
     ) -> None:
-        """Take ``words`` (J,), ``offsets`` (J,) and ``weights`` (F,), see `fit`, and the model's other parts.
+        """Take ``words`` (J,), ``offsets`` (J,), ``scales`` (J,) and ``weights`` (F,), and the model's other parts.
 
-        One that was fitted without class words does not use them. Raises `SatError` for arrays that do not fit.
+        Older arrays have no scales: they are 1 then. A confidence that was fitted without class words does not
+        use them. Raises `SatError` for arrays that do not fit.
         """
         self.reranker = reranker
         try:
-            words, offsets, self.weights = (arrays[name] for name in ("words", "offsets", "weights"))
+            words, offsets, self.weights = arrays["words"], arrays["offsets"], arrays["weights"]
+            scales = arrays.get("scales", np.ones_like(offsets))
             self.class_words = class_words if len(self.weights) > feature_count(reranker, None) else None
             size = feature_count(reranker, self.class_words)
-            if words.ndim != 1 or words.shape != offsets.shape or self.weights.shape != (size,):
-                raise ValueError(f"shapes {words.shape}, {offsets.shape}, {self.weights.shape}")
-            if not (np.isfinite(offsets).all() and np.isfinite(self.weights).all()):
+            if words.ndim != 1 or not words.shape == offsets.shape == scales.shape or self.weights.shape != (size,):
+                raise ValueError(f"shapes {words.shape}, {offsets.shape}, {scales.shape}, {self.weights.shape}")
+            if not np.isfinite(np.concatenate([offsets, scales, self.weights])).all():
                 raise ValueError("values that are no numbers")
         except (KeyError, ValueError) as error:
             raise SatError(f"these arrays do not tell how far words can be trusted ({error})") from error
         self.offsets: dict[int, float] = dict(zip(words.tolist(), offsets.tolist(), strict=True))
+        self.scales: dict[int, float] = dict(zip(words.tolist(), scales.tolist(), strict=True))
 
     def add(self, backend: Backend, features: Any, found: Sequence[list[Hypothesis]], least: float) -> list[Any]:
         """The captions of each photo, of features (B, L, D), the best one first with its words' confidence (T,).
@@ -91,22 +103,31 @@ class Confidence:
         """The confidence of each word of some captions of each photo, of all that were ``found``; NaN for none."""
         rows = judged_words(backend, features, captions, found, self.offsets, self.reranker, self.class_words)
         offsets = np.array([self.offsets[word] for word in rows.words])
-        right = np.exp(-np.logaddexp(0, -(rows.features @ self.weights + offsets)))  # the logistic function
-        result = [[[float("nan")] * len(each.words) for each in of_photo] for of_photo in captions]
+        scales = np.array([self.scales[word] for word in rows.words])
+        odds = scales * (rows.features @ self.weights + offsets)
+        right = np.exp(-np.logaddexp(0, -odds))  # the logistic function
+        confidence = [[[float("nan")] * len(caption.words) for caption in of_photo] for of_photo in captions]
         for (photo, caption, time), value in zip(rows.places, right.tolist(), strict=True):
-            result[photo][caption][time] = value
-        return result
+            confidence[photo][caption][time] = value
+        for of_photo, values in zip(captions, confidence, strict=True):
+            for hypothesis, of_words in zip(of_photo, values, strict=True):
+                for time, name in (hypothesis.names or {}).items():
+                    of_words[time] = name.confidence
+        return confidence
 
 
 def least_trusted(captions: Sequence[Hypothesis], confidence: Sequence[Sequence[float]]) -> list[float]:
     """The least confidence of each caption's judged words, below 0 without one and for what `Confidence.add` passes."""
-    found = []
+    least = []
     for number, (caption, values) in enumerate(zip(captions, confidence, strict=False)):
         judged = {place: value for place, value in enumerate(values) if value == value}
         words = [caption.words[place] for place in judged]
-        other = number and (len(values) - 1 not in judged or len(set(words)) < len(words))
-        found.append(-2.0 if other or not caption.ended else min(judged.values(), default=-1.0))
-    return found
+        passed_by = number > 0 and (len(values) - 1 not in judged or len(set(words)) < len(words))
+        if passed_by or not caption.ended:
+            least.append(-2.0)
+        else:
+            least.append(min(judged.values(), default=-1.0))
+    return least
 
 
 class Judged(NamedTuple):
@@ -134,23 +155,30 @@ def judged_words(
     """What the confidence of the ``judged`` words of captions is made of; the arguments are those of `judge`."""
     by_reranker = None if reranker is None else reranker.features_of_words(backend, features)
     by_classes = None if class_words is None else class_words.features_of_words(features)
-    said_words = [each.words for of in captions for each in of]
-    blind = iter(backend.blind_log_probabilities(features, said_words))
-    judged, rows, words, places = set(judged), [], [], []
+    all_words = [hypothesis.words for of_photo in captions for hypothesis in of_photo]
+    blind = iter(backend.blind_log_probabilities(features, all_words))
+    judged = set(judged)
+    rows: list[list[float]] = []
+    words: list[int] = []
+    places: list[tuple[int, int, int]] = []
     for photo, (of_photo, beam) in enumerate(zip(captions, found, strict=True)):
-        said = [set(each.words) for each in beam]
+        words_in_beam = [set(hypothesis.words) for hypothesis in beam]
         for number, caption in enumerate(of_photo):
-            log_p, without = caption.word_log_probabilities, next(blind)
+            log_p = caption.word_log_probabilities
+            without = next(blind)
             mean = caption.log_probability / (len(caption.words) + caption.ended or 1)
             for time, word in enumerate(caption.words):
-                if word in judged:
-                    share = sum(word in each for each in said) / len(said)
-                    row = [np.clip(log_p[time], -6, 0), np.clip(log_p[time] - without[time], -5, 10), share]
-                    row += [] if by_reranker is None else by_reranker[photo](word)
-                    row += [] if by_classes is None else [mean, *by_classes[photo](word)]
-                    rows.append(row)
-                    words.append(word)
-                    places.append((photo, number, time))
+                if word not in judged:
+                    continue
+                share = sum(word in in_caption for in_caption in words_in_beam) / len(beam)
+                row = [np.clip(log_p[time], -6, 0), np.clip(log_p[time] - without[time], -5, 10), share]
+                if by_reranker is not None:
+                    row += by_reranker[photo](word)
+                if by_classes is not None:
+                    row += [mean, *by_classes[photo](word)]
+                rows.append(row)
+                words.append(word)
+                places.append((photo, number, time))
     return Judged(np.array(rows, np.float64).reshape(-1, feature_count(reranker, class_words)), words, places)
 
 
@@ -163,38 +191,55 @@ def fit(
 ) -> dict[str, Array] | None:
     """What `Confidence` takes, of photos' features (B, L, D), their captions, best first, those by people, and weights.
 
-    Of a name, the last word is judged. None for fewer than `PHOTOS_TO_JUDGE` photos, for captions that are not English,
+    Names of classes are left out. None for fewer than `PHOTOS_TO_JUDGE` photos, for captions that are not English,
     and where all nouns or none are right.
     """
-    known = enumerate(vocabulary.words)
-    nouns = {number: word for number, word in known if part_of_speech(word) == "noun" and word not in NOT_JUDGED}
+    nouns = {
+        number: word
+        for number, word in enumerate(vocabulary.words)
+        if part_of_speech(word) == "noun" and word not in NOT_JUDGED
+    }
     rows: list[Array] = []
     words: list[int] = []
     right: list[bool] = []
     weights: list[float] = []  # of the rows
-    photos, said, function = 0, 0, 0
+    photos = 0
+    people_said = 0  # words
+    function_words = 0
     for features, found, references, photo_weights in batches:
-        best = [each[:1] for each in found]
+        best = [captions[:1] for captions in found]
         judged = judged_words(backend, features, best, found, nouns, reranker, class_words)
         by_people = [[word for caption in of_photo for word in caption] for of_photo in references]
-        said += sum(map(len, by_people))
-        function += sum(word in FUNCTION_WORDS for of_photo in by_people for word in of_photo)
-        rows.append(judged.features)
-        words += judged.words
-        said_by_people = [{*of_photo, *map(singular, of_photo)} for of_photo in by_people]
-        for word, (photo, _, time) in zip(judged.words, judged.places, strict=True):
-            shown = (found[photo][0].names or {}).get(time, nouns[word]).split()[-1]
-            right.append((singular(shown) or shown) in said_by_people[photo])
+        people_said += sum(map(len, by_people))
+        function_words += sum(word in FUNCTION_WORDS for of_photo in by_people for word in of_photo)
+        nouns_of_people = [{*of_photo, *map(singular, of_photo)} for of_photo in by_people]
+        plain = []
+        for row, (word, (photo, _, time)) in enumerate(zip(judged.words, judged.places, strict=True)):
+            if time in (found[photo][0].names or {}):
+                continue
+            noun = nouns[word]
+            plain.append(row)
+            words.append(word)
+            right.append((singular(noun) or noun) in nouns_of_people[photo])
             weights.append(photo_weights[photo])
+        rows.append(judged.features[plain])
         photos += len(found)
-    if photos < PHOTOS_TO_JUDGE or function < ENGLISH * said or len(set(right)) < 2:
+    if photos < PHOTOS_TO_JUDGE or function_words < ENGLISH * people_said or len(set(right)) < 2:
         return None
     ids = np.array(sorted(nouns), dtype=np.int32)
-    seen, groups = np.unique(words, return_inverse=True)
+    seen, groups, times = np.unique(words, return_inverse=True, return_counts=True)
     factors, common, own = regression(np.concatenate(rows), groups, np.array(right), np.array(weights))
     offsets = np.full(len(ids), common)
     offsets[np.searchsorted(ids, seen)] += own
-    return {"words": ids, "offsets": offsets.astype(np.float32), "weights": factors.astype(np.float32)}
+    uses = np.zeros(len(ids))
+    uses[np.searchsorted(ids, seen)] = times
+    scales = (1 + np.pi / 8 * UNCERTAIN / (1 + uses / SEEN)) ** -0.5
+    return {
+        "words": ids,
+        "offsets": offsets.astype(np.float32),
+        "scales": scales.astype(np.float32),
+        "weights": factors.astype(np.float32),
+    }
 
 
 def balanced(photos: Sequence[int]) -> list[float]:
@@ -209,17 +254,19 @@ def regression(features: Array, groups: Array, right: Array, counts: Array) -> t
     ``counts`` say how often each row counts (M,). Returns the weights (F,), the offset of all rows, and that of each
     group besides, by Newton's method.
     """
-    center, spread = features.mean(0), np.maximum(features.std(0), 1e-6)
-    size, own = features.shape[1], np.eye(groups.max() + 1)[groups]
+    center = features.mean(0)
+    spread = np.maximum(features.std(0), 1e-6)
+    size = features.shape[1]
+    own = np.eye(groups.max() + 1)[groups]
     inputs = np.concatenate([(features - center) / spread, np.ones((len(features), 1)), own], axis=1)
     ridge = np.concatenate([np.full(size, RIDGE), [1e-6], np.full(own.shape[1], OFFSET_RIDGE)])
-    found = np.zeros(len(ridge))
+    solution = np.zeros(len(ridge))
     for _ in range(50):
-        probable = 1 / (1 + np.exp(-inputs @ found))
+        probable = 1 / (1 + np.exp(-inputs @ solution))
         curvature = (inputs * (counts * probable * (1 - probable))[:, None]).T @ inputs + np.diag(ridge)
-        step = np.linalg.solve(curvature, inputs.T @ (counts * (probable - right)) + ridge * found)
-        found -= step
+        step = np.linalg.solve(curvature, inputs.T @ (counts * (probable - right)) + ridge * solution)
+        solution -= step
         if np.abs(step).max() < 1e-9:
             break
-    weights = found[:size] / spread
-    return weights, float(found[size] - center @ weights), found[size + 1 :]
+    weights = solution[:size] / spread
+    return weights, float(solution[size] - center @ weights), solution[size + 1 :]

@@ -6,18 +6,30 @@ the sum. `Hypothesis.filter_score` has what was added to a caption, and its `log
 B′ photos that are still searched · P′ paths of each that are followed · t words so far · N words that are named.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from show_attend_tell.data.parts_of_speech import part_of_speech, singular
+from show_attend_tell.data.parts_of_speech import (
+    COLORS,
+    CONJUNCTIONS,
+    DETERMINERS,
+    PREPOSITIONS,
+    SHADES,
+    part_of_speech,
+    singular,
+)
+from show_attend_tell.data.tokenizers import ENGLISH, KARPATHY
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.registry import FILTERS, Filter
 from show_attend_tell.search.session import Numbers, Scores, gather
 
 NEVER = float("-inf")
+LAST_RESORT = -1000.0  # nats: such a word is taken only where every other one is forbidden
 UNKNOWN, END = np.array([Vocabulary.UNKNOWN]), np.array([Vocabulary.END])
 
 
@@ -53,13 +65,20 @@ def apply(filters: Sequence[Filter], history: Numbers, photos: Numbers) -> Added
     return added
 
 
-def word_filters(config: GenerationConfig) -> list[Filter]:
-    """The filters that need neither the vocabulary nor the photo: a new one is added here."""
+def word_filters(config: GenerationConfig, vocabulary: Vocabulary | None = None) -> list[Filter]:
+    """The filters that have no setting of their own: a new one is added here.
+
+    With an English ``vocabulary``, no caption ends in the air.
+    """
     filters: list[Filter] = [no_unknown]
     if config.do_sample or config.beam_size == 1:  # a wider beam has other captions, and its empty one comes last
         filters.append(no_empty)
     if not config.allow_repetitions:
         filters.append(no_repetitions)
+    if vocabulary is not None and vocabulary.tokenizer in (KARPATHY, ENGLISH):
+        complete = complete_end(vocabulary.words, config.max_length)
+        if complete.unfinished.size:
+            filters.append(complete)
     return filters
 
 
@@ -83,6 +102,59 @@ def no_repetitions(history: Numbers, photos: Numbers) -> tuple[Any, Any] | None:
     last = history[..., -1:]
     before = (history[..., :-2] == history[..., -2:-1]) & (history[..., 1:-1] == last)  # where the last two words are
     return np.concatenate([last, np.where(before, history[..., 2:], last)], axis=-1), NEVER
+
+
+class CompleteEnd:
+    """No caption ends in the air: "in front of a", "a red hat and a black and white".
+
+    The end token does not follow a determiner, a preposition or a conjunction (`data.parts_of_speech`), nor colors that
+    a determiner stands before. "A cat that is black" may end. The last word that ``max_length`` leaves room for is none
+    of these words either.
+    """
+
+    def __init__(self, words: Sequence[str], max_length: int) -> None:
+        """Take the K words of an English vocabulary, and how many words a caption has at most."""
+        self.max_length = max_length
+        self.determiner = mask(words, DETERMINERS)
+        self.before_others = mask(words, DETERMINERS | PREPOSITIONS | CONJUNCTIONS)
+        self.color = mask(words, COLORS)
+        self.among_colors = mask(words, COLORS | SHADES | {"and", "or"})
+        self.unfinished = np.flatnonzero(self.before_others | self.color)
+
+    def __call__(self, history: Numbers, photos: Numbers) -> tuple[Any, Any]:
+        """As `search.registry.Filter`."""
+        end = np.where(self.in_the_air(history), LAST_RESORT, 0.0)[..., None]  # (B′, P′, 1)
+        if history.shape[-1] < self.max_length - 1:
+            return END, end
+        last = np.full((*end.shape[:-1], len(self.unfinished)), LAST_RESORT)
+        return np.concatenate([END, self.unfinished]), np.concatenate([end, last], axis=-1)
+
+    def in_the_air(self, history: Numbers) -> Any:
+        """Whether each path (B′, P′, t) cannot end after its last word (B′, P′)."""
+        last, _ = last_words(history, np.ones_like(self.color))
+        before_colors, _ = last_words(history, ~self.among_colors)
+        return self.before_others[last] | (self.color[last] & self.determiner[before_colors])
+
+
+complete_end = lru_cache(maxsize=16)(CompleteEnd)
+
+
+def mask(words: Sequence[str | None], listed: Container[str | None]) -> NDArray[np.bool_]:
+    """Which words are listed (K,)."""
+    return np.array([word in listed for word in words])
+
+
+def last_words(history: Numbers, counted: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
+    """The last word of each path (B′, P′, t) that is ``counted`` (K,), and the one before it: (B′, P′) each.
+
+    Where there is none it is the end token.
+    """
+    words = np.pad(history, ((0, 0), (0, 0), (2, 0)))
+    there = counted[words]
+    there[..., 1] = True
+    place = words.shape[-1] - 1 - there[..., ::-1].argmax(-1)[..., None]
+    last, before = (np.take_along_axis(words, each, -1)[..., 0] for each in (place, place - 1))
+    return last, before
 
 
 @FILTERS.register("repetition_cost")

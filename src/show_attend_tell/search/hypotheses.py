@@ -33,6 +33,13 @@ class Backpointers(NamedTuple):
     attended: SessionStep  # of the B′ photos and their Q histories
 
 
+class ClassName(NamedTuple):
+    """The name of a class as a caption shows it."""
+
+    text: str
+    confidence: float  # the probability that it is right
+
+
 @dataclass(frozen=True)
 class Hypothesis:
     """One caption that a search found."""
@@ -45,16 +52,17 @@ class Hypothesis:
     rerank_score: float | None = None  # None until a reranker gives it
     evidence: Any = None  # ∂ log p(y_t) / ∂ e_ti (T, L), an array, in nats; None unless asked for
     word_confidence: Any = None  # of each word, 0 to 1 or NaN (T,); None until `rerank.confidence` gives it
-    names: Mapping[int, str] | None = None  # names of classes by the places of their stand-ins; None without classes
+    names: Mapping[int, ClassName] | None = (
+        None  # names of classes by the places of their stand-ins; None without classes
+    )
 
     def said(self, vocabulary: Vocabulary, *, compared: bool = False) -> list[str]:
         """The words with names of classes and articles that fit, and, unless captions are ``compared``, capitals."""
         words = vocabulary.decode(self.words) if compared else vocabulary.written(self.words)
         if self.names is None:
             return words
-        words = [self.names.get(place, word) for place, word in enumerate(words)]
-        for place in filter(None, self.names):  # "a german dog" is a "german shepherd"
-            words[place] = words[place].removeprefix(f"{words[place - 1]} ")
+        for place, name in self.names.items():
+            words[place] = name.text
         return [article(word, after) for word, after in zip(words, [*words[1:], ""], strict=False)]
 
     @property

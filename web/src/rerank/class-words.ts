@@ -9,7 +9,7 @@ export interface ClassWords {
   classes: { name: string; usual: number; words: number[]; stand_ins: number[] }[]; // (V,)
   words: Record<number, { usual: number; rare: number }>; // p among training photos, and λ from p = `certain` on
   of_word: Record<number, number[]>; // the classes that a word names, on any level
-  not_after: number[]; // words after which none stands for a name: "sign" does not in "a stop sign"
+  places: { opens: number[]; closes: number[]; collectives: number[]; of: number; and: number; nouns: number[] };
   an: string; // an expression for the words that "an" stands before
   epsilon: number;
   clip: number; // nats
@@ -17,11 +17,13 @@ export interface ClassWords {
   possible: number;
   certain: number;
   sure: number;
-  seldom_seen: number;
+  unseen: number;
   at_the_word: number;
   probable: number;
   name: number;
   unusual: number;
+  name_slope: number; // of the log odds of a name's confidence, by those of p
+  name_offset: number;
 }
 
 interface ClassWord {
@@ -57,7 +59,7 @@ export class PhotoWords {
     }
   }
 
-  /** What raises the words by a weight, on their first use in a path. */
+  /** What raises the words by a weight, on their first use in a path, where a noun may stand. */
   filter(weight: number): Filter {
     const { epsilon, clip, possible, certain, at_the_word: share } = this.known;
     const [ids, words] = [[...this.words.keys()], [...this.words.values()]];
@@ -70,25 +72,55 @@ export class PhotoWords {
         const sure = Math.min(1, Math.max(0, (p - possible) / (certain - possible)));
         return weight * (common + (rare - common) * sure) * Math.min(clip, Math.max(0, evidence));
       });
+      const atTheWord = this.nounMayFollow(path) ? share : 0;
       const end = -(1 - share) * Math.max(0, ...raised);
-      return { ids: [...ids, END], weights: [...raised.map((each) => share * each), end] };
+      return { ids: [...ids, END], weights: [...raised.map((each) => atTheWord * each), end] };
     };
+  }
+
+  /** Whether a singular noun may come next: `NounPlaces` of Python. */
+  private nounMayFollow(path: number[]): boolean {
+    const { opens, collectives, of } = this.known.places;
+    const at = path.findLastIndex((id) => this.decides(id));
+    return opens.includes(path[at]) && !(path[at] === of && collectives.includes(path[at - 1]));
+  }
+
+  private decides(id: number): boolean {
+    return this.known.places.opens.includes(id) || this.known.places.closes.includes(id);
   }
 
   /** Whether classes have a word, and log of their p less log of its mean among training photos. */
   features(word: number): [number, number] {
-    const { of_word: { [word]: rows }, classes, seldom_seen: least } = this.known;
+    const { of_word: { [word]: rows }, classes, unseen: least } = this.known;
     const total = (share: (number: number) => number) => rows.reduce((sum, each) => sum + share(each), least);
     return rows ? [1, Math.log(total((each) => this.p[each]) / total((each) => classes[each].usual))] : [0, 0];
   }
 
+  /** The place in a caption where the name of the photo's class is shown, or −1. */
+  place(ids: number[]): number {
+    const at = ids.findIndex((id) => this.standIns.includes(id));
+    const fits = this.nounMayFollow(ids.slice(0, at)) && !this.known.places.nouns.includes(ids[at + 1]);
+    return at >= 0 && fits ? at : -1;
+  }
+
+  /** The probability that the name is right, by the classifier alone. */
+  get confidenceOfName(): number {
+    const { unseen, name_slope: slope, name_offset: offset } = this.known;
+    const p = Math.min(1 - unseen, this.p[this.best]);
+    return 1 / (1 + Math.exp(-offset) * (1 / p - 1) ** slope);
+  }
+
   /** The words of a caption as they are shown: the name for what stands for it, and "a" or "an" as it fits. */
   shown(ids: number[], words: string[]): string[] {
-    const { classes, not_after: notAfter, an } = this.known;
-    const place = ids.findIndex((id) => this.standIns.includes(id));
-    const fits = place >= 0 && !notAfter.includes(ids[place - 1]);
-    const [first, ...rest] = classes[this.best].name.split(" "); // "a german dog" is a "german shepherd"
-    const said = fits ? words.with(place, (first === words[place - 1] ? rest : [first, ...rest]).join(" ")) : words;
+    const { an, classes, places: { and } } = this.known;
+    const place = this.place(ids);
+    const start = ids.findLastIndex((id, at) => at < place && this.decides(id) && id !== and);
+    const before = words.slice(start + 1, Math.max(0, place));
+    let name = classes[this.best].name.split(" "); // "a black american black bear" is "a black bear"
+    while (name.length > 1 && name.some((word) => word.split("-").some((part) => part !== "and" && before.includes(part)))) {
+      name = name.slice(1);
+    }
+    const said = place < 0 ? words : words.with(place, name.join(" "));
     const article = (after: string) => (new RegExp(an).test(after) ? "an" : "a");
     return said.map((word, at) => (["a", "an"].includes(word) && said[at + 1] ? article(said[at + 1]) : word));
   }

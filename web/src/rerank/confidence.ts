@@ -8,30 +8,35 @@ import type { DecoderSession } from "../search/session.ts";
 import type { PhotoWords } from "./class-words.ts";
 import type { VisualNgrams } from "./visual-ngrams.ts";
 
-const SELDOM = 1e-3; // share of captions; a word that is expected less counts as this
+const LEAST_SHARE = 1e-3; // share of captions; a word that is expected less counts as this
 
 /** What a model's file says of the words that are judged. */
 export class Confidence {
   private readonly offsets: Map<number, number>; // of the judged words
+  private readonly scales: Map<number, number>; // of their log odds
   private readonly weights: Numbers; // (F,)
 
   constructor(arrays: Arrays, private readonly ngrams: VisualNgrams | null) {
     const of = (name: string) => arrays.get(`confidence.${name}`)!.data;
     const offsets = of("offsets");
+    const scales = arrays.get("confidence.scales")?.data; // older files have none
     this.offsets = new Map(Array.from(of("words"), (word, at) => [word, offsets[at]]));
+    this.scales = new Map(Array.from(of("words"), (word, at) => [word, scales?.[at] ?? 1]));
     this.weights = of("weights");
   }
 
   /** The confidence of each word of the best caption (T,), null where a word is not judged.
 
-  `found` are all captions of the search, `expected` is what the n-grams expect, `seen` are the photo's class words, and
-  `blind` is a session that starts at annotations of zeros. */
+  `found` are all captions of the search, `expected` is what the n-grams expect, `seen` are the photo's class words,
+  `blind` is a session that starts at annotations of zeros, and the name of a class stands at the place `nameAt`. */
   async of(
     best: Hypothesis, found: Hypothesis[], expected: Float32Array | null, seen: PhotoWords | null, blind: DecoderSession,
+    nameAt = -1,
   ): Promise<(number | null)[]> {
     const without = await blindLogProbabilities(best.words, blind);
     const mean = best.logProbability / (best.words.length + Number(best.ended));
     return best.words.map((word, time) => {
+      if (time === nameAt) return seen!.confidenceOfName;
       const offset = this.offsets.get(word);
       if (offset === undefined) return null;
       const logProbability = best.wordLogProbabilities[time];
@@ -42,12 +47,12 @@ export class Confidence {
       ];
       if (expected) {
         const [share, usual] = this.ngrams!.share(expected, word);
-        const [logShare, logUsual] = [share, usual].map((each) => Math.log(Math.max(each, SELDOM)));
+        const [logShare, logUsual] = [share, usual].map((each) => Math.log(Math.max(each, LEAST_SHARE)));
         features.push(Math.sqrt(share), logShare, logShare - logUsual);
       }
       if (seen && features.length < this.weights.length) features.push(mean, ...seen.features(word));
       const total = features.reduce((sum, feature, at) => sum + feature * this.weights[at], offset);
-      return 1 / (1 + Math.exp(-total));
+      return 1 / (1 + Math.exp(-this.scales.get(word)! * total));
     });
   }
 }

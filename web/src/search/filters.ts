@@ -5,6 +5,7 @@ P′ running paths · t words so far · N words that are named. */
 export const END = 0;
 export const UNKNOWN = 1;
 export const NEVER = -Infinity;
+const LAST_RESORT = -1000; // nats: taken only where every other word is forbidden
 
 /** Words, and what is added to their log p as the next word of a path (N,) each. −∞ forbids a word. */
 export interface Added {
@@ -28,12 +29,31 @@ export function addedTo(word: number, { ids, weights }: Added): number {
 
 const never = (ids: number[]): Added => ({ ids, weights: ids.map(() => NEVER) });
 
-/** The filters of a search, by its configuration: a new one is added here. */
-export function wordFilters(generation: { beam_size: number; allow_repetitions: boolean }): Filter[] {
+/** Ids of the words after which no English caption ends; of determiners; of colors; and of what stands among colors. */
+export type Unfinished = Record<"words" | "determiners" | "colors" | "among_colors", number[]>;
+
+/** The filters that have no setting of their own: a new one is added here. */
+export function wordFilters(
+  generation: { beam_size: number; allow_repetitions: boolean; max_length: number }, unfinished?: Unfinished | null): Filter[] {
   const filters: Filter[] = [() => never([UNKNOWN])];
   if (generation.beam_size === 1) filters.push((path) => (path.length ? null : never([END])));
   if (!generation.allow_repetitions) filters.push((path) => never(repeating(path)));
+  if (unfinished) filters.push(completeEnd(unfinished, generation.max_length));
   return filters;
+}
+
+/** No caption ends in the air, and the last word that there is room for does not either: `CompleteEnd` of Python. */
+function completeEnd(unfinished: Unfinished, most: number): Filter {
+  const [words, determiners, colors, amongColors] =
+    [unfinished.words, unfinished.determiners, unfinished.colors, unfinished.among_colors].map((ids) => new Set(ids));
+  const last = [...words, ...colors];
+  return (path) => {
+    const word = path.at(-1)!;
+    const before = path.findLast((id) => !amongColors.has(id))!;
+    const inTheAir = words.has(word) || (colors.has(word) && determiners.has(before));
+    const ids = [END, ...(path.length < most - 1 ? [] : last)];
+    return { ids, weights: ids.map((id) => (id === END && !inTheAir ? 0 : LAST_RESORT)) };
+  };
 }
 
 /** The words that would repeat a part of a path: its last word, and what followed its last two words before. */
