@@ -23,9 +23,9 @@ from show_attend_tell.rerank.class_constants import (
     EPSILON,
     NAME,
     NAME_OFFSET,
+    PHOTOS_OF_RARE,
     POSSIBLE,
     RARE,
-    PHOTOS_OF_RARE,
 )
 from show_attend_tell.rerank.class_filter import ClassFilter
 from show_attend_tell.rerank.class_words import Classes, ClassWords, fit
@@ -115,7 +115,7 @@ def test_a_sure_class_without_a_word_of_its_own_gets_its_name() -> None:
     raised = added(ids("a"), p, words)
     assert raised["animal"] == pytest.approx(AT_THE_WORD * NAME / 5 * evidence(0.9, 0.01))
     assert shown("a red animal", p, words) == "a red otter"
-    assert "animal" not in added(ids("a"), p, made(named=np.zeros(4, dtype=bool)))  # type: ignore[arg-type]
+    assert "animal" not in added(ids("a"), p, made(named=np.zeros(4, dtype=bool)))
     for damaged in (np.zeros(2), np.zeros((3, 1)), np.array([0.1, np.nan, 0.1]), np.array([0.1, -1.0, 0.1])):
         with pytest.raises(SatError, match="class words"):
             made(usual=damaged.astype(np.float32))
@@ -183,7 +183,7 @@ def test_a_rare_word_is_raised_more_if_people_use_it() -> None:
 def test_the_score_of_classes_stays_apart_from_log_p() -> None:
     plain = Captioner.from_pretrained("everyday-soft")
     checkpoint = plain.checkpoint
-    classes = class_words.read_classes(class_words.ENCODERS[checkpoint.encoder.name].weights.parent)
+    classes = class_words.classes_of(checkpoint.encoder.name)
     assert classes is not None and classes.names[504] == "coffee mug"
     checkpoint.class_words = fit(classes, checkpoint.vocabulary, [])
     captioner = Captioner(checkpoint, plain.backend)

@@ -46,9 +46,9 @@ from show_attend_tell.rerank.class_constants import (
     NAME,
     NAME_OFFSET,
     NAME_SLOPE,
+    PHOTOS_OF_RARE,
     PROBABLE,
     RARE,
-    PHOTOS_OF_RARE,
     SHARPNESS,
     SURE,
     UNSEEN,
@@ -214,7 +214,7 @@ class ClassWords:
 def confidence_of_name(p: float) -> float:
     """The probability that the name of a class is right, by its p."""
     p = min(p, 1 - UNSEEN)
-    return 1 / (1 + math.exp(-NAME_OFFSET) * (1 / p - 1) ** NAME_SLOPE)
+    return 1 / (1 + math.exp(-NAME_OFFSET) * math.pow(1 / p - 1, NAME_SLOPE))
 
 
 def specific(vocabulary: Vocabulary) -> dict[str, int]:
