@@ -20,6 +20,7 @@ from show_attend_tell.devices import needs_torch, pick_device
 from show_attend_tell.errors import InvalidValue, PhotoError, SatError
 from show_attend_tell.files import as_path
 from show_attend_tell.generation import Decoding, GenerationConfig, check_filters, photo_seed
+from show_attend_tell.hide.trial import Hidden, Trial
 from show_attend_tell.messages import shorten
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.registry import Filter
@@ -327,6 +328,15 @@ class Captioner:
         if isinstance(text, str) or not isinstance(text, Iterable):
             return self.explain_features(features, text, config, seed).log_probability
         return [self.explain_features(features, one, config, seed).log_probability for one in text]
+
+    def hide(
+        self, caption: Caption, word: str | int | None = None, *, place: Any = None, filters: Sequence[Filter] = ()
+    ) -> Hidden:
+        """Hide what a word (or its number) lit, caption the photo again, and look for the word, see `hide.trial.Trial`.
+
+        Instead, ``place`` is boxes (left, top, right, bottom) or a mask (H, W), in the photo's own pixels.
+        """
+        return Trial.of(caption, word, place).run(self, check_filters(filters))
 
     def assemble(
         self,

@@ -11,6 +11,7 @@ PartOfSpeech = Literal["noun", "color", "verb", "function"]
 
 _WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 IRREGULAR_PLURALS: dict[str, str] = _WORDS.pop("irregular_plurals")
+RELATED = frozenset(frozenset(pair.split("/")) for pair in _WORDS.pop("related").split())
 
 
 def _listed(name: str) -> frozenset[str]:
@@ -50,3 +51,8 @@ def singular(word: str) -> str | None:
         if word.endswith(ending):
             candidates.append(word.removesuffix(ending) + replacement)
     return next((candidate for candidate in candidates if candidate in NOUNS), None)
+
+
+def renames(one: str, other: str) -> bool:
+    """Whether two nouns in the singular are synonyms by WordNet, or one of them names a direct kind of the other."""
+    return frozenset((one, other)) in RELATED

@@ -4,6 +4,7 @@ Letters in shapes: H height and W width in pixels.
 """
 
 import math
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -36,26 +37,33 @@ def attention_map(
 
 def place(laid: NDArray[np.float64]) -> tuple[float, float]:
     """The middle (x, y), 0 to 1, of the part with the most light above half of a map's (H, W) peak."""
-    open_cells = laid > PLACE * laid.max()
     best = 0.0
     middle = (0.5, 0.5)
-    for start in np.argwhere(open_cells).tolist():
-        if not open_cells[tuple(start)]:
-            continue
-        open_cells[tuple(start)] = False
-        part = [start]
-        for y, x in part:  # which grows meanwhile
-            for row, column in ((y - 1, x), (y + 1, x), (y, x - 1), (y, x + 1)):
-                if 0 <= row < laid.shape[0] and 0 <= column < laid.shape[1] and open_cells[row, column]:
-                    open_cells[row, column] = False
-                    part.append([row, column])
-        rows, columns = np.array(part).T
+    for rows, columns in pieces(laid > PLACE * laid.max()):
         light = laid[rows, columns]
         if light.sum() > best:
             best = float(light.sum())
             down, across = (light @ (at + 0.5) / best for at in (rows, columns))
             middle = float(across) / laid.shape[1], float(down) / laid.shape[0]
     return middle
+
+
+def pieces(mask: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """The connected pieces of a mask (H, W), by their first cell: the rows and columns of the cells of each."""
+    height, width = mask.shape
+    waiting = mask.copy()
+    for start in np.argwhere(mask).tolist():
+        if not waiting[tuple(start)]:
+            continue
+        waiting[tuple(start)] = False
+        piece = [start]
+        for y, x in piece:  # which grows meanwhile
+            for row, column in ((y - 1, x), (y + 1, x), (y, x - 1), (y, x + 1)):
+                if 0 <= row < height and 0 <= column < width and waiting[row, column]:
+                    waiting[row, column] = False
+                    piece.append([row, column])
+        rows, columns = np.array(piece).T
+        yield rows, columns
 
 
 def region(x: float, y: float) -> str:
