@@ -147,13 +147,27 @@ class Caption:
             "complete": self.complete,
         }
 
-    def html(self, *, compare: Iterable["Caption"] = (), cards: Mapping[str, str] | None = None) -> str:
+    def html(
+        self,
+        *,
+        compare: Iterable["Caption"] = (),
+        cards: Mapping[str, str] | None = None,
+        hidden: Iterable[Any] = (),
+    ) -> str:
         """One page to explore the caption in, word by word, that needs no other file and no network.
 
         Captions ``compare``, of the same photo by another model, say, are on the page too; ``cards`` are models' cards
-        (`Checkpoint.card`) by name. Raises `SatError` for a caption without its photo.
+        (`Checkpoint.card`) by name. ``hidden`` is what `Captioner.hide` gave for these captions: the page answers what
+        if a word's place were hidden. Raises `SatError` for a caption without its photo.
         """
-        captions = [page.with_image(caption.to_dict(), caption.photo) for caption in self._with(compare)]
+        answers = list(hidden)
+        captions = [
+            {
+                **page.with_image(caption.to_dict(), caption.photo),
+                "hidden": [answer.on_page() for answer in answers if answer.before is caption],
+            }
+            for caption in self._with(compare)
+        ]
         return page.captions_page(captions, title=Path(self.source).name if self.source else self.text, cards=cards)
 
     def _repr_html_(self) -> str | None:
@@ -192,18 +206,19 @@ class Caption:
         colormap: Colormap = "light",
         dark: bool = False,
         per_word_scale: bool = False,
+        hidden: Iterable[Any] = (),
     ) -> None:
         """Write the caption's picture, whole or not at all, in the format that the file's name ends in.
 
         That is .png or .jpg, the `picture`; .svg, the same with letters that stay letters, for papers and slides;
         .gif or .webp, which move from word to word; .html, a page to explore, whose reader chooses colors and scale;
-        .json, everything for a program; or a format that a plugin registers. The options are `picture`'s. Raises
-        `SatError` for another ending and where `picture` does.
+        .json, everything for a program; or a format that a plugin registers. The options are `picture`'s, and
+        ``hidden`` is `html`'s. Raises `SatError` for another ending and where `picture` does.
         """
         file = as_path(file)
         form = file.suffix.lower().removeprefix(".").replace("jpeg", "jpg")
         if form == "html":
-            write_text(file, self.html(compare=compare))
+            write_text(file, self.html(compare=compare, hidden=hidden))
         elif write := OUTPUTS.get(form):
             write_text(file, write([caption.to_dict() for caption in self._with(compare)]))
         elif form not in pictures.FORMATS:

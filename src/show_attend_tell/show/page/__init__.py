@@ -1,8 +1,9 @@
 """Pages of captions with the evidence and the attention of each word: of a few photos, of many, or of an evaluation.
 
 - `captions.js` draws the captions of a photo; the web app uses it too.
+- `hide.js` draws what came out when a place of a photo was hidden; the web app uses it too.
 - `page.js` makes the page around them: an index to search and to sort, or the report of an evaluation.
-- `page.css` is the stylesheet of both.
+- `page.css` is the stylesheet of all.
 
 A page holds everything that it needs. This module puts the scripts, the stylesheet and the captions into one file.
 """
@@ -24,6 +25,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.messages import plural, quoted
 
 HERE = Path(__file__).parent
+SCRIPTS = ("captions.js", "hide.js", "page.js")
 FEW = 10  # photos that a page shows in full
 
 
@@ -92,7 +94,7 @@ def document(
     failed: Sequence[Sequence[str]] = (),
 ) -> str:
     """The page of photos or the report of an evaluation, whose policy allows nothing from outside (see page.js)."""
-    script = read("captions.js") + read("page.js")
+    script = "".join(map(read, SCRIPTS))
     style = read("page.css")
     data = {
         "title": title,

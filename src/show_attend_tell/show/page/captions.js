@@ -1,11 +1,15 @@
 /* Captions, each with its photo: for every word, its evidence, its attention (α) and how much it relied on the photo (β).
 
-   SatCaptions.mount(element, captions, {cards}) draws captions and returns {destroy()}. A caption is what
+   SatCaptions.mount(element, captions, {cards, hide}) draws captions and returns {destroy()}. A caption is what
    Caption.to_dict() gives, with two more entries: image (a data: or blob: URL, or null), and size ([width, height] of
    the photo, in whose pixels visible_box is). Its offset says how far below and to the right of its cell a location
    looks, in cells; without one, it looks at its cell. A caption may have a note, which stands below it. Captions of one image
    stand side by side. cards are the texts of the models' cards by model name. Text from outside is only ever made into
    text nodes.
+
+   What came out when a word's place was hidden, as hide.js takes it, is in a caption's entry hidden, a list. With
+   hide(caption, {step, mask}), whose promise gives such an answer, every word and every painted place can be hidden;
+   step is the number of a word or null, mask one of runs or null.
 
    The image may be a mosaic: four photos, each a quarter of it. Its captions then have an entry quarters, {own, names,
    shares, nouns}: the number of the photo that the caption is of, the names of the four photos, for evidence and for
@@ -26,7 +30,7 @@
   const FADE = 180; // milliseconds from one word's map to the next's
   const CHECK = 0.5; // a word of less confidence is dotted
   const FEWEST = 24; // pixels of a photo's shorter side
-  const PACE = 900; // milliseconds that a word stays when a mosaic is played
+  const PACE = 900; // milliseconds that a word stays when a caption is played
   const QUARTERS = ["upper left", "upper right", "lower left", "lower right"]; // of a mosaic, in the order of its photos
   const HEAT = [
     [68, 1, 84], [71, 45, 123], [59, 82, 139], [44, 114, 142], [33, 145, 140],
@@ -217,12 +221,17 @@
     const pieces = (caption.settings && caption.settings.tokenizer) === "unigram"; // parts of words, without spaces between
     const model = (caption.settings && caption.settings.model) || "";
     const quarters = caption.quarters, divided = quarters && division(quarters);
-    let pinned = null, current = null, frame = 0;
+    let pinned = null, current = null, frame = 0, asked = 0, endPainting = null;
 
     const canvas = make("canvas", { "aria-hidden": "true" });
     const image = caption.image && make("img", { src: caption.image, alt: caption.caption, draggable: "false" });
     const photo = make("div", { class: "sat-photo", onclick: () => pin(null) }, image, canvas, divided && divided.over);
-    const readout = make("p", { class: "sat-readout" });
+    const readout = make("p", { class: "sat-readout" }), outcome = make("div", { class: "sat-outcome" });
+    const playing = player(step, () => pin(null));
+    const hideThis = make("button", { type: "button", onclick: () => hide({ step: pinned, mask: null }) }, "Hide this");
+    const painting = view.hide && make("button", { type: "button", "aria-pressed": "false", onclick: paintPlace }, "Paint");
+    const acts = !quarters && words.length && image && make("div", { class: "sat-steps" }, maps() && playing.button,
+      (view.hide || caption.hidden?.length) && hideThis, painting || null, SatHide.copier(portrait));
     const scale = maps() && make("p", { class: "sat-scale" }, make("span", { class: "sat-ramp" }), make("span"));
     const buttons = words.map((word, index) => {
       const bar = make("span", { class: "sat-beta", "aria-hidden": "true" }, make("span"));
@@ -231,7 +240,7 @@
         {
           type: "button", class: low(index) ? "sat-word sat-low" : "sat-word", tabindex: index ? "-1" : "0", "aria-pressed": "false",
           onpointerenter: (event) => event.pointerType === "mouse" && show(index),
-          onfocus: () => pin(index), onclick: () => pin(index),
+          onfocus: () => { playing.stop(); pin(index); }, onclick: () => pin(index),
         },
         make("span", {}, word), bar, quarters && make("span", { class: "sat-mark", "aria-hidden": "true" }), make("span", { class: "sat-hidden" }),
       );
@@ -249,7 +258,8 @@
       "article", { class: "sat-caption", "aria-label": caption.caption },
       photo,
       make("div", { class: "sat-text" },
-        make("p", { class: "sat-model" }, model), sentence, readout, divided && divided.bars, scale, facts(), others(), details(), card()),
+        make("p", { class: "sat-model" }, model), sentence, readout, acts || null, divided && divided.bars, scale, facts(), others(), details(), card()),
+      outcome,
     );
     element.style.setProperty("--ratio", Math.min(4, Math.max(0.25, width / height)));
     if (!words.length) sentence.append(make("span", { class: "sat-truncated" }, "no word"));
@@ -369,6 +379,54 @@
         make("pre", { class: "sat-card" }, text));
     }
 
+    // What if it were hidden?
+
+    /** What came out when the word's own place was hidden, where it is known. */
+    const answerTo = (index) => caption.hidden?.find((answer) => answer.step === index);
+
+    async function hide(question) {
+      const mine = ++asked, undo = () => { outcome.replaceChildren(); hideThis.focus(); };
+      const tell = (...children) => mine === asked && outcome.replaceChildren(...children);
+      tell(make("p", { class: "sat-note", role: "status" }, "The photo is captioned again …"));
+      try {
+        const answer = (question.mask ? null : answerTo(question.step)) ?? await view.hide(caption, question);
+        if (tell(SatHide.trial(caption, answer, undo)) !== false) outcome.scrollIntoView({ block: "nearest" });
+      } catch (error) {
+        tell(make("p", { class: "sat-note", role: "alert" }, error.message));
+      }
+    }
+
+    /** Let the next stroke on the photo hide what it covers; a second press ends that. */
+    function paintPlace() {
+      const stop = () => {
+        endPainting();
+        endPainting = null;
+        photo.classList.remove("sat-painting");
+        painting.setAttribute("aria-pressed", "false");
+        paint();
+      };
+      if (endPainting) {
+        stop();
+        return;
+      }
+      painting.setAttribute("aria-pressed", "true");
+      photo.classList.add("sat-painting");
+      outcome.replaceChildren(make("p", { class: "sat-note", role: "status" }, "Drag over any place of the photo to hide it."));
+      endPainting = SatHide.painter(canvas, caption, (mask) => { stop(); hide({ step: pinned, mask }); });
+    }
+
+    /** The photo as it is shown, with the caption and what is said of the word. */
+    function portrait() {
+      return SatHide.sheet([{ canvas: SatHide.layers(photo, [image, canvas]), text: caption.caption }], current === null ? [] : [readout.textContent]);
+    }
+
+    /** Go to the next word; whether there was one. */
+    function step(by) {
+      const next = (pinned ?? -1) + by;
+      if (next < words.length) pin(next);
+      return next < words.length;
+    }
+
     function travel(event) {
       if (event.altKey || event.ctrlKey || event.metaKey) return;
       const at = Math.max(0, buttons.findIndex((button) => button.tabIndex === 0)), last = buttons.length - 1;
@@ -387,6 +445,7 @@
         button.setAttribute("aria-pressed", String(other === index));
         if (index !== null) button.tabIndex = other === index ? 0 : -1;
       });
+      hideThis.disabled = index === null || !(view.hide || answerTo(index));
       show(index);
     }
 
@@ -474,7 +533,7 @@
     const resizing = new ResizeObserver(() => paint());
     resizing.observe(photo);
     retell();
-    show(null);
+    pin(null);
     return {
       element, pin, release,
       restyle() {
@@ -491,6 +550,7 @@
       },
       pinned: () => pinned,
       destroy() {
+        playing.stop();
         cancelAnimationFrame(frame);
         resizing.disconnect();
       },
@@ -518,6 +578,26 @@
         });
       },
     };
+  }
+
+  /** A button that goes from word to word by itself; step(1) says whether there was one more, and begin starts again. */
+  function player(step, begin) {
+    let timer = 0;
+    const button = make("button", { type: "button", onclick: () => (timer ? stop() : play()) }, "Play");
+    function play() {
+      if (!step(1)) {
+        begin(); // from the end: once more
+        step(1);
+      }
+      timer = setInterval(() => step(1) || stop(), PACE);
+      button.textContent = "Pause";
+    }
+    function stop() {
+      clearInterval(timer);
+      timer = 0;
+      button.textContent = "Play";
+    }
+    return { button, stop };
   }
 
   const peakOf = (values) => values.reduce((most, value) => Math.max(most, value), 0);
@@ -551,7 +631,7 @@
   function mosaic(captions, view, cards) {
     const drawn = noOverlay(), panels = captions.map((caption) => panel(caption, view, cards, drawn));
     const name = `sat-caption-${mounts++}`;
-    let current = 0, timer = 0;
+    let current = 0;
 
     const inputs = captions.map((caption, index) => make("input", {
       type: "radio", name, checked: index === 0, onchange: () => { stop(); choose(index); },
@@ -561,9 +641,9 @@
         make("small", {}, `${QUARTERS[caption.quarters.own]} · `, make("bdi", {}, caption.quarters.names[caption.quarters.own])),
         make("bdi", {}, caption.caption)))));
     const button = (label, onclick) => make("button", { type: "button", onclick }, label);
-    const playing = button("Play", () => (timer ? stop() : play()));
+    const playing = player(step, () => choose(0)), { stop } = playing;
     const steps = make("div", { class: "sat-steps" },
-      button("Word back", () => { stop(); step(-1); }), playing, button("Next word", () => { stop(); step(1); }));
+      button("Word back", () => { stop(); step(-1); }), playing.button, button("Next word", () => { stop(); step(1); }));
 
     function choose(index) {
       panels[current].release();
@@ -584,21 +664,6 @@
       choose(current + by);
       panels[current].pin(by > 0 ? 0 : panels[current].words - 1);
       return true;
-    }
-
-    function play() {
-      if (!step(1)) {
-        choose(0); // from the end: once more
-        step(1);
-      }
-      timer = setInterval(() => step(1) || stop(), PACE);
-      playing.textContent = "Pause";
-    }
-
-    function stop() {
-      clearInterval(timer);
-      timer = 0;
-      playing.textContent = "Play";
     }
 
     panels.forEach((one) => one.release());
@@ -624,8 +689,8 @@
 
   // All together
 
-  function mount(element, captions, { cards = {} } = {}) {
-    const view = { shown: "evidence", heat: false, stretch: false }, panels = [], photos = new Map();
+  function mount(element, captions, { cards = {}, hide = null } = {}) {
+    const view = { shown: "evidence", heat: false, stretch: false, hide }, panels = [], photos = new Map();
     for (const caption of captions) {
       const key = caption.image && !caption.quarters ? `${caption.source}\n${caption.image}` : caption.image ?? caption.source ?? caption;
       if (!photos.has(key)) photos.set(key, []);
@@ -690,5 +755,5 @@
     }, "◐");
   }
 
-  globalThis.SatCaptions = { mount, make, smooth, place, drawing, light, themeButton };
+  globalThis.SatCaptions = { mount, make, smooth, place, drawing, light, themeButton, visibleBox };
 })();

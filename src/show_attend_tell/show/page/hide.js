@@ -1,0 +1,220 @@
+/* What if it were hidden? What came out is drawn: the photo, the place hidden, and the same outline hidden elsewhere.
+
+   SatHide.trial(caption, answer, undo) gives an element. An answer is what Hidden.to_dict() gives, with one more entry:
+   cover, a small picture of what hides, over all that the encoder saw. SatHide.painter(canvas, caption, done) lets a
+   pointer paint on a photo; done gets the mask as runs, as in an answer. sheet, layers and copier make pictures. */
+(() => {
+  "use strict";
+
+  const { make, visibleBox } = SatCaptions;
+  const LONGEST = 640; // pixels of a drawn photo's longer side
+  const CELLS = 56; // side of a painted mask
+  const BRUSH = 0.07; // its radius, in sides of what the encoder saw
+  const EDGE = "#ff8a1f";
+  const GAP = 16, LINE = 22; // pixels on a picture that is copied or saved
+
+  // Drawing
+
+  const loaded = (source) => new Promise((done, fail) => {
+    const image = new Image();
+    image.onload = () => done(image);
+    image.onerror = () => fail(new Error("a picture could not be read"));
+    image.src = source;
+  });
+
+  /** A mask of runs on a grid, as an opaque shape on a transparent canvas of the photo's shape. */
+  function stencil(runs, [rows, columns], [wide, high], box) {
+    const small = new OffscreenCanvas(columns, rows), pixels = new ImageData(columns, rows);
+    let at = 0;
+    runs.forEach((length, turn) => {
+      if (turn % 2) for (let cell = at; cell < at + length; cell++) pixels.data[4 * cell + 3] = 255;
+      at += length;
+    });
+    small.getContext("2d").putImageData(pixels, 0, 0);
+    const canvas = new OffscreenCanvas(wide, high), context = canvas.getContext("2d");
+    context.imageSmoothingQuality = "high";
+    context.drawImage(small, ...box);
+    const shape = context.getImageData(0, 0, wide, high);
+    for (let alpha = 3; alpha < shape.data.length; alpha += 4) shape.data[alpha] = shape.data[alpha] < 128 ? 0 : 255;
+    context.putImageData(shape, 0, 0);
+    return canvas;
+  }
+
+  /** What `fill` draws inside a shape, or around its edge, on a canvas of its own. */
+  function clipped(shape, fill, edge = 0) {
+    const canvas = new OffscreenCanvas(shape.width, shape.height), context = canvas.getContext("2d");
+    for (const [x, y] of edge ? [[-1, -1], [0, -1], [1, -1], [-1, 0], [1, 0], [-1, 1], [0, 1], [1, 1]] : [[0, 0]])
+      context.drawImage(shape, edge * x, edge * y);
+    if (edge) {
+      context.globalCompositeOperation = "destination-out";
+      context.drawImage(shape, 0, 0);
+    }
+    context.globalCompositeOperation = "source-in";
+    fill(context);
+    return canvas;
+  }
+
+  /** The photo with a mask hidden, or with the mask's edge. */
+  function draw(canvas, photo, cover, runs, grid, caption) {
+    const { width, height } = canvas, context = canvas.getContext("2d"), [left, top, right, bottom] = visibleBox(caption);
+    const box = [left * width, top * height, (right - left) * width, (bottom - top) * height];
+    const shape = stencil(runs, grid, [width, height], box);
+    context.drawImage(photo, 0, 0, width, height);
+    if (cover) context.drawImage(clipped(shape, (layer) => { layer.imageSmoothingQuality = "high"; layer.drawImage(cover, ...box); }), 0, 0);
+    else context.drawImage(clipped(shape, (layer) => { layer.fillStyle = EDGE; layer.fillRect(0, 0, width, height); }, 3), 0, 0);
+  }
+
+  function canvasFor([width, height], label, longest = LONGEST) {
+    const scale = longest / Math.max(width, height);
+    return make("canvas", { width: Math.max(1, Math.round(width * scale)), height: Math.max(1, Math.round(height * scale)), role: "img", "aria-label": label });
+  }
+
+  // Pictures to keep
+
+  /** One picture of canvases side by side, each with its text below, and lines of text below all. */
+  function sheet(columns, lines) {
+    const wide = columns.reduce((sum, { canvas }) => sum + canvas.width + GAP, GAP), tall = Math.max(...columns.map(({ canvas }) => canvas.height));
+    const picture = make("canvas", { width: wide, height: tall + 2 * GAP + LINE * (9 + 3 * lines.length) }), context = picture.getContext("2d");
+    context.fillStyle = "white";
+    context.fillRect(0, 0, picture.width, picture.height);
+    context.font = "16px system-ui, sans-serif";
+    context.fillStyle = "#1c1e22";
+    const write = (text, left, top, room) => {
+      let line = "";
+      for (const word of text.split(" ")) {
+        if (line && context.measureText(`${line} ${word}`).width > room) {
+          context.fillText(line, left, top += LINE);
+          line = word;
+        } else line = line ? `${line} ${word}` : word;
+      }
+      context.fillText(line, left, top += LINE);
+      return top;
+    };
+    let left = GAP, below = 0;
+    for (const { canvas, text } of columns) {
+      context.drawImage(canvas, left, GAP);
+      below = Math.max(below, write(text, left, GAP + tall, canvas.width));
+      left += canvas.width + GAP;
+    }
+    for (const line of lines) below = write(line, GAP, below + 4, wide - 2 * GAP);
+    const cut = make("canvas", { width: wide, height: Math.min(picture.height, below + GAP) });
+    cut.getContext("2d").drawImage(picture, 0, 0);
+    return new Promise((done) => cut.toBlob(done, "image/png"));
+  }
+
+  function keep(blob, name) {
+    const link = make("a", { href: URL.createObjectURL(blob), download: name });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  }
+
+  /** A button that copies a picture; `picture` promises its blob. */
+  function copier(picture) {
+    const copy = make("button", { type: "button", onclick: async () => {
+      try {
+        await navigator.clipboard.write([new ClipboardItem({ "image/png": picture() })]);
+        copy.textContent = "Copied";
+      } catch {
+        copy.textContent = "This browser does not copy pictures";
+      }
+      setTimeout(() => { copy.textContent = "Copy picture"; }, 2500);
+    } }, "Copy picture");
+    return copy;
+  }
+
+  /** What is shown of an element, in layers that fill it, on one canvas. */
+  function layers(element, images) {
+    const canvas = canvasFor([element.clientWidth, element.clientHeight], "");
+    images.forEach((image) => canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height));
+    return canvas;
+  }
+
+  // What came out
+
+  const fate = (word, { verdict }) => (verdict === null ? "" : verdict === "gone" ? ` — without ${word}` : verdict === "renamed" ? ` — ${word} renamed` : ` — still ${word}`);
+
+  function trial(caption, answer, undo) {
+    const { word, here, elsewhere, grid, lines } = answer;
+    const whole = canvasFor(caption.size, `The photo, with an edge around what is hidden`), place = canvasFor(caption.size, "The photo with the place hidden");
+    const other = canvasFor(caption.size, "The photo with another place hidden"), said = make("figcaption", { "aria-live": "polite" });
+    const thumbs = elsewhere.map(() => canvasFor(caption.size, "", 96));
+    const buttons = thumbs.map((canvas, number) => make("button", {
+      type: "button", "aria-label": `Other place ${number + 1}: ${elsewhere[number].caption}${fate(word, elsewhere[number])}`, onclick: () => choose(number),
+    }, canvas));
+    let pictures = null, chosen = 0;
+
+    function choose(number) {
+      chosen = number;
+      buttons.forEach((button, index) => button.setAttribute("aria-pressed", String(index === number)));
+      said.replaceChildren(make("bdi", {}, elsewhere[number].caption), make("small", {}, fate(word, elsewhere[number])));
+      if (pictures) draw(other, ...pictures, elsewhere[number].mask, grid, caption);
+    }
+
+    const figure = (name, canvas, text, more) => make("figure", {}, make("h3", {}, name), canvas, text, more);
+    const told = (text, of) => make("figcaption", {}, make("bdi", {}, text), of && make("small", {}, fate(word, of)));
+    const texts = () => [caption.caption, here.caption + fate(word, here), elsewhere[chosen].caption + fate(word, elsewhere[chosen])];
+    const picture = () => sheet([whole, place, other].map((canvas, index) => ({ canvas, text: texts()[index] })), lines);
+    choose(0);
+    Promise.all([loaded(caption.image), loaded(answer.cover)]).then((found) => {
+      pictures = found;
+      draw(whole, found[0], null, here.mask, grid, caption);
+      draw(place, ...found, here.mask, grid, caption);
+      thumbs.forEach((canvas, index) => draw(canvas, ...found, elsewhere[index].mask, grid, caption));
+      choose(chosen);
+    }, () => {}); // the texts are there all the same
+    return make("section", { class: "sat-trial", "aria-label": word === null ? "A place hidden" : `${word}, hidden` },
+      make("div", { class: "sat-columns" },
+        figure("Photo", whole, told(caption.caption)),
+        figure("Hidden here", place, told(here.caption, here)),
+        figure("Hidden elsewhere", other, said, make("div", { class: "sat-thumbs", role: "group", "aria-label": "The other places" }, buttons))),
+      make("div", { class: "sat-lines", role: "status" }, lines.map((line) => make("p", {}, line))),
+      make("div", { class: "sat-steps" }, make("button", { type: "button", onclick: undo }, "Undo"), copier(picture),
+        make("button", { type: "button", onclick: async () => keep(await picture(), `${word ?? "place"}-hidden.png`) }, "Save picture")));
+  }
+
+  // Painting
+
+  /** Let a pointer paint on the canvas over a photo until it is lifted; returns what ends it. */
+  function painter(canvas, caption, done) {
+    const [left, top, right, bottom] = visibleBox(caption), cells = new Uint8Array(CELLS * CELLS), ending = new AbortController(), { signal } = ending;
+    const dab = (event) => {
+      const { x, y, width, height } = canvas.getBoundingClientRect();
+      const across = ((event.clientX - x) / width - left) / (right - left), down = ((event.clientY - y) / height - top) / (bottom - top);
+      cells.forEach((_, cell) => {
+        const [dx, dy] = [((cell % CELLS) + 0.5) / CELLS - across, (Math.floor(cell / CELLS) + 0.5) / CELLS - down];
+        if (dx * dx + dy * dy < BRUSH * BRUSH) cells[cell] = 1;
+      });
+      const context = canvas.getContext("2d");
+      context.fillStyle = EDGE;
+      context.beginPath();
+      context.arc((event.clientX - x) / width * canvas.width, (event.clientY - y) / height * canvas.height, BRUSH * (right - left) * canvas.width, 0, 7);
+      context.fill();
+    };
+    canvas.addEventListener("pointerdown", (event) => {
+      event.preventDefault();
+      canvas.setPointerCapture(event.pointerId);
+      dab(event);
+      canvas.addEventListener("pointermove", (moved) => moved.getCoalescedEvents().forEach(dab), { signal });
+    }, { signal });
+    canvas.addEventListener("pointerup", () => {
+      ending.abort();
+      if (cells.includes(1)) done(runsOf(cells));
+    }, { signal });
+    return () => ending.abort();
+  }
+
+  function runsOf(cells) {
+    const runs = [0];
+    let state = 0;
+    for (const cell of cells) {
+      if (cell !== state) {
+        runs.push(0);
+        state = cell;
+      }
+      runs[runs.length - 1]++;
+    }
+    return runs;
+  }
+
+  globalThis.SatHide = { trial, painter, copier, layers, sheet };
+})();
