@@ -96,6 +96,22 @@ def test_log_probabilities_are_the_captioner_s(web: httpx.Client, captioners: li
         refused(web.post("/v1/log-probabilities", files=form(RED), data={"captions": text}), 422, why)
 
 
+def test_what_was_hidden_is_the_captioner_s(web: httpx.Client, captioners: list[Captioner]) -> None:
+    asked = {"model": "small-hard", "beam_size": 2}
+    caption = captioners[1](shape_photo(*SCENES[0]), evidence=True, beam_size=2)
+    for word, place in ((0, None), (None, [[0, 0, 20, 30]])):
+        expected = captioners[1].hide(caption, word, place=place)
+        fields = asked | {"word": "" if word is None else word, "place": "" if place is None else str(place)}
+        answers = web.post("/v1/hidden", files=form(RED), data=fields).json()
+        TypeAdapter(list[schema.HiddenAnswer]).validate_python(answers)
+        assert answers[0]["before"] == str(caption) and answers[0]["lines"] == expected.lines
+        assert answers[0]["here"]["mask"] == expected.to_dict()["here"]["mask"]
+        again = web.post("/v1/hidden", files=form(RED), data=asked | {"place": str(answers[0]["here"]["mask"])}).json()
+        assert again[0]["here"]["caption"] == answers[0]["here"]["caption"]
+    for fields, why in (({"word": "zebra"}, "no word"), ({"place": "{"}, "not JSON"), ({}, "nothing is to be hidden")):
+        refused(web.post("/v1/hidden", files=form(RED), data=fields), 422, why)
+
+
 def test_models_and_health(web: httpx.Client) -> None:
     found = web.get("/v1/models").json()
     schema.ModelsAnswer.model_validate(found)
@@ -137,7 +153,7 @@ def test_the_pages_load_from_here_alone(web: httpx.Client) -> None:
 
 def test_the_manual_is_made_from_the_document_which_says_its_own_address(web: httpx.Client, server: Serving) -> None:
     document = web.get("/openapi.json").json()
-    assert set(document["paths"]) == {"/v1/captions", "/v1/log-probabilities", "/v1/models", "/healthz"}
+    assert set(document["paths"]) == {"/v1/captions", "/v1/hidden", "/v1/log-probabilities", "/v1/models", "/healthz"}
     (body,) = document["paths"]["/v1/captions"]["post"]["requestBody"]["content"].items()
     fields = document["components"]["schemas"]["CaptionForm"]["properties"]
     assert body[0] == "multipart/form-data" and {"photos", "model", *schema.SETTINGS} <= set(fields)

@@ -60,6 +60,22 @@ def test_a_photo_is_captioned_and_explored(
     expect(first.locator(".sat-readout")).to_contain_text("evidence")
     expect(first.locator(".sat-photo")).to_have_class("sat-photo sat-lit")
 
+    first.locator(".sat-word").nth(0).click()
+    first.get_by_role("button", name="Hide this").click()
+    hidden = small_captioners()[0]
+    lines = hidden.hide(hidden(photos[0], evidence=True), 0).lines
+    expect(first.locator(".sat-lines p")).to_have_text(lines)
+    first.get_by_role("button", name="Undo").click()
+    first.get_by_role("button", name="Paint").click()
+    box = first.locator(".sat-photo").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 30, box["y"] + 30)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 90, box["y"] + 60, steps=5)
+    page.mouse.up()
+    expect(first.locator(".sat-columns figure")).to_have_count(3)
+    first.get_by_role("button", name="Undo").click()
+
     for act, suffix in (("Save picture", ".png"), ("Save page", ".html"), ("Save JSON", ".json")):
         with page.expect_download() as download:
             first.get_by_role("button", name=act).click()

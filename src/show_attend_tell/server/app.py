@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import io
+import json
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -24,7 +25,7 @@ from show_attend_tell.messages import shorten
 from show_attend_tell.server import schema
 from show_attend_tell.server.guard import Guard
 from show_attend_tell.server.limits import Limits, Problem
-from show_attend_tell.server.queue import Photo
+from show_attend_tell.server.queue import Hide, Photo
 from show_attend_tell.server.reading import FormRequest
 from show_attend_tell.server.service import Service
 from show_attend_tell.settings import remedy
@@ -42,6 +43,7 @@ Send photos as files of a form (`multipart/form-data`), under the name `photos`.
     curl -F photos=@dog.jpg -F beam_size=5 -F attention=false {server}/v1/captions
     curl -F photos=@dog.jpg -F format=png -o caption.png {server}/v1/captions
     curl -F photos=@dog.jpg -F "captions=a dog runs" -F "captions=a cat sleeps" {server}/v1/log-probabilities
+    curl -F photos=@dog.jpg -F word=dog {server}/v1/hidden
     curl {server}/v1/models
 
 The answers are in the order of the photos. When some photos cannot be used, the status is 207 (Multi-Status): the
@@ -169,6 +171,19 @@ def api(service: Service, token: str | None) -> APIRouter:
             return {**about, "captions": [{**text, "log_probability": score} for text, score in pairs]}
 
         return in_json(await service.answers(request, form.photos, [task]), 1, scored)
+
+    @forms.post("/hidden", summary="Hide a word's place", responses=schema.answers(schema.HiddenAnswer))
+    async def hidden(request: FormRequest, form: Annotated[schema.HideForm, FORM]) -> Response:
+        """What if a word's place were hidden: each photo captioned again, with controls, in the order of the photos."""
+        (model,) = service.named([form.model])
+        word = int(form.word) if form.word.isdecimal() else form.word or None
+        try:
+            place = json.loads(form.place or "null")
+        except ValueError as error:
+            raise Problem(422, f"place: this is not JSON ({error}).") from error
+        task = service.task(model, evidence=True, hide=Hide(word, place), **form.settings())
+        answers = await service.answers(request, form.photos, [task], show=True)
+        return in_json(answers, 1, lambda found: {"before": found.before.text, **found.on_page()})
 
     @v1.get("/models", summary="List the models", response_model=schema.ModelsAnswer)
     async def models() -> Response:

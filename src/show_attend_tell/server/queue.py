@@ -37,6 +37,13 @@ class Photo:
     results: list[Any] = field(default_factory=list)  # one for each of the request's tasks
 
 
+class Hide(NamedTuple):
+    """What is hidden of a photo once it is captioned."""
+
+    word: str | int | None
+    place: Any  # of `Captioner.hide`
+
+
 class Task(NamedTuple):
     """What a request asks of one model for each of its photos."""
 
@@ -45,16 +52,21 @@ class Task(NamedTuple):
     config: GenerationConfig
     captions: tuple[str, ...] | None = None  # to be scored; None: the photo is captioned
     evidence: bool = False  # whether a caption has it
+    hide: Hide | None = None  # the answer is what came out, instead of the caption
 
     @property
     def most_together(self) -> int:
         """How many photos are done together at most."""
-        return 1 if self.captions is not None else min(MOST_TOGETHER, self.captioner.backend.batch_size(self.config))
+        return (
+            1
+            if self.captions is not None or self.hide
+            else min(MOST_TOGETHER, self.captioner.backend.batch_size(self.config))
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A task for one photo. ``future`` will hold a `Caption`, or a log-probability for each of the captions."""
+    """A task for one photo. ``future`` will hold a `Caption`, a `Hidden`, or a log-probability for each caption."""
 
     task: Task
     photo: Photo
@@ -139,7 +151,7 @@ class Queue:
             return [error] if len(jobs) == 1 else [result for job in jobs for result in self._do([job])]
 
     def _results(self, jobs: Sequence[Job]) -> list[Any]:
-        captioner, encoder, config, captions, evidence = jobs[0].task
+        captioner, encoder, config, captions, evidence, hide = jobs[0].task
         for photo in (job.photo for job in jobs):
             if encoder not in photo.features:
                 photo.features[encoder] = captioner.backend.encode(photo.pixels[encoder][None])
@@ -148,8 +160,9 @@ class Queue:
         if captions is not None:
             return [[captioner.explain_features(features, text, config, seeds[0]).log_probability for text in captions]]
         hypotheses_by_photo = captioner.generate(features, config, seeds=seeds, evidence=evidence)
-        results = []
+        results: list[Any] = []
         for photo, hypotheses in zip((job.photo for job in jobs), hypotheses_by_photo, strict=True):
             caption = captioner.assemble(hypotheses, config, size=photo.size, source=photo.source)
-            results.append(replace(caption, kept=photo.copy))
+            caption = replace(caption, kept=photo.copy)
+            results.append(caption if hide is None else captioner.hide(caption, hide.word, place=hide.place))
         return results

@@ -70,6 +70,14 @@ class ScoreForm(form_of("attention_mode", "seed")):  # type: ignore[misc]
     model: str = Field("", description="name of a model; by default the first served")
 
 
+class HideForm(form_of(*SETTINGS)):  # type: ignore[misc]
+    """What to hide of each photo, and how to caption it."""
+
+    model: str = Field("", description="name of a model; by default the first served")
+    word: str = Field("", description="a word of the caption, or its number from 0")
+    place: str = Field("", description="another place: JSON with boxes in pixels, or a mask as the answer has it")
+
+
 class ProblemAnswer(BaseModel):
     """A refusal (RFC 9457)."""
 
@@ -137,6 +145,33 @@ class CaptionAnswer(BaseModel):
         description="where a location looks, down and right of its cell's middle, in cells"
     )
     settings: dict[str, Any] = Field(description="the model, and how the caption was made")
+
+
+class Variant(BaseModel):
+    """The photo with a place hidden, captioned again."""
+
+    caption: str
+    mask: list[int] = Field(
+        description="on the `grid` of what the encoder saw, lengths of runs row after row: visible, hidden, visible …"
+    )
+    log_p: float | None = Field(description="of the word, given the same words before it; null without a word")
+    verdict: Literal["gone", "stays", "renamed"] | None = Field(description="what became of the word")
+    renamed: str | None = Field(description="its other name")
+
+
+class HiddenAnswer(BaseModel):
+    """What came out when a place of a photo was hidden, and the same outline in other places."""
+
+    source: str | None = Field(description="the photo's file name, if it came with one")
+    before: str = Field(description="the caption of the whole photo")
+    word: str | None
+    step: int | None = Field(description="the word's number in the caption of the whole photo")
+    lines: list[str] = Field(description="what came out, in sentences")
+    log_p: float | None = Field(description="of the word for the whole photo, in nats")
+    grid: tuple[int, int] = Field(description="rows and columns of the masks")
+    cover: str = Field(description="what hides, as a small picture (a data: URL) of what the encoder saw")
+    here: Variant
+    elsewhere: list[Variant]
 
 
 class ScoredCaption(BaseModel):

@@ -15,7 +15,7 @@ from starlette.datastructures import UploadFile
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.errors import InvalidValue
 from show_attend_tell.server.limits import Limits, Problem
-from show_attend_tell.server.queue import Job, Photo, Queue, Task
+from show_attend_tell.server.queue import Hide, Job, Photo, Queue, Task
 from show_attend_tell.server.reading import Arriving, FormRequest, decoded
 
 KEPT = 1600  # pixels of the longer side of a photo that the answer will show
@@ -61,7 +61,13 @@ class Service:
         return [self.captioners[name] for name in dict.fromkeys(names)] or list(self.captioners.values())[:1]
 
     def task(
-        self, captioner: Captioner, captions: Sequence[str] | None = None, *, evidence: bool = False, **settings: Any
+        self,
+        captioner: Captioner,
+        captions: Sequence[str] | None = None,
+        *,
+        evidence: bool = False,
+        hide: Hide | None = None,
+        **settings: Any,
     ) -> Task:
         """What to ask of a model, which sets what is None; raises `Problem` for more than one request may ask."""
         config = captioner.resolve_config(**settings)
@@ -69,7 +75,7 @@ class Service:
         self.limits.check("search_paths", config.paths, 422, f"{paths} is {config.paths}")
         self.limits.check("caption_words", config.max_length, 422, f"max_length is {config.max_length}")
         encoder = self.encoders[captioner.name]
-        return Task(captioner, encoder, config, None if captions is None else tuple(captions), evidence)
+        return Task(captioner, encoder, config, None if captions is None else tuple(captions), evidence, hide)
 
     def route_class(self) -> type[APIRoute]:
         """A class of routes whose requests have a `FormRequest`, and the time that is allowed for one."""

@@ -118,6 +118,23 @@
     }
   }
 
+  /** Have the server hide a word's place, or a painted one, and caption the photo again. */
+  async function hide(photo, caption, { step, mask }) {
+    const form = question(photo);
+    form.set("model", caption.settings.model);
+    form.set("word", step ?? "");
+    form.set("place", mask ? JSON.stringify(mask) : "");
+    for (const name of ["format", "evidence"]) form.delete(name);
+    try {
+      const [answer] = await ask("v1/hidden", { body: form });
+      return answer;
+    } catch (error) {
+      if (!(error instanceof Gone)) throw error;
+      awaitServer();
+      throw new Error("The server does not answer. Try again when it is back.");
+    }
+  }
+
   /** Have the server draw the answer, in the settings that it was made with. */
   async function saveDrawn(photo, button, format) {
     button.disabled = true;
@@ -150,6 +167,7 @@
   const page = SatPhotos.open({
     atOnce: AT_ONCE,
     caption,
+    hide,
     cards: () => cards,
     acts: [
       ["Save picture", (photo, button) => saveDrawn(photo, button, "png")],

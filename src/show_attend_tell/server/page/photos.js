@@ -1,10 +1,11 @@
 /* Photos on a page: chosen, taken, dropped or pasted, each captioned, drawn by SatCaptions, and removable.
 
-   SatPhotos.open({atOnce, caption, acts, cards}) takes the page's elements by their ids and returns {photos, add, enqueue,
+   SatPhotos.open({atOnce, caption, hide, acts, cards}) takes the page's elements by their ids and returns {photos, add, enqueue,
    resume, fail, notice, save}. caption(photo, signal, say) gives a photo's captions as SatCaptions.mount takes them, but
    for image and size; atOnce are asked for at a time. It may set photo.note, and say(text) what is going on. It throws
    SatPhotos.Refused for a photo without captions, and SatPhotos.Waiting for one that waits until resume(). acts are what
-   can be done with a captioned photo: [text, work(photo, button)]. cards() gives the models' cards by name. */
+   can be done with a captioned photo: [text, work(photo, button)]. cards() gives the models' cards by name. With
+   hide(photo, caption, {step, mask}), places of a photo can be hidden, see captions.js. */
 (() => {
   "use strict";
 
@@ -20,7 +21,7 @@
     }
   }
 
-  function open({ atOnce, caption, acts, cards }) {
+  function open({ atOnce, caption, hide, acts, cards }) {
     const photos = []; // those on the page, the newest first
     const queue = []; // those that still need captions
     let asking = 0;
@@ -144,7 +145,7 @@
         size: photo.size ?? one.size ?? one.visible_box.slice(2),
         note: photo.image ? photo.note : "this browser cannot show this kind of photo",
       }));
-      photo.shown = SatCaptions.mount(photo.body, captions, { cards: cards() });
+      photo.shown = SatCaptions.mount(photo.body, captions, { cards: cards(), hide: hide && ((one, asked) => hide(photo, one, asked)) });
       photo.saves.hidden = false;
       say(photo, "");
       announce(answer.map((one) => `${photo.name}, by ${one.settings.model}: ${one.caption}`).join(". "));
