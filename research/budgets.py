@@ -81,7 +81,7 @@ def main() -> None:
         "tokens of src": (sum(map(tokens, files("src"))), 155_000),
         "tokens of tests": (sum(map(tokens, files("tests"))), 187_000),
         "lines of the longest file of src": (max(lines(*files("src"))), 400),
-        "lines of web/src": (sum(lines(*files("web/src", suffix=".ts"))), 1_900),
+        "lines of web/src": (sum(lines(*files("web/src", suffix=".ts"))), 2_200),
         "lines of README": (sum(lines(ROOT / "README.md")), 130),
         "lines of docs": (documentation(*(ROOT / "docs").rglob("*.md")), 2_000),
         "patches in tests": (patches(), 60),

@@ -28,6 +28,7 @@ from show_attend_tell.backends.onnx.encoder import OnnxEncoder
 from show_attend_tell.backends.onnx.graph import Graph
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, find_model, model_name
+from show_attend_tell.data.parts_of_speech import renames, singular
 from show_attend_tell.data.tokenizers import ENGLISH, KARPATHY, detokenize
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
@@ -172,6 +173,16 @@ def nouns_and_colors(vocabulary: Vocabulary) -> dict[int, list[int]]:
     return {word: [form for form in each if form >= 0] for word, each in enumerate(forms) if each[0] >= 0}
 
 
+def names_of_nouns(vocabulary: Vocabulary) -> dict[str, Any]:
+    """The singular of each noun in the plural, and the nouns that WordNet relates to each in the singular."""
+    singulars = {word: form for word in vocabulary.words if (form := singular(word)) is not None}
+    nouns = sorted(set(singulars.values()))
+    return {
+        "singular": {word: form for word, form in singulars.items() if form != word},
+        "related": {one: found for one in nouns if (found := [other for other in nouns if renames(one, other)])},
+    }
+
+
 def exported(name: str, files: Files) -> dict[str, Any]:
     """Write a model's files; gives what `models.json` says of the model. Raises `SatError` for a model without them."""
     folder = find_model(name)
@@ -210,6 +221,7 @@ def exported(name: str, files: Files) -> dict[str, Any]:
         "between": detokenize(["", ""], vocabulary.tokenizer.name),
         "forms": nouns_and_colors(vocabulary),
         "unfinished": unfinished(vocabulary),
+        **names_of_nouns(vocabulary),
         "class_words": None if words is None else described(words),
         "card": checkpoint.card(name),
         "files": {

@@ -9,12 +9,15 @@ from typing import Any, cast, get_args
 import models
 import numpy as np
 import pytest
+from builders import captioner_of, shape_photo, small_checkpoint, small_encoder
 from numpy.typing import NDArray
 from PIL import Image
 from static import WEB, needs_node, node
 
 from show_attend_tell.data.photos import Preprocessing, Resize
 from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.hide.masks import CELLS, MOVES, moves, of_place, on_square, outline
+from show_attend_tell.hide.pixels import blurred, hide
 from show_attend_tell.rerank.class_filter import ClassFilter
 from show_attend_tell.rerank.class_words import Classes, ClassWords, confidence_of_name
 from show_attend_tell.rerank.ngrams import counted
@@ -42,7 +45,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
     """Runs a function of JavaScript that gets the modules and an input, which are JSON; gives what it returns."""
     folder = tmp_path_factory.mktemp("modules")
     script = compiled(
-        ["pixels.ts", "search/beam.ts", "search/filters.ts", "rerank/ngrams.ts", "rerank/class-words.ts"], folder
+        ["pixels.ts", "search/beam.ts", "search/filters.ts", "rerank/ngrams.ts", "rerank/class-words.ts", "hide.ts"],
+        folder,
     )
 
     def ran(function: str, given: Any) -> Any:
@@ -252,6 +256,60 @@ def test_ngrams_are_counted_as_in_python(run: Callable[..., Any]) -> None:
     for caption, ngrams in zip(captions, found, strict=True):
         expected = [(" ".join(map(str, ngram)), len(ngram) - 1) for ngram in counted(caption)]
         assert [(one["ngram"], one["length"]) for one in ngrams] == expected
+
+
+def test_places_are_hidden_as_in_python(run: Callable[..., Any]) -> None:
+    chance = np.random.default_rng(5)
+    values, offset, side = chance.normal(size=(3, 5, 7)), (0.3, -0.2), 35
+    square = chance.normal(size=(3, side, side)).astype(np.float32)
+    found = run(
+        """({ outline, withControls, runs, ofRuns, blurred, hidden }, { values, offset, square, side }) => {
+            const pixels = Float32Array.from(square), cover = blurred(pixels, side);
+            const parts = values.map((map) => withControls(outline(map, offset)));
+            return {
+                parts: parts.map((each) => each.map((cells) => runs(ofRuns(runs(cells))))),
+                cover: [...cover], hidden: [...hidden(pixels, cover, parts[0][0], side)],
+                none: outline(values[0].map((row) => row.map(() => -1)), offset),
+            };
+        }""",
+        {"values": values.tolist(), "offset": offset, "square": square.ravel().tolist(), "side": side},
+    )
+    assert found["none"] is None
+    box = (0.0, 0.0, float(side), float(side))
+    np.testing.assert_allclose(np.reshape(found["cover"], square.shape), blurred(square), atol=1e-5)
+    for of_map, parts in zip(values, found["parts"], strict=True):
+        place, *controls = (of_place(each, (CELLS, CELLS), (0, 0, CELLS, CELLS)) for each in parts)
+        expected = outline(of_map, offset)
+        assert expected is not None and (place != expected).sum() <= 2  # another series for the normal distribution
+        for by, control in zip(moves(place), controls, strict=True):
+            np.testing.assert_array_equal(control, np.roll(place, [CELLS // MOVES * steps for steps in by], (0, 1)))
+    first = of_place(found["parts"][0][0], (side, side), box)
+    ours = hide(square, blurred(square), [on_square(first, box, side)])[1]
+    assert (np.abs(np.reshape(found["hidden"], square.shape) - ours) > 1e-4).mean() < 0.03  # at the border
+
+
+def test_what_came_out_is_told_as_in_python(run: Callable[..., Any]) -> None:
+    encoder = small_encoder()
+    captioner = captioner_of(small_checkpoint(encoder), encoder, name="small")
+    caption = captioner(shape_photo("red", "circle", left=True), evidence=True)
+    for step in range(3):
+        expected = captioner.hide(caption, step)
+        variants = [
+            {"caption": str(of), "words": [{"shown": word, "known": word} for word in of.words], "log_p": log_p}
+            for of, log_p in [
+                (caption, expected.log_p),
+                *((each.caption, each.log_p) for each in (expected.here, *expected.controls)),
+            ]
+        ]
+        values = expected.on_page()
+        masks = [values["here"]["mask"], *(each["mask"] for each in values["elsewhere"])]
+        given = {"variants": variants, "step": step, "word": expected.word, "masks": masks, "cover": values["cover"]}
+        found = run(
+            "({ answer, ofRuns }, { variants, step, word, masks, cover }) => "
+            "answer(variants, step, word, masks.map(ofRuns), {}, cover)",
+            given,
+        )
+        assert found == json.loads(json.dumps(values))
 
 
 def test_types_are_right() -> None:

@@ -4,6 +4,7 @@ T words, end token excluded · L locations in a grid of rows and columns. */
 
 import { fetching, type Fetch, type Progress, type Stored } from "./download.ts";
 import { OnnxEncoder } from "./encoder.ts";
+import { answer, blurred, hidden, ofRuns, outline, pictureOf, withControls, type Variant } from "./hide.ts";
 import { pixels, visibleBox, type Preprocessing } from "./pixels.ts";
 import { PhotoWords, type ClassWords } from "./rerank/class-words.ts";
 import { Confidence } from "./rerank/confidence.ts";
@@ -31,6 +32,8 @@ export interface Model {
   forms?: Record<number, number[]>; // of each noun and color; an older models.json has none, and no class words
   class_words?: ClassWords | null;
   unfinished?: Unfinished | null; // of an English vocabulary; an older models.json has none
+  singular?: Record<string, string>; // of each noun in the plural; an older models.json has none, and none related
+  related?: Record<string, string[]>; // by WordNet, of each noun in the singular
   files: { encoder: string; decoder: string; reranker: string | null };
 }
 
@@ -171,7 +174,8 @@ export class Captioners {
         const key = JSON.stringify([files.encoder, preprocessing]);
         if (!annotated.has(key)) annotated.set(key, await loaded.encoder.annotate(pixels(photo, preprocessing)));
         seconds.encoding = elapsed() - seconds.search;
-        captions.push(await this.searched(loaded, annotated.get(key)!, source, [photo.width, photo.height], beamSize));
+        const [caption] = await this.searched(loaded, annotated.get(key)!, source, [photo.width, photo.height], beamSize);
+        captions.push(caption);
         seconds.search = elapsed() - seconds.encoding;
       }
     } finally {
@@ -180,13 +184,38 @@ export class Captioners {
     return [captions, seconds];
   }
 
+  /** What came out when the place of a caption's word was hidden, or a mask of runs, as `Captioner.hide` of Python. */
+  async hide(file: Blob, caption: Caption, step: number | null, mask: number[] | null): Promise<object> {
+    const loaded = await this.loaded.get(caption.settings.model)!, { model, encoder, decoder } = loaded;
+    const { size: side, mean, std } = model.preprocessing;
+    const cells = mask ? ofRuns(mask) : outline(caption.evidence![step!], model.offset);
+    if (!cells) throw new Error(`the photo has no evidence for "${caption.words[step!]}": choose another word`);
+    const photo = await decoded(file), square = pixels(photo, model.preprocessing);
+    photo.close();
+    const masks = withControls(cells), cover = blurred(square, side), variants: Variant[] = [];
+    let ids: number[] = [];
+    for (const part of [null, ...masks]) {
+      const annotations = await encoder.annotate(part ? hidden(square, cover, part, side) : square);
+      const beam = caption.settings.beam_size as number;
+      const [found, known] = await this.searched(loaded, annotations, caption.source, caption.size, beam, false);
+      if (!part) ids = known;
+      const plain = (word: string) => model.singular?.[word.toLowerCase()] ?? word.toLowerCase();
+      const words = found.words.map((word, at) => ({ shown: plain(word), known: plain(model.words[known[at]]) }));
+      const likely = step === null ? null : await OnnxSession.logProbability(decoder, annotations, ids.slice(0, step + 1));
+      variants.push({ caption: found.caption, words, log_p: likely });
+    }
+    const word = step === null ? null : caption.words[step];
+    return answer(variants, step, word, masks, model.related ?? {}, await pictureOf(cover, side, mean, std));
+  }
+
   private async searched(
     { model, encoder, decoder, reranker, confidence }: Loaded,
     annotations: Parameters<typeof OnnxSession.start>[1],
     source: string,
     size: [number, number],
     beamSize: number | null,
-  ): Promise<Caption> {
+    evident = true,
+  ): Promise<[Caption, ids: number[]]> {
     const { grid } = model;
     const generation = { ...model.generation, ...(beamSize !== null && { beam_size: beamSize }) };
     const session = await OnnxSession.start(decoder, annotations);
@@ -222,9 +251,9 @@ export class Captioners {
       const [hidden, memory] = [step.hidden!, step.memory!].map((part) => taken(part, row, size));
       return { alpha: taken(step.alpha!, row, locations), beta: step.beta ? step.beta[row] : 1, hidden, memory };
     };
-    const evidence = decoder.attends && best.words.length
+    const evidence = evident && decoder.attends && best.words.length
       ? await decoder.evidence(annotations, best.words, along(said)) : null;
-    return {
+    const caption: Caption = {
       source,
       caption: text(best),
       words: words(best),
@@ -257,6 +286,7 @@ export class Captioners {
         ...(reranker && { rerank_weight: generation.rerank_weight, rare_word_exponent: generation.rare_word_exponent }),
       },
     };
+    return [caption, best.words];
   }
 }
 

@@ -4,6 +4,7 @@ import "../../src/show_attend_tell/show/page/page.css";
 import "../../src/show_attend_tell/server/page/app.css";
 import "./page.css";
 import "../../src/show_attend_tell/show/page/captions.js";
+import "../../src/show_attend_tell/show/page/hide.js";
 import "../../src/show_attend_tell/server/page/photos.js";
 import { filesOf, type Caption, type Catalogue, type Seconds } from "./captioner.ts";
 import { keepOnly, missing } from "./download.ts";
@@ -130,6 +131,13 @@ async function caption(photo: SatPhoto, signal: AbortSignal, say: (text: string)
   return captions;
 }
 
+/** Hide a word's place, or a painted one, and caption the photo again. */
+async function hide(photo: SatPhoto, caption: Caption, { step, mask }: SatCaptions.Asked): Promise<object> {
+  const { image: _, note: __, ...rest } = caption as Caption & { image: unknown; note: unknown };
+  const answer = await ask({ hide: photo.file, caption: rest, step, mask });
+  return (answer as { hidden: object }).hidden;
+}
+
 /** Say what the page costs: megabytes that are still to come, and seconds a photo. */
 async function cost(): Promise<void> {
   const names = chosen();
@@ -165,6 +173,7 @@ async function save(photo: SatPhoto, ending: ".png" | ".html"): Promise<void> {
 const page = SatPhotos.open({
   atOnce: 1,
   caption,
+  hide: (photo, caption, asked) => hide(photo, caption as Caption, asked),
   cards: () => cards,
   acts: [
     ["Save picture", (photo) => void save(photo, ".png")],

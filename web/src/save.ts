@@ -1,6 +1,7 @@
 /** Captions of a photo in files: a page in HTML, as `show/page` of Python writes it, and a picture. */
 
 import captionsScript from "../../src/show_attend_tell/show/page/captions.js?raw";
+import hideScript from "../../src/show_attend_tell/show/page/hide.js?raw";
 import style from "../../src/show_attend_tell/show/page/page.css?raw";
 import template from "../../src/show_attend_tell/show/page/page.html?raw";
 import pageScript from "../../src/show_attend_tell/show/page/page.js?raw";
@@ -12,7 +13,7 @@ export async function captionsPage(photo: SatPhoto, cards: Record<string, string
   const captions = photo.answer as Caption[];
   const models = captions.map(({ settings }) => settings.model);
   const chosen = Object.fromEntries(Object.entries(cards).filter(([name]) => models.includes(name)));
-  const script = captionsScript + pageScript;
+  const script = captionsScript + hideScript + pageScript;
   const data = JSON.stringify({
     title: photo.name, photos: [{ name: photo.name, image, size: photo.size, captions }],
     full: true, cards: chosen, report: null, failed: [],

@@ -7,12 +7,14 @@ import { forgoGpu } from "./runtime.ts";
 export type Question =
   | { catalogue: Catalogue; base: string; gpu: boolean } // whether a GPU may be used
   | { load: string[] }
-  | { photo: Blob; source: string; models: string[]; beamSize: number | null };
+  | { photo: Blob; source: string; models: string[]; beamSize: number | null }
+  | { hide: Blob; caption: Caption; step: number | null; mask: number[] | null };
 
 export type Answer =
   | { progress: [done: number, total: number] }
   | { device: { gpu: boolean; threads: number } }
   | { captions: Caption[]; seconds: Seconds }
+  | { hidden: object }
   | { error: string; again: boolean; slowGpu: boolean }; // whether a second try may succeed; why it failed
 
 let captioners: Captioners;
@@ -30,6 +32,8 @@ async function answer(question: Question): Promise<void> {
   } else if ("load" in question) {
     await captioners.load(question.load, (done, total) => say({ progress: [done, total] }));
     say({ device: await captioners.device() });
+  } else if ("hide" in question) {
+    say({ hidden: await captioners.hide(question.hide, question.caption, question.step, question.mask) });
   } else {
     const { photo, source, models, beamSize } = question;
     const [captions, seconds] = await captioners.caption(photo, source, models, beamSize);

@@ -8,6 +8,8 @@ import type { Runtime } from "../runtime.ts";
 import type { Added } from "./filters.ts";
 import { distinct, type Continuations, type SessionStep, type DecoderSession } from "./session.ts";
 
+const RAISED = 64; // nats by which a word is ahead of all others
+
 /** A trained decoder: the graphs that `web/models.py` wrote. */
 export class OnnxDecoder {
   readonly vocabularySize: number;
@@ -84,6 +86,17 @@ export class OnnxSession implements DecoderSession {
   static blind(decoder: OnnxDecoder, annotations: Tensor): Promise<OnnxSession> {
     const zeros = new Float32Array((annotations.data as Float32Array).length);
     return OnnxSession.start(decoder, decoder.runtime.tensor(zeros, [...annotations.dims]));
+  }
+
+  /** log p of the last of some words, given those before it (teacher forcing), at annotations (1, L, D). */
+  static async logProbability(decoder: OnnxDecoder, annotations: Tensor, words: number[]): Promise<number> {
+    const session = await OnnxSession.start(decoder, annotations);
+    for (const [at, word] of [decoder.vocabularySize, ...words.slice(0, -1)].entries()) {
+      if (at) session.reorder([0]);
+      await session.step([word]);
+    }
+    const { scores } = await session.best([0], 1, [{ ids: [words.at(-1)!], weights: [RAISED] }]);
+    return scores[0] - RAISED;
   }
 
   async step(words: number[]): Promise<SessionStep> {
