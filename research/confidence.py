@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import arguments
+from measure import arguments, auroc
 from numpy.typing import NDArray
 from shipped import SHIPS
 from stages import reporting
@@ -33,14 +33,6 @@ from show_attend_tell.rerank.confidence import least_trusted
 THRESHOLDS = (0.0, 0.3, 0.5, 0.7)  # values of min_confidence
 RESAMPLES = 500
 Array = NDArray[Any]
-
-
-def auroc(scores: Array, right: Array) -> float:
-    """The probability that a right noun has the higher score than a wrong one; equal scores count half."""
-    _, group, sizes = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(sizes) - (sizes - 1) / 2)[group]
-    above = ranks[right].sum() - right.sum() * (right.sum() + 1) / 2
-    return float(above / (right.sum() * (~right).sum()))
 
 
 def calibration_error(confidence: Array, right: Array) -> float:

@@ -94,6 +94,14 @@ class Mean(NamedTuple):
         return Mean(self.value / other.value, self.resampled / above).interval()
 
 
+def auroc(scores: NDArray[Any], right: NDArray[np.bool_]) -> float:
+    """The probability that a right noun has the higher score than a wrong one; equal scores count half."""
+    _, group, sizes = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(sizes) - (sizes - 1) / 2)[group]
+    above = ranks[right].sum() - right.sum() * (right.sum() + 1) / 2
+    return float(above / (right.sum() * (~right).sum()))
+
+
 class Bootstrap:
     """Means over words (W,), each of one photo, with resamples of the photos: words of one photo are not independent.
 

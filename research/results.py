@@ -25,7 +25,7 @@ from show_attend_tell.metrics.comparison import compare
 from show_attend_tell.metrics.table import METRICS
 
 RESULTS = Path(__file__).parent / "results"
-ABLATION, EVIDENCE = RESULTS / "ablation", RESULTS / "evidence"
+ABLATION, EVIDENCE, HIDE = RESULTS / "ablation", RESULTS / "evidence", RESULTS / "hide"
 BASELINES = ("nic", "lrcn", "log_bilinear", "m_rnn", "brnn", "cmu_msr", "msr")  # the plugin table1 has their decoders
 SHIPPED = {"soft": "flickr8k-soft-test", "hard": "flickr8k-hard-test"}  # where no seed's is kept
 OF_A_PHOTO = {  # what is kept of each, and how many decimals of a number

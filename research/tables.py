@@ -24,6 +24,7 @@ from ablation import SHOWN as CLASSES
 from attention.controls import CONTROLS
 from attention.maps import HIDDEN, MAPS, PARTS
 from attention.occlusion import VARIANTS
+from hide import PLACES
 from reproduction import SEEDS
 from stages import new_parser, reporting
 
@@ -243,6 +244,33 @@ def nouns(folder: Path = results.RESULTS) -> str:
     return "\n".join(lines) + "\n"
 
 
+def hidden(folder: Path = results.HIDE) -> str:
+    """How often a noun is gone from the caption when a fifth of the photo is hidden, by which fifth."""
+    everything = read_object(folder / "figures.json", "everyday-soft-coco-test")
+    columns = {
+        f"{model}-{data}-test": f"`{model}`, {title}"
+        for model in ("everyday-soft", "everyday-hard")
+        for data, title in (("coco", "COCO"), ("flickr8k", "Flickr8k"))
+    }
+    lines = heads("hidden", *columns.values())
+    sizes = [f"{everything[name]['photos']}, {everything[name]['nouns']}" for name in columns]
+    lines.append(f"| photos, nouns | {' | '.join(sizes)} |")
+    for place, title in PLACES.items():
+        of_place = [everything[name]["places"].get(place) for name in columns]
+        if all(of_place):
+            lines.append(f"| {title} | {' | '.join(percent(each['gone']) for each in of_place if each)} |")
+    lines.append("| *the noun's confidence above 0.7:* |" + " |" * len(columns))
+    for place in ("evidence", "moved"):
+        of_place = [everything[name]["sure_gone"][place] for name in columns]
+        lines.append(f"| {PLACES[place]} | {' | '.join(map(percent, of_place))} |")
+    return "\n".join(lines).replace("alpha", "α") + "\n"
+
+
+def percent(figure: Mapping[str, float]) -> str:
+    """A share with its 95 % interval, in percent, for a cell."""
+    return "{mean:.0f} [{low:.0f}, {high:.0f}]".format(**{name: 100 * value for name, value in figure.items()})
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "models": models,
     "paper": paper,
@@ -257,6 +285,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "nouns": nouns,
     "free_captions": free_captions,
     "grayed": grayed,
+    "hidden": hidden,
 }
 
 
