@@ -332,10 +332,7 @@ class Captioner:
     def hide(
         self, caption: Caption, word: str | int | None = None, *, place: Any = None, filters: Sequence[Filter] = ()
     ) -> Hidden:
-        """Hide what a word (or its number) lit, caption the photo again, and look for the word, see `hide.trial.Trial`.
-
-        Instead, ``place`` is boxes (left, top, right, bottom) or a mask (H, W), in the photo's own pixels.
-        """
+        """Hide what a word (or its number) lit, or a ``place``, and caption the photo again, see `hide.trial.Trial`."""
         return Trial.of(caption, word, place).run(self, check_filters(filters))
 
     def assemble(

@@ -141,8 +141,9 @@ class Trial:
     """What is to be hidden of a caption's photo: a place, and as the control the same outline in five other places.
 
     The place of a word is the outline of a fifth of what the encoder saw, with most of the word's evidence, so the
-    caption needs its evidence. The controls are where it overlaps itself least; what leaves on one side comes back on
-    the other.
+    caption needs its evidence. Another place is boxes (left, top, right, bottom) or a mask (H, W), true where it is
+    hidden, in the photo's own pixels. The controls are where it overlaps itself least; what leaves on one side comes
+    back on the other.
     """
 
     before: Caption
