@@ -11,7 +11,7 @@ over photos. A noun is right if one of the photo's captions by people has it, in
 
 import gzip
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,7 +47,9 @@ PLACES = {  # what is hidden
     "moved": "the outline of its evidence, moved",
 }
 OCCLUSIONS = 7  # windows along a side, each hidden in turn
-WAYS = {  # how a place is hidden: what lies there, of the normalized square of pixels (3, S, S)
+WAYS: dict[
+    str, Callable[[Any], Any]
+] = {  # how a place is hidden: what lies there, of the normalized square of pixels (3, S, S)
     "blur": blurred,
     "mean": lambda square: np.broadcast_to(square.mean((1, 2), keepdims=True), square.shape),
     "gray": np.zeros_like,

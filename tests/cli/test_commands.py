@@ -53,10 +53,10 @@ def test_train_resume_evaluate_and_caption(data: Path, photos: Path, tmp_path: P
     written = json.loads(file.read_text(encoding="utf-8"))
     assert all(len(found["attention"]) == len(found["words"]) for found in written["results"])
     assert len([line for line in file.read_text(encoding="utf-8").splitlines() if '"photo": ' in line]) == 4
-    others = ("--rerank-weight", 0, "--generation", "seed=3", "--generation", "max_length=30")
+    others = ("--rerank-weight", 0, "--generation", "seed=3", "--generation", "max_length=40")
     alone = json.loads(sat(*evaluate, *others, "--json", "-").stdout)
     made = ("beam_size", "split", "rerank_weight", "seed", "max_length")
-    assert tuple(alone[name] for name in made) == (1, "test", 0, 3, 30)
+    assert tuple(alone[name] for name in made) == (1, "test", 0, 3, 40)
     assert alone["cider"] == written["cider"] and len(alone["results"]) == 4
     assert "give --json FILE too" in refused(*evaluate, "--attention")
     assert "no split 'dev'" in refused(*evaluate, "--split", "dev")

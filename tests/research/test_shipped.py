@@ -111,6 +111,8 @@ NEW = {
     "text_weight": 1.0,  # where there were no texts
     "cautious": False,
     "validation_attention_mode": None,
+    "precision": "auto",
+    "micro_batch_size": 0,
     "mirror_sides": False,  # before, photos whose captions name sides were mirrored too
 }
 

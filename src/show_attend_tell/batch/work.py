@@ -7,7 +7,7 @@ when it is first needed.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -159,7 +159,7 @@ class CaptionBatch(PhotoBatch):
             "preprocessing_version": PREPROCESSING_VERSION,
             "model": _digest(files),
             "encoder_weights": _digest([Path(weights)]) if weights and Path(weights).is_file() else weights,
-            "generation": asdict(self.model.resolve_config(**self.overrides)),
+            "generation": self.model.resolve_config(**self.overrides).values(),
         }
 
     def made(self, photos: list[Any]) -> Iterator[Row | SatError]:

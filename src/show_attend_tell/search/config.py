@@ -112,8 +112,12 @@ class GenerationConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """What a checkpoint stores: all settings but those of a single call."""
-        names = [field.name for field in dataclasses.fields(self) if field.name not in {*PER_CALL, "filters"}]
-        return {name: getattr(self, name) for name in names} | dict(self.filters)
+        return {name: value for name, value in self.values().items() if name not in PER_CALL}
+
+    def values(self) -> dict[str, Any]:
+        """All settings by name, those of registered filters too."""
+        fields = dataclasses.asdict(self)
+        return fields | dict(fields.pop("filters"))
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "GenerationConfig":

@@ -193,7 +193,7 @@ def api(service: Service, token: str | None) -> APIRouter:
                 "name": name,
                 "attention": checkpoint.config.attention,
                 "words": len(checkpoint.vocabulary),
-                "generation": dataclasses.asdict(checkpoint.generation),
+                "generation": checkpoint.generation.values(),
                 "training": checkpoint.training,
                 "scores": checkpoint.scores,
                 "card": checkpoint.card(name),
