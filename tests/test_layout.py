@@ -14,7 +14,7 @@ NAME = "show_attend_tell"
 # The rooms from the lowest to the highest: a module imports from its own room and from the rooms before it.
 ORDER = (
     "errors messages registries files threads settings progress devices data metrics search model checkpoint vision "
-    "backends rerank generation show caption hide captioner evaluation report training batch server cli "
+    "backends rerank generation show caption hide captioner evaluation report training batch server review cli "
     "__main__"
 ).split()
 # What a room imports of the rooms before it, where that is less than all of them.

@@ -13,7 +13,9 @@ from show_attend_tell.cli.command import Commands
 from show_attend_tell.cli.compare import compare, report
 from show_attend_tell.cli.encode import encode
 from show_attend_tell.cli.evaluate import evaluate, score
+from show_attend_tell.cli.export import export
 from show_attend_tell.cli.models import models
+from show_attend_tell.cli.review import review
 from show_attend_tell.cli.serve import serve
 from show_attend_tell.cli.train import train
 
@@ -47,5 +49,5 @@ def main() -> None:
     """Show, Attend and Tell: captions that show what in the photo supported each word."""
 
 
-main.add_section("Everyday commands", (caption, models, check, train, evaluate, serve))
+main.add_section("Everyday commands", (caption, review, export, models, check, train, evaluate, serve))
 main.add_section("Commands for research and for large data", (encode, score, compare, report))

@@ -1,0 +1,115 @@
+"""`sat review`: captions looked at and mended on a page, the least trusted first."""
+
+import contextlib
+import os
+import sys
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from show_attend_tell.cli.command import BaseCommand, loading_options, model_option, note_shadowed
+from show_attend_tell.errors import MissingFile, SatError
+from show_attend_tell.messages import first_three, plural
+
+if TYPE_CHECKING:
+    from show_attend_tell.captioner import Captioner
+
+EXAMPLES = """
+\b
+Examples:
+  sat review photos/                       captions and corrections in photos/captions.csv
+  sat review captions.csv                  a table that sat caption wrote
+  sat review photos/ --compare my-model    its captions beside those that nobody has reviewed
+"""
+
+
+@click.command(cls=BaseCommand, epilog=EXAMPLES)
+@click.argument("source", metavar="FOLDER|TABLE", type=click.Path(path_type=Path))
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="File for the table, .csv, for example where the photos' folder cannot be written. [default: captions.csv in "
+    "the folder, or the table itself]",
+)
+@model_option()
+@click.option(
+    "--compare", metavar="MODEL", callback=note_shadowed, help="Another model, whose captions are offered beside."
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of the page. [default: one that is free]")
+@click.option("--browser/--no-browser", default=True, help="Whether to open the page in a browser.")
+@loading_options
+def review(
+    source: Path,
+    output: Path | None,
+    model: str,
+    compare: str | None,
+    port: int,
+    browser: bool,
+    loading: dict[str, Any],
+) -> None:
+    """Look at captions, the least trusted first, and mend them.
+
+    Opens a page for this machine alone. What is decided is on the disk at once, and the table is written every few
+    seconds. Photos without a caption are captioned in the background. Photos are never changed. Ctrl-C ends it.
+    """
+    from show_attend_tell.data.photos import find_photos
+    from show_attend_tell.review.running import copied, running, serving
+    from show_attend_tell.review.thumbnails import raw_alone
+
+    table = table_of(source, output)
+    address = running(table)
+    if address is not None:
+        show(address, f"{table} is open already", browser)
+        return
+    photos: list[Path] = []
+    left_out = ""
+    if source.is_dir():
+        photos = find_photos([str(source)], recursive=True).photos
+        raw = raw_alone(source, photos)
+        if raw:
+            names = first_three([file.name for file in raw])
+            left_out = f"{plural(len(raw), 'raw file')} left out ({names}): export these photos as JPEG"
+            click.echo(f"note: {left_out}", err=True)
+    else:
+        copied(source, table)
+    chosen = compare or model
+
+    def load() -> "Captioner":
+        from show_attend_tell.captioner import Captioner
+
+        return Captioner.from_pretrained(chosen, **loading)
+
+    serve = serving(table, photos, load, model=chosen, compare=compare is not None, left_out=left_out, port=port)
+    with serve as server:
+        show(server.address, f"the table is {table}; Ctrl-C ends this", browser)
+        with contextlib.suppress(KeyboardInterrupt):
+            server.serve_forever()
+    click.echo(f"saved: {table}")
+
+
+def table_of(source: Path, output: Path | None) -> Path:
+    """The file of the table. Raises `SatError` for a source that is not there, and for a place that is no CSV file."""
+    if not source.exists():
+        raise MissingFile("is not there", subject=str(source), remedy="name a folder of photos, or a table of captions")
+    if output is None:
+        output = source / "captions.csv" if source.is_dir() else source.with_suffix(".csv")
+    if output.suffix.lower() != ".csv":
+        raise SatError("the table of a review is a CSV file", subject=str(output), remedy="name one that ends in .csv")
+    if not os.access(output.parent, os.W_OK):
+        raise SatError(
+            "the folder cannot be written",
+            subject=str(output.parent),
+            remedy="name a table elsewhere: --output FILE.csv",
+        )
+    return output.absolute()
+
+
+def show(address: str, note: str, browser: bool) -> None:
+    """Say where the page is, and open it."""
+    click.echo(f"{address} ({note})")
+    sys.stdout.flush()
+    if browser:
+        webbrowser.open(address)

@@ -1,0 +1,131 @@
+"""What goes on in the background: captions, first of the photos that somebody looks at, and snapshots of the table."""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from show_attend_tell.caption import Caption
+from show_attend_tell.errors import PhotoError, SatError
+from show_attend_tell.review.store import Review
+from show_attend_tell.review.table import Row
+
+TOGETHER = 4  # photos: few, so that those that come into view are soon next
+OTHERS = 9  # further captions of the beam that are kept, one for each key
+QUIET = 2.0  # seconds between looking at the table, and between two snapshots of it
+PAUSE = 5.0  # seconds until a page is not waited for any more, or the disk is tried again
+
+
+class Model(Protocol):
+    """A captioner, as far as it is needed here."""
+
+    name: str
+
+    def stream(self, photos: Iterable[Any], /, *, batch_size: int) -> Iterator[Caption | PhotoError]:
+        """Captions of photos, or why there is none."""
+
+
+def made(caption: Caption | PhotoError) -> dict[str, Any]:
+    """What a review keeps of a model's answer."""
+    if isinstance(caption, PhotoError):
+        return {"error": caption.reason}
+    return {
+        "caption": caption.text,
+        "confidence": None if caption.confidence is None else round(caption.confidence, 6),
+        "to_check": caption.to_check,
+        "alternatives": [text for text, _ in caption.alternatives[:OTHERS]],
+    }
+
+
+class Captioning(threading.Thread):
+    """The thread that captions the rows of a review which have no caption yet.
+
+    A row in view that has one, of a table, gets the other captions of the beam. With ``compare`` it offers another
+    model's captions for all rows that nobody reviewed.
+    """
+
+    def __init__(self, review: Review, load: Callable[[], Model], *, compare: bool = False) -> None:
+        super().__init__(name="captioning", daemon=True)
+        self.review, self.load, self.compare = review, load, compare
+        self.problem = ""  # why it does not go on
+        self._in_view: Sequence[Row] = ()
+        self._looked_at = threading.Event()
+        self.stopping = threading.Event()
+        self._done: set[str] = set()  # keys
+
+    def look_at(self, rows: Sequence[Row]) -> None:
+        """Take these rows first."""
+        self._in_view = rows
+        self._looked_at.set()
+
+    def left(self) -> int:
+        """How many photos wait for a caption."""
+        return sum(self._waits(row) for row in self.review.rows)
+
+    def run(self) -> None:
+        """Caption until `stopping` is set."""
+        self._looked_at.wait(timeout=PAUSE)  # a model takes seconds to load, and the page comes first
+        try:
+            model = self.load()
+        except SatError as error:
+            self.problem = str(error)
+            return
+        while not self.stopping.is_set():
+            rows = self._next()
+            if not rows:
+                with self.review.changed:
+                    self.review.changed.wait(timeout=1.0)
+                continue
+            try:
+                self._caption(model, rows)
+                self.problem = ""
+            except SatError as error:  # a full disk
+                self.problem = str(error)
+                self.stopping.wait(PAUSE)
+
+    def _next(self) -> list[Row]:
+        with self.review.lock:
+            in_view = [row for row in self._in_view if self._waits(row, in_view=True)]
+            chosen = in_view or [row for row in self.review.rows if self._waits(row)]
+        return chosen[:TOGETHER]
+
+    def _waits(self, row: Row, *, in_view: bool = False) -> bool:
+        if row.decided.reviewed or row.hidden or row.error or row.key in self._done:
+            return False
+        if self.compare:
+            return not row.offered
+        return not row.model_caption or (in_view and not row.alternatives)
+
+    def _caption(self, model: Model, rows: Sequence[Row]) -> None:
+        paths: list[Path] = [row.path for row in rows]
+        for row, caption in zip(rows, model.stream(paths, batch_size=TOGETHER), strict=True):
+            answer = made(caption)
+            if self.compare and "error" not in answer:
+                answer = {"offered": answer["caption"]}
+            self.review.captioned(row.key, answer)
+            self._done.add(row.key)
+
+
+class Saving(threading.Thread):
+    """The thread that writes the table when something was decided, and sees what other programs write into it."""
+
+    def __init__(self, review: Review) -> None:
+        super().__init__(name="saving", daemon=True)
+        self.review = review
+        self.problem = ""  # why the table is not written
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        """Look and save until `stopping` is set."""
+        while not self.stopping.wait(QUIET):
+            self.save(only_if_needed=True)
+
+    def save(self, *, only_if_needed: bool = False) -> None:
+        """Write the table; what stands in the way is the `problem`."""
+        try:
+            self.review.look_at_table()
+            if self.review.unsaved or not only_if_needed:
+                self.review.save()
+            self.problem = ""
+        except SatError as error:
+            self.problem = str(error)

@@ -1,0 +1,83 @@
+"""What people may decide of a row, and what becomes of it. Nothing here knows a file or a page."""
+
+import random
+import re
+from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
+
+from show_attend_tell.errors import InvalidValue
+from show_attend_tell.review.table import Decided, Row, one_line
+
+
+def accepted(row: Row, how: str = "accepted") -> Decided:
+    """The caption is right as it stands. Raises `InvalidValue` for a row without a caption in sight."""
+    if row.hidden or not row.decided.caption:
+        raise InvalidValue("there is no caption to accept: write one (E)", subject=row.source)
+    kept = row.decided.reviewed in ("written", "edited")  # by a person, whose caption is looked at again
+    return row.decided._replace(reviewed=row.decided.reviewed if kept else how, other_caption="")
+
+
+def written(row: Row, text: str) -> Decided:
+    """A person wrote the caption, or changed it; raises `InvalidValue` for a text without a word."""
+    text = one_line(text)
+    if not text:
+        raise InvalidValue("a caption needs a word: write one, or leave the photo out (X)", subject=row.source)
+    if row.hidden or not row.model_caption or row.decided.reviewed == "written":
+        reviewed = "written"
+    else:
+        reviewed = "accepted" if text == row.model_caption else "edited"
+    return row.decided._replace(caption=text, reviewed=reviewed, other_caption="")
+
+
+def choices(row: Row) -> list[str]:
+    """Captions to take in the place of a row's own, by the keys 1 to 9."""
+    if row.hidden:
+        return []
+    texts = [row.decided.other_caption, row.offered, *row.alternatives, row.model_caption]
+    different = dict.fromkeys(text for text in texts if text and text != row.decided.caption)
+    return list(different)[:9]
+
+
+def left_out(row: Row) -> Decided:
+    """The photo is to have no caption; a photo that is left out already is taken in again."""
+    return row.decided._replace(reviewed="" if row.decided.reviewed == "left out" else "left out")
+
+
+def described(row: Row, text: str, decorative: bool) -> Decided:
+    """The photo's alternative text, or that it is decorative and has none."""
+    return row.decided._replace(alt_text="" if decorative else one_line(text), decorative="yes" if decorative else "")
+
+
+def replaced(row: Row, old: str, new: str) -> Decided:
+    """A word, or several, replaced wherever they stand in the caption; whether somebody reviewed it stays.
+
+    An accepted caption becomes an edited one. Large and small letters are the same.
+    """
+    pattern = rf"(?<!\w){re.escape(one_line(old))}(?!\w)"
+    text = one_line(re.sub(pattern, lambda _: new, row.decided.caption, flags=re.IGNORECASE))
+    if not text or text == row.decided.caption or row.hidden:
+        return row.decided
+    reviewed = "edited" if row.decided.reviewed == "accepted" else row.decided.reviewed
+    return row.decided._replace(caption=text, reviewed=reviewed)
+
+
+def drawn(rows: Iterable[Row], number: int, seed: int) -> list[Row]:
+    """That many rows at random of those that nobody reviewed, or all of them."""
+    waiting = [row for row in rows if not row.decided.reviewed and not row.hidden and not row.error]
+    return random.Random(seed).sample(waiting, min(number, len(waiting)))
+
+
+def instead(caption: str, others: Sequence[str]) -> dict[int, list[str]]:
+    """What other captions have in the place of each word, by the word's number; "" where they leave it out."""
+    words = caption.split()
+    found: dict[int, list[str]] = {}
+    for other in others:
+        theirs = other.split()
+        matched = SequenceMatcher(None, words, theirs, autojunk=False).get_opcodes()
+        for kind, first, last, start, end in matched:
+            if kind == "replace" and last - first == 1:
+                options = found.setdefault(first, [])
+                phrase = " ".join(theirs[start:end])
+                if phrase not in options:
+                    options.append(phrase)
+    return found

@@ -1,0 +1,62 @@
+"""A journal: a file of JSON lines that only grows, in which an entry is on the disk before it counts."""
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from show_attend_tell.errors import SatError
+
+
+class Journal:
+    """Entries beside a table. A line that was cut off, because the process was killed, was never confirmed."""
+
+    def __init__(self, file: Path) -> None:
+        """Open the file, or make it. Raises `SatError` where that cannot be."""
+        self.file = file
+        try:
+            self._handle = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+        except OSError as error:
+            raise SatError(
+                f"cannot be written ({error.strerror})",
+                subject=str(file),
+                remedy="name a table in another folder: --output FILE.csv",
+            ) from None
+
+    def entries(self) -> list[dict[str, Any]]:
+        """All entries that are whole; what is cut off at the end is removed."""
+        content = self.file.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        if len(whole) < len(content):
+            os.ftruncate(self._handle, len(whole))
+        found = []
+        for line in whole.split(b"\n"):
+            with suppress(ValueError):  # damaged by something else; the other lines count
+                entry = json.loads(line)
+                if isinstance(entry, dict):
+                    found.append(entry)
+        return found
+
+    def append(self, entry: dict[str, Any]) -> None:
+        """Add an entry. When this returns it is on the disk; where it raises `SatError`, nothing was added."""
+        line = json.dumps(entry, separators=(",", ":")).encode() + b"\n"
+        before = None
+        try:
+            before = os.fstat(self._handle).st_size
+            left = memoryview(line)
+            while left:
+                left = left[os.write(self._handle, left) :]
+            os.fsync(self._handle)
+        except OSError as error:
+            if before is not None:
+                with suppress(OSError):
+                    os.ftruncate(self._handle, before)
+            raise SatError(
+                f"cannot be written ({error.strerror})", subject=str(self.file), remedy="make room, and decide again"
+            ) from None
+
+    def close(self) -> None:
+        """Close the file; a thread that still appends to it gets a `SatError`."""
+        handle, self._handle = self._handle, -1
+        os.close(handle)

@@ -1,0 +1,64 @@
+"""When to stop: how many captions of those that nobody reviewed are probably wrong.
+
+A caption is wrong if a person would change it. Its confidence c is the share of its judged words that are expected to
+be right, so 1 − cⁿ of such captions are expected to be wrong, where n is the number of judged words of a caption.
+What people found in photos drawn at random corrects this: the number of wrong ones among them is taken as Poisson
+distributed around a factor times what was expected, and the factor has a gamma prior with mean 1. The photos that are
+looked at first tell nothing of the others, since they are the least trusted.
+"""
+
+from collections.abc import Container, Iterable
+from typing import NamedTuple
+
+from show_attend_tell.review.order import UNKNOWN
+from show_attend_tell.review.table import Row
+
+JUDGED = 2.5  # judged words of a caption, about
+TRUST = 5.0  # wrong captions: how much the confidence by itself counts, the shape of the gamma prior
+DRAW = 20  # photos to draw at random
+
+
+class Forecast(NamedTuple):
+    """How far a review is."""
+
+    reviewed: int
+    rows: int  # with a caption, or reviewed
+    wrong: float  # of those that nobody reviewed, about
+    checked: int  # photos that were drawn at random and are reviewed
+
+    def sentence(self) -> str:
+        """What to tell a person."""
+        done = f"{self.reviewed:,} of {self.rows:,} reviewed."
+        if self.reviewed == self.rows:
+            return done
+        about = f"{done} About {round(self.wrong):,} of the rest are probably wrong"
+        if self.checked >= DRAW:
+            return f"{about}, by the confidence and by {self.checked} drawn at random."
+        return f"{about}; check {DRAW - self.checked} drawn at random."
+
+
+def expected_wrong(row: Row) -> float:
+    """The probability that a caption is wrong, from the model alone."""
+    confidence = UNKNOWN if row.confidence is None else row.confidence
+    return float(1 - min(1.0, max(0.0, confidence)) ** JUDGED)
+
+
+def forecast(rows: Iterable[Row], drawn: Container[str]) -> Forecast:
+    """How far a review is, and how many captions of the rest are probably wrong."""
+    reviewed, total, checked = 0, 0, 0
+    rest, expected, wrong = 0.0, 0.0, 0.0
+    for row in rows:
+        how = row.decided.reviewed
+        if not how and not row.decided.caption:
+            continue
+        total += 1
+        if not how:
+            rest += expected_wrong(row)
+            continue
+        reviewed += 1
+        if row.key in drawn and how in ("accepted", "edited") and row.model_caption:
+            checked += 1
+            expected += expected_wrong(row)
+            wrong += row.decided.caption != row.model_caption
+    factor = (TRUST + wrong) / (TRUST + expected)
+    return Forecast(reviewed, total, min(rest * factor, total - reviewed), checked)

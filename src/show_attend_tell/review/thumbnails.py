@@ -1,0 +1,79 @@
+"""Small copies of photos for the page, kept in the user's cache and never beside the photos."""
+
+import hashlib
+import io
+import os
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from PIL import Image
+
+from show_attend_tell.data.photos import open_header, open_photo
+from show_attend_tell.errors import SatError
+from show_attend_tell.files import atomic_write
+
+SIDE = 480  # pixels of the longer side
+QUALITY = 82
+AT_ONCE = 2  # photos that are decoded at a time, since each takes memory
+RAW = tuple(".3fr .arw .cr2 .cr3 .dng .erf .nef .nrw .orf .pef .raf .raw .rw2 .srw .x3f".split())
+
+
+def default_folder() -> Path:
+    """Where thumbnails are kept: in `$XDG_CACHE_HOME`, or the user's ``.cache``."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "show-attend-tell" / "thumbnails"
+
+
+class Thumbnails:
+    """JPEG files by their photos' paths, sizes and times of change."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._room = threading.Semaphore(AT_ONCE)
+
+    def __call__(self, photo: Path) -> bytes:
+        """The thumbnail of a photo as JPEG; raises `PhotoError` for one that cannot be read."""
+        file = self.folder / f"{self._name(photo)}.jpg"
+        with suppress(OSError):
+            return file.read_bytes()
+        with self._room:
+            content = shrunk(photo)
+        with suppress(OSError, SatError):  # without a cache it is made again each time
+            file.parent.mkdir(parents=True, exist_ok=True)
+            atomic_write(file, lambda scratch: scratch.write_bytes(content))
+        return content
+
+    def _name(self, photo: Path) -> str:
+        with suppress(OSError):
+            status = photo.stat()
+            version = f"{photo.absolute()} {status.st_size} {status.st_mtime_ns} {SIDE}"
+            return hashlib.sha256(version.encode("utf-8", "surrogateescape")).hexdigest()
+        return "missing"
+
+
+def shrunk(photo: Path, side: int = SIDE) -> bytes:
+    """A copy of a photo as JPEG, its longer side at most so many pixels; raises `PhotoError`."""
+    image = _small(photo, side)
+    image.thumbnail((side, side), Image.Resampling.BILINEAR)
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=QUALITY)
+    return file.getvalue()
+
+
+def _small(photo: Path, side: int) -> Image.Image:
+    """A photo, of a large JPEG only the pixels that are needed."""
+    try:
+        with open_header(photo, str(photo)) as image:
+            image.draft(None, (side, side))
+            return open_photo(image)
+    except Exception:  # readers of headers raise almost anything, and `open_photo` says what it means
+        return open_photo(photo)
+
+
+def raw_alone(folder: Path, photos: Iterable[Path]) -> list[Path]:
+    """The cameras' raw files in a folder and below it that have no photo of the same name beside them."""
+    stems = {photo.with_suffix("") for photo in photos}
+    files = (Path(parent) / name for parent, _, names in os.walk(folder) for name in names)
+    return sorted(file for file in files if file.suffix.lower() in RAW and file.with_suffix("") not in stems)
