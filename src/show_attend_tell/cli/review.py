@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import sys
 import webbrowser
 from pathlib import Path
@@ -83,6 +84,7 @@ def review(
         return Captioner.from_pretrained(chosen, **loading)
 
     serve = serving(table, photos, load, model=chosen, compare=compare is not None, left_out=left_out, port=port)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the table is written at the end of Ctrl-C too
     with serve as server:
         show(server.address, f"the table is {table}; Ctrl-C ends this", browser)
         with contextlib.suppress(KeyboardInterrupt):

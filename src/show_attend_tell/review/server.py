@@ -6,6 +6,7 @@ answered under another name of the host, so that a page elsewhere cannot reach i
 
 import json
 import secrets
+import sys
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
@@ -49,6 +50,11 @@ class Server(ThreadingHTTPServer):
             super().__init__((HOST, port), Handler)
         except OSError as error:
             raise SatError(f"cannot listen at port {port} ({error.strerror}): choose another --port") from None
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A page that is closed ends its connection in the middle, which is nothing to report."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
     @property
     def address(self) -> str:

@@ -86,9 +86,12 @@ class Review:
         theirs = {row.key: row.decided for row in found.rows} if found else {}
         self._base = {**theirs, **replayed.base}
         self.history, self.drawn = replayed.history, replayed.drawn
-        for key, decided in replayed.mine.items():
-            if key in self.by_key:
-                self.by_key[key].decided = decided
+        for row in self.rows:
+            decided = row.decided
+            changed = row.model_caption and decided.caption not in ("", row.model_caption)
+            if changed and not decided.reviewed:  # in another program
+                row.decided = decided._replace(reviewed="edited")
+            row.decided = replayed.mine.get(row.key, row.decided)
         if not replayed.known:
             self._merge(theirs)
         self._base |= theirs
