@@ -1,0 +1,163 @@
+"""The server of a review: who may ask, two pages at once, captions in the background, one server a table."""
+
+import io
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import refused, sat
+from PIL import Image
+from reviewing import CAPTIONS, captions, opened, serving_review, write_table
+from serving import client, until
+
+from show_attend_tell.errors import SatError
+from show_attend_tell.review.table import read_table
+from show_attend_tell.show.sidecar import sidecar_of
+
+WEB = client(headers={"Connection": "close"})
+
+
+def get(address: str, path: str) -> Any:
+    response = WEB.get(address + path)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def post(address: str, path: str, **asked: Any) -> Any:
+    response = WEB.post(address + path, content=json.dumps(asked))
+    return response.json()
+
+
+def numbers(address: str) -> dict[str, int]:
+    """The rows' numbers by their names."""
+    ids = get(address, "order?sort=name")["ids"]
+    return {row["name"]: row["id"] for row in get(address, f"rows?ids={','.join(map(str, ids))}")}
+
+
+def test_nobody_else_is_answered(tmp_path: Path) -> None:
+    table = write_table(tmp_path)
+    with serving_review(table) as server:
+        root = f"http://127.0.0.1:{server.server_port}/"
+        assert server.server_address[0] == "127.0.0.1"
+        for address, host in ((root, None), (f"{root}wrong/", None), (server.address, "elsewhere.example")):
+            headers = {} if host is None else {"Host": host}
+            for path in ("", "order", "thumbnail?id=0"):
+                assert WEB.get(address + path, headers=headers).status_code == 404
+            assert WEB.post(f"{address}undo", content="{}", headers=headers).status_code == 404
+        assert (tmp_path / "captions.csv.address").stat().st_mode & 0o077 == 0
+        page = WEB.get(server.address)
+        assert page.status_code == 200 and "script-src 'self'" in page.headers["Content-Security-Policy"]
+        assert WEB.post(f"{server.address}undo", content="[]").status_code == 404
+        assert WEB.post(f"{server.address}undo", content=b" " * 1_000_001).status_code == 413
+        for wrong in ({}, {"id": 99, "action": "accept"}, {"id": 0, "action": "burn"}, {"id": 0, "action": "write"}):
+            assert "problem" in post(server.address, "decide", **wrong)
+    assert not (tmp_path / "captions.csv.address").exists()
+
+
+def test_two_pages_see_one_another_and_everything_is_undone(tmp_path: Path) -> None:
+    table = write_table(tmp_path)
+    with serving_review(table) as server:
+        ids = numbers(server.address)
+        before = get(server.address, "state")["version"]
+        row = post(server.address, "decide", id=ids["a.png"], action="write", text="a blue dog")
+        assert (row["caption"], row["reviewed"], row["model_caption"]) == ("a blue dog", "edited", "a red dog")
+        state = get(server.address, f"state?since={before}")  # the other page's question, which is answered at once
+        assert state["version"] > before and "1 of 5 reviewed" in state["sentence"]
+        assert post(server.address, "accept", sort="doubt", **{"try": True})["number"] == 4
+        assert post(server.address, "accept", word="a")["number"] == 3  # and a blue dog, which is edited
+        post(server.address, "replace", old="dog", new="fox")
+        assert get(server.address, f"rows?ids={ids['a.png']}")[0]["caption"] == "a blue fox"
+        while post(server.address, "undo")["label"]:
+            pass
+        assert "0 of 5 reviewed" in get(server.address, "state")["sentence"]
+        post(server.address, "decide", id=ids["b.png"], action="accept")
+        message = post(server.address, "save", sidecars=True, above=0.7)["message"]
+        assert "2 sidecars" in message  # the reviewed one, and e.png with 0.7
+    assert read_table(table.read_bytes(), table).rows[1].decided.reviewed == "accepted"
+    assert "two cats" in sidecar_of(tmp_path / "b.png").read_text(encoding="utf-8")
+    assert "a fork" in sidecar_of(tmp_path / "e.png").read_text(encoding="utf-8")
+    assert not sidecar_of(tmp_path / "a.png").exists()
+
+
+def test_photos_are_captioned_in_the_background_and_compared(tmp_path: Path) -> None:
+    write_table(tmp_path)
+    photos = [tmp_path / f"{name}.png" for name in CAPTIONS]
+    damaged = tmp_path / "damaged.png"
+    damaged.write_text("no photo")
+    table = tmp_path / "new.csv"
+    with serving_review(table, [*photos, damaged]) as server:
+        ids = numbers(server.address)
+        until(lambda: get(server.address, "state")["captioning"] == 0)
+        row, wrong = get(server.address, f"rows?ids={ids['a.png']},{ids['damaged.png']}")
+        assert row["caption"] == "a a here" and wrong["error"] == "damaged"
+        assert row["words"][1] == {"text": "a", "instead": ["house", "boat"]}
+        assert [choice["text"] for choice in row["choices"]] == ["a house here", "a boat here"]
+        thumbnail = WEB.get(f"{server.address}thumbnail?id={ids['a.png']}")
+        assert Image.open(io.BytesIO(thumbnail.content)).size == (30, 20)
+        assert WEB.get(f"{server.address}thumbnail?id={ids['damaged.png']}").status_code == 404
+        drawn = post(server.address, "draw", judge=True)["number"]
+        assert drawn == 5 and get(server.address, f"rows?ids={ids['b.png']}")[0]["caption"] == ""
+        assert "problem" in post(server.address, "decide", id=ids["b.png"], action="accept")
+        post(server.address, "decide", id=ids["b.png"], action="write", text="two cats here")
+    assert {row.key: row.decided.split for row in read_table(table.read_bytes(), table).rows}["b.png"] == "val"
+    assert opened(table).rows[0].alternatives == ["a house here", "a boat here"]  # kept in the journal
+    with serving_review(write_table(tmp_path), compare=True) as server:
+        get(server.address, "rows?ids=0")
+        until(lambda: get(server.address, "state")["captioning"] == 0)
+        rows = get(server.address, "rows?ids=0,1")
+        assert rows[0]["choices"][0] == {"text": "a a here", "by": "parrot"} and rows[0]["caption"] == "a red dog"
+
+
+def test_a_model_that_cannot_be_loaded_is_said_on_the_page(tmp_path: Path) -> None:
+    def load() -> Any:
+        raise SatError("no such model")
+
+    with serving_review(write_table(tmp_path), load=load) as server:
+        get(server.address, "rows?ids=0")
+        until(lambda: "no such model" in get(server.address, "state")["problem"])
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Any:
+    processes = []
+
+    def started(*arguments: object) -> tuple[subprocess.Popen[str], str]:
+        command = [sys.executable, "-m", "show_attend_tell", "review", *map(str, arguments), "--no-browser"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        processes.append(process)
+        assert process.stdout is not None
+        return process, process.stdout.readline().split(" ")[0]
+
+    yield started
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def test_a_second_command_joins_the_first_and_both_kinds_of_end_lose_nothing(
+    tmp_path: Path, start: Callable[..., tuple[subprocess.Popen[str], str]]
+) -> None:
+    table = write_table(tmp_path)
+    first, address = start(table)
+    assert sat("review", table, "--no-browser").output.split(" ")[0] == address
+    post(address, "decide", id=0, action="write", text="a blue dog")
+    first.kill()
+    first.wait()
+    assert captions(opened(table))["a.png"] == ("a blue dog", "edited")
+    second, address = start(table)
+    post(address, "decide", id=1, action="write", text="three cats")
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(timeout=60) == 0
+    assert "three cats" in table.read_text(encoding="utf-8") and "a blue dog" in table.read_text(encoding="utf-8")
+
+
+def test_what_the_command_refuses(tmp_path: Path) -> None:
+    assert "is not there" in refused("review", tmp_path / "nothing")
+    assert ".csv" in refused("review", tmp_path, "--output", tmp_path / "table.xlsx")
+    assert "no photo" in refused("review", tmp_path)
+    assert "--output" in refused("review", write_table(tmp_path).parent, "--output", "/proc/captions.csv")
