@@ -19,6 +19,7 @@ export class Grid {
   #rows = new Map(); // what is known of rows, by number
   #drawn = new Map(); // the elements of lines of cards, by their place
   #columns = 1;
+  #focused = false; // whether a card had the focus that is drawn again
   #waiting = null; // a request for rows
 
   /** `load` gives rows by their numbers, and `choose` is told of the current row. */
@@ -104,6 +105,7 @@ export class Grid {
   }
 
   #clear() {
+    this.#focused ||= this.element.contains(document.activeElement);
     for (const element of this.#drawn.values()) element.remove();
     this.#drawn.clear();
   }
@@ -135,6 +137,8 @@ export class Grid {
       cell.setAttribute("aria-selected", selected);
       cell.tabIndex = selected ? 0 : -1;
     }
+    if (this.#focused) this.focus();
+    this.#focused = false;
     this.#ask();
   }
 

@@ -1,0 +1,185 @@
+"""The page of a review in a headless Chromium, by keys alone, against a real server with a model of no size."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from playwright.sync_api import Browser, Page, expect
+from reviewing import captions, opened, serving_review, write_table
+
+from show_attend_tell.review.table import read_table
+from show_attend_tell.show.sidecar import sidecar_of
+
+SERVER = """
+import sys
+from pathlib import Path
+from reviewing import Parrot
+from show_attend_tell.review.running import serving
+
+folder = Path(sys.argv[1])
+photos = sorted(folder.glob("*.png"))
+with serving(folder / "captions.csv", photos, Parrot, model="parrot", cache=folder / "cache") as server:
+    print(server.address, flush=True)
+    server.serve_forever()
+"""
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Opens a page; at the end no script may have failed, and nothing may have broken the content policy."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(30_000)
+    failures: list[str] = []
+
+    def opened_page(address: str) -> Page:
+        page = context.new_page()
+        page.on("pageerror", lambda error: failures.append(str(error)))
+        page.on("console", lambda message: "Content Security" in message.text and failures.append(message.text))
+        page.goto(address)
+        page.bring_to_front()
+        expect(page.locator('.cell[aria-selected="true"]')).to_be_focused()
+        return page
+
+    yield opened_page
+    context.close()
+    assert not failures
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[[], tuple[Any, str]]]:
+    """Starts a server of the folder in a process of its own, which a test may kill."""
+    processes = []
+
+    def started() -> tuple[Any, str]:
+        command = [sys.executable, "-c", SERVER, str(tmp_path)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=with_helpers())
+        processes.append(process)
+        assert process.stdout is not None
+        return process, process.stdout.readline().strip()
+
+    yield started
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def with_helpers() -> dict[str, str]:
+    """An environment in which a process finds this package and the helpers of its tests."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+def names(page: Page) -> list[str]:
+    """The cards in view, in order."""
+    return [text.split(" · ")[-1] for text in page.locator(".cell .state").all_inner_texts()]
+
+
+def test_from_a_folder_by_keys_through_a_kill_to_the_table_and_sidecars(
+    open_page: Callable[..., Page], start: Callable[[], tuple[Any, str]], tmp_path: Path
+) -> None:
+    for number, name in enumerate("abcdefg"):
+        Image.new("RGB", (30, 20), (30 * number, 90, 10)).save(tmp_path / f"{name}.png")
+    process, address = start()
+    page = open_page(address)
+    expect(page.locator("#sentence")).to_contain_text("0 of 7 reviewed")
+    expect(page.locator(".cell .check").first).to_have_text("a")
+    page.keyboard.press("Enter")  # accept a
+    page.keyboard.press("2")  # take "a boat here" for b
+    page.keyboard.press("e")  # edit c
+    expect(page.locator("#text")).to_be_focused()
+    page.keyboard.type(" and there")
+    page.keyboard.press("Enter")
+    page.keyboard.press("x")  # leave d out
+    page.keyboard.press("Enter")  # accept e
+    page.keyboard.press("Backspace")  # and take it back
+    page.keyboard.press("a")  # alternative text of e
+    page.keyboard.type("the letter e")
+    page.keyboard.press("Enter")
+    expect(page.locator("#sentence")).to_contain_text("4 of 7 reviewed")
+    expect(page.locator("#saved")).to_have_text("Saved")
+    expect(page.locator("#live")).to_contain_text("Now 6 of 7")  # to a screen reader
+    process.kill()
+    process.wait()
+    expect(page.locator("#problem")).to_contain_text("start sat review again")
+    decided = {
+        "a.png": ("a a here", "accepted"),
+        "b.png": ("a boat here", "edited"),
+        "c.png": ("a c here and there", "edited"),
+        "d.png": ("a d here", "left out"),
+        "e.png": ("a e here", ""),
+    }
+    assert {
+        key: value for key, value in captions(opened(tmp_path / "captions.csv")).items() if key in decided
+    } == decided
+
+    _, address = start()
+    page = open_page(address)
+    expect(page.locator("#sentence")).to_contain_text("4 of 7 reviewed")
+    page.get_by_role("button", name="Save…").click()
+    page.get_by_label("and sidecars").check()
+    page.locator("#save .main").click()
+    expect(page.locator("#save output")).to_contain_text("3 sidecars written")
+    table = tmp_path / "captions.csv"
+    rows = {row.key: row.decided for row in read_table(table.read_bytes(), table).rows}
+    assert rows["c.png"].caption == "a c here and there" and rows["e.png"].alt_text == "the letter e"
+    assert "a boat here" in sidecar_of(tmp_path / "b.png").read_text(encoding="utf-8")
+
+
+def test_what_is_done_to_many_and_undone_as_one(open_page: Callable[..., Page], tmp_path: Path) -> None:
+    with serving_review(write_table(tmp_path)) as server:
+        page, other = open_page(server.address), open_page(server.address)
+        page.bring_to_front()
+        assert names(page) == ["a.png", "b.png", "c.png", "d.png", "e.png"]  # the least trusted first
+        page.get_by_role("button", name="Replace…").click()
+        page.locator("[name=old]").fill("a")
+        page.locator("[name=new]").fill("one")
+        expect(page.locator("#replace output")).to_contain_text("4 captions change.\none red dog")
+        page.locator("#replace .main").click()
+        expect(page.locator("#replace output")).to_contain_text("Done")
+        page.keyboard.press("Escape")
+        page.locator("[name=word]").fill("one")
+        expect(page.locator("#count")).to_have_text("4 shown")
+        page.get_by_role("button", name="Accept shown…").click()
+        expect(page.locator("#accept output")).to_contain_text("4 captions")
+        page.locator("#accept .main").click()
+        expect(page.locator("#sentence")).to_contain_text("4 of 5 reviewed")
+        expect(other.locator("#sentence")).to_contain_text("4 of 5 reviewed")  # the other window follows
+        expect(other.locator(".cell .said").first).to_have_text("one red dog")
+        page.locator(".cell").first.click()
+        page.keyboard.press("Backspace")
+        expect(page.locator("#sentence")).to_contain_text("0 of 5 reviewed")
+        page.keyboard.press("Backspace")
+        expect(page.locator(".cell .said").first).to_have_text("a red dog")
+
+        page.keyboard.press("?")
+        page.get_by_label("Letters, digits and ? are keys").uncheck()
+        page.keyboard.press("Escape")
+        page.locator(".cell").first.click()
+        page.keyboard.press("x")
+        page.keyboard.press("Enter")
+        expect(page.locator("#sentence")).to_contain_text("1 of 5 reviewed")
+        assert captions(server.answers.review)["a.png"][1] == "accepted"  # and not left out
+
+        page.get_by_role("button", name="Teach…").click()
+        page.locator("#teach .main").click()
+        expect(page.locator("#count")).to_have_text("4 shown")
+        expect(page.locator("#caption")).to_have_text("Write what you see (E).")
+
+
+def test_only_what_is_in_view_is_in_the_page(open_page: Callable[..., Page], tmp_path: Path) -> None:
+    table = tmp_path / "captions.csv"
+    lines = [f"{number:05}.png,a photo,0.5," for number in range(20_000)]
+    table.write_text("\n".join(["source,caption,confidence,to_check", *lines, ""]), encoding="utf-8")
+    with serving_review(table) as server:
+        page = open_page(server.address)
+        expect(page.locator(".cell .said").first).to_have_text("a photo")
+        assert page.locator(".cell").count() < 60
+        page.keyboard.press("End")
+        expect(page.locator('.cell[aria-selected="true"] .state')).to_contain_text("19999.png")
+        assert page.locator(".cell").count() < 60
+        page.keyboard.press("Home")
+        expect(page.locator('.cell[aria-selected="true"] .state')).to_contain_text("00000.png")
