@@ -56,7 +56,7 @@ def browser() -> Iterator[Any]:
         pytest.skip("there is no Chromium to drive here")
     with playwright.sync_playwright() as driver:
         found = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        playwright.expect.set_options(timeout=8_000)  # on a busy machine too
+        playwright.expect.set_options(timeout=60_000)  # on a busy machine too
         yield found
         found.close()
 

@@ -58,6 +58,11 @@ class Captioning(threading.Thread):
         self._in_view = rows
         self._looked_at.set()
 
+    def stop(self) -> None:
+        """End after the photos in hand."""
+        self.stopping.set()
+        self._looked_at.set()
+
     def left(self) -> int:
         """How many photos wait for a caption."""
         return sum(self._waits(row) for row in self.review.rows)
@@ -65,6 +70,8 @@ class Captioning(threading.Thread):
     def run(self) -> None:
         """Caption until `stopping` is set."""
         self._looked_at.wait(timeout=PAUSE)  # a model takes seconds to load, and the page comes first
+        if self.stopping.is_set():
+            return
         try:
             model = self.load()
         except SatError as error:

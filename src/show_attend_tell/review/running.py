@@ -93,9 +93,10 @@ def _publish(table: Path, address: str) -> None:
 
 
 def _end(captioning: Captioning, saving: Saving) -> None:
-    captioning.stopping.set()
+    captioning.stop()
     saving.stopping.set()
     saving.join()
+    captioning.join()
     saving.save(only_if_needed=True)
     if saving.problem:
         raise SatError(f"{saving.problem}. What was decided is in {saving.review.journal.file}")

@@ -143,9 +143,9 @@ def photo_path(source: str, folder: Path) -> Path:
 
 def spelling(path: Path, folder: Path) -> str:
     """How a table in a folder names a photo."""
-    folder = folder.absolute()
-    named = path.relative_to(folder) if path.is_relative_to(folder) else path
-    return named.as_posix().encode("utf-8", "backslashreplace").decode()
+    inside = f"{folder.absolute()}{os.sep}"
+    name = str(path).removeprefix(inside)  # of strings, because a path takes far longer
+    return name.replace(os.sep, "/").encode("utf-8", "backslashreplace").decode()
 
 
 def one_line(text: str) -> str:

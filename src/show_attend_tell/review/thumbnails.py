@@ -74,6 +74,8 @@ def _small(photo: Path, side: int) -> Image.Image:
 
 def raw_alone(folder: Path, photos: Iterable[Path]) -> list[Path]:
     """The cameras' raw files in a folder and below it that have no photo of the same name beside them."""
-    stems = {photo.with_suffix("") for photo in photos}
-    files = (Path(parent) / name for parent, _, names in os.walk(folder) for name in names)
-    return sorted(file for file in files if file.suffix.lower() in RAW and file.with_suffix("") not in stems)
+    files = [Path(parent, name) for parent, _, names in os.walk(folder) for name in names if name.lower().endswith(RAW)]
+    if files:
+        stems = {photo.with_suffix("") for photo in photos}
+        files = [file for file in files if file.with_suffix("") not in stems]
+    return sorted(files)

@@ -4,6 +4,7 @@ const WIDTH = 232; // pixels of a card, at least
 const HEIGHT = 292; // and of a row of cards
 const SPARE = 2; // rows above and below what is in view
 const GAP = 16;
+const REST = 80; // milliseconds without scrolling until photos are asked for, or thousands would be passed by
 
 /** An element with attributes and children. */
 export function make(tag, attributes = {}, ...children) {
@@ -17,9 +18,11 @@ export class Grid {
   ids = []; // the rows' numbers, in order
   current = 0; // the place of the current card among them
   #rows = new Map(); // what is known of rows, by number
+  #old = new Set(); // the numbers of those that may have changed
   #drawn = new Map(); // the elements of lines of cards, by their place
   #columns = 1;
   #focused = false; // whether a card had the focus that is drawn again
+  #resting = 0; // a timer, until scrolling rests
   #waiting = null; // a request for rows
 
   /** `load` gives rows by their numbers, and `choose` is told of the current row. */
@@ -38,22 +41,23 @@ export class Grid {
 
   get row() { return this.#rows.get(this.ids[this.current]); }
 
-  /** Show rows in an order. Where `keep` is true, what is in view and above it stays where it is. */
-  show(ids, keep = false) {
-    if (keep) {
-      const fixed = this.ids.slice(0, this.#inView()[1] * this.#columns);
-      const known = new Set(fixed);
-      ids = fixed.concat(ids.filter((id) => !known.has(id)));
-    }
+  /** Show rows in an order, from the first on. */
+  show(ids) {
     this.ids = ids;
-    this.element.setAttribute("aria-rowcount", Math.ceil(ids.length / this.#columns));
-    if (!keep) {
-      this.current = 0;
-      this.element.scrollTop = 0;
-    }
+    this.element.scrollTop = 0;
     this.#clear();
     this.#lay();
-    if (!keep) this.go(0);
+    this.go(0);
+  }
+
+  /** Take another order of the same rows; what is in view, and above it, stays where it is. */
+  sort(ids) {
+    const last = this.#inView()[1], current = this.ids[this.current];
+    const fixed = this.ids.slice(0, last * this.#columns), known = new Set(fixed);
+    this.ids = fixed.concat(ids.filter((id) => !known.has(id)));
+    this.current = Math.max(0, this.ids.indexOf(current));
+    this.#clear(last);
+    this.#lay();
   }
 
   /** Make another card the current one; it gets the focus if the grid has it, or if `focus` is true. */
@@ -86,16 +90,17 @@ export class Grid {
   take(rows) {
     for (const row of rows) {
       this.#rows.set(row.id, row);
+      this.#old.delete(row.id);
       const cell = this.canvas.querySelector(`[data-id="${row.id}"]`);
       if (cell) fill(cell, row);
     }
     if (rows.some((row) => row.id === this.ids[this.current])) this.choose(this.row);
   }
 
-  /** Ask again for all that is in view. */
+  /** Ask again for what is in view, now and when it comes into view. */
   refresh() {
-    this.#rows = new Map([...this.#rows].filter(([id]) => id === this.ids[this.current]));
-    this.#ask(true);
+    this.#old = new Set(this.#rows.keys());
+    this.#ask();
   }
 
   #inView() {
@@ -104,10 +109,19 @@ export class Grid {
     return [first, Math.min(last, Math.ceil(this.ids.length / this.#columns))];
   }
 
-  #clear() {
+  #clear(first = 0) {
     this.#focused ||= this.element.contains(document.activeElement);
-    for (const element of this.#drawn.values()) element.remove();
-    this.#drawn.clear();
+    this.#remove((line) => line >= first);
+  }
+
+  /** Take lines out of the page, with the photos that are still asked for. */
+  #remove(gone) {
+    for (const [line, element] of this.#drawn)
+      if (gone(line)) {
+        for (const image of element.querySelectorAll("img")) image.removeAttribute("src");
+        element.remove();
+        this.#drawn.delete(line);
+      }
   }
 
   #lay() {
@@ -118,17 +132,14 @@ export class Grid {
     }
     this.canvas.style.height = `${Math.ceil(this.ids.length / columns) * HEIGHT}px`;
     this.element.setAttribute("aria-colcount", columns);
+    this.element.setAttribute("aria-rowcount", Math.ceil(this.ids.length / columns));
     this.#draw();
   }
 
   #draw() {
     const [first, last] = this.#inView();
     const own = Math.floor(this.current / this.#columns); // stays in the page, since it may have the focus
-    for (const [line, element] of this.#drawn)
-      if ((line < first || line >= last) && line !== own) {
-        element.remove();
-        this.#drawn.delete(line);
-      }
+    this.#remove((line) => (line < first || line >= last) && line !== own);
     const lines = this.ids.length ? [own] : [];
     for (let line = first; line < last; line++) lines.push(line);
     for (const line of lines) if (!this.#drawn.has(line)) this.#add(line);
@@ -139,6 +150,14 @@ export class Grid {
     }
     if (this.#focused) this.focus();
     this.#focused = false;
+    clearTimeout(this.#resting);
+    this.#resting = setTimeout(() => this.#rest(), REST);
+  }
+
+  /** Ask for the photos and rows in view. */
+  #rest() {
+    for (const image of this.canvas.querySelectorAll("img:not([src])"))
+      image.src = `thumbnail?id=${image.parentElement.dataset.id}`;
     this.#ask();
   }
 
@@ -149,7 +168,7 @@ export class Grid {
     const start = line * this.#columns;
     this.ids.slice(start, start + this.#columns).forEach((id, place) => {
       const cell = make("div", { class: "cell", role: "gridcell", "data-id": id, "data-place": start + place });
-      cell.append(make("img", { src: `thumbnail?id=${id}`, alt: "", loading: "lazy" }), make("p", { class: "said" }));
+      cell.append(make("img", { alt: "" }), make("p", { class: "said" }));
       cell.append(make("p", { class: "state" }));
       if (this.#rows.has(id)) fill(cell, this.#rows.get(id));
       element.append(cell);
@@ -159,11 +178,11 @@ export class Grid {
     this.#drawn.set(line, element);
   }
 
-  /** Ask for rows in view of which nothing is known, or for all of them; one request at a time. */
-  async #ask(all = false) {
+  /** Ask for rows in view of which nothing is known, or what is old; one request at a time. */
+  async #ask() {
     if (this.#waiting) return void (this.#waiting.again = true);
     const cells = [...this.canvas.querySelectorAll(".cell")];
-    const ids = cells.map((cell) => Number(cell.dataset.id)).filter((id) => all || !this.#rows.has(id));
+    const ids = cells.map((cell) => Number(cell.dataset.id)).filter((id) => !this.#rows.has(id) || this.#old.has(id));
     if (!ids.length) return;
     this.#waiting = { again: false };
     try {

@@ -3,9 +3,10 @@ import { Grid, make, percent, words } from "./grid.js";
 import { connect } from "./dialogs.js";
 
 const SOON = 400; // milliseconds between two looks at what is new
+const SORT = 3000; // and between two times that new captions are sorted, below what is in view
 const element = (id) => document.getElementById(id);
 const view = element("view"), text = element("text"), edit = element("edit");
-let since = "", left = null, alt = false, pending = 0, queue = Promise.resolve();
+let since = "", left = null, sorted = 0, alt = false, pending = 0, queue = Promise.resolve();
 
 /** The server's answer; throws an error that a person may read. */
 export async function ask(path, body) {
@@ -32,12 +33,16 @@ function problem(message) {
 
 // What is shown
 
-async function order(keep = false) {
+async function order() {
+  grid.show(await newOrder());
+}
+
+async function newOrder() {
   const { ids, folders } = await ask(`order?${new URLSearchParams(asked())}`);
   const known = [...view.folder.options].map((option) => option.value);
   view.folder.append(...folders.filter((name) => name && !known.includes(name)).map((name) => new Option(name)));
   element("count").textContent = `${ids.length.toLocaleString()} shown`;
-  grid.show(ids, keep);
+  return ids;
 }
 
 /** Look for what is new, until the server ends. */
@@ -53,8 +58,11 @@ async function watch() {
     problem(state.problem);
     dialogs.state(state);
     grid.refresh();
-    if (left !== null && state.captioning !== left) await order(true);
-    left = state.captioning;
+    if (left !== state.captioning && Date.now() > sorted + SORT) {
+      if (left !== null) grid.sort(await newOrder());
+      left = state.captioning;
+      sorted = Date.now();
+    }
     await new Promise((done) => setTimeout(done, SOON));
   }
 }
