@@ -33,6 +33,12 @@ def test_what_a_person_writes_is_told_from_what_is_changed(before: Row, text: st
     assert (after.caption, after.reviewed) == (" ".join(text.split()), reviewed)
 
 
+def test_a_caption_of_another_model_that_is_taken_is_not_a_persons() -> None:
+    compared = row()
+    compared.offered = "a red fox"
+    assert written(compared, "a red fox") == Decided("a red fox", "accepted")
+
+
 def test_the_other_decisions() -> None:
     assert accepted(row()).reviewed == "accepted"
     assert accepted(row(reviewed="edited")).reviewed == "edited"  # looked at again
@@ -93,7 +99,7 @@ def test_the_least_trusted_come_first_and_what_is_reviewed_last() -> None:
 def test_how_many_of_the_rest_are_wrong_follows_the_photos_drawn_at_random() -> None:
     rows = [row(f"{number}.png", confidence=0.75) for number in range(500)]
     alone = forecast(rows, set())
-    assert alone.reviewed == 0 and 200 < alone.wrong < 300  # 1 − 0.75^2.5 of them
+    assert alone.reviewed == 0 and 200 < alone.wrong < 300  # 1 − 0.75³ of them
     sample = drawn(rows, DRAW, seed=3)
     assert len({each.key for each in sample}) == DRAW == len(drawn(rows, DRAW, seed=4))
     for each in sample:

@@ -48,7 +48,6 @@ class Answers:
         with review.changed:
             review.changed.wait_for(lambda: str(review.version) != asked.get("since"), timeout=PATIENCE)
             reviewed = Counter(row.decided.reviewed for row in review.rows)
-            taught = reviewed["written"] + reviewed["edited"]
             judging = [row for row in review.rows if row.decided.split == "val"]
             return {
                 "version": review.version,
@@ -57,11 +56,8 @@ class Answers:
                 "model": self.model,
                 "problem": self.captioning.problem or self.saving.problem,
                 "left_out": self.left_out,
-                "saved": not review.unsaved,
-                "table": str(review.table),
-                "undo": review.history[-1].label if review.history else "",
                 "folder": str(review.table.parent),
-                "taught": taught,
+                "taught": reviewed["written"] + reviewed["edited"],
                 "judging": len(judging),
                 "judged": sum(row.decided.reviewed == "written" for row in judging),
                 "conflicts": sum(bool(row.decided.other_caption) for row in review.rows),

@@ -1,28 +1,22 @@
 """What goes on in the background: captions, first of the photos that somebody looks at, and snapshots of the table."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from show_attend_tell.caption import Caption
 from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.review.store import Review
 from show_attend_tell.review.table import Row
 
+if TYPE_CHECKING:
+    from show_attend_tell.captioner import Captioner
+
 TOGETHER = 4  # photos: few, so that those that come into view are soon next
 OTHERS = 9  # further captions of the beam that are kept, one for each key
 QUIET = 2.0  # seconds between looking at the table, and between two snapshots of it
 PAUSE = 5.0  # seconds until a page is not waited for any more, or the disk is tried again
-
-
-class Model(Protocol):
-    """A captioner, as far as it is needed here."""
-
-    name: str
-
-    def stream(self, photos: Iterable[Any], /, *, batch_size: int) -> Iterator[Caption | PhotoError]:
-        """Captions of photos, or why there is none."""
 
 
 def made(caption: Caption | PhotoError) -> dict[str, Any]:
@@ -44,7 +38,7 @@ class Captioning(threading.Thread):
     model's captions for all rows that nobody reviewed.
     """
 
-    def __init__(self, review: Review, load: Callable[[], Model], *, compare: bool = False) -> None:
+    def __init__(self, review: Review, load: Callable[[], "Captioner"], *, compare: bool = False) -> None:
         super().__init__(name="captioning", daemon=True)
         self.review, self.load, self.compare = review, load, compare
         self.problem = ""  # why it does not go on
@@ -103,7 +97,7 @@ class Captioning(threading.Thread):
             return not row.offered
         return not row.model_caption or (in_view and not row.alternatives)
 
-    def _caption(self, model: Model, rows: Sequence[Row]) -> None:
+    def _caption(self, model: "Captioner", rows: Sequence[Row]) -> None:
         paths: list[Path] = [row.path for row in rows]
         for row, caption in zip(rows, model.stream(paths, batch_size=TOGETHER), strict=True):
             answer = made(caption)

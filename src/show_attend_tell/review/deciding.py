@@ -25,7 +25,8 @@ def written(row: Row, text: str) -> Decided:
     if row.hidden or not row.model_caption or row.decided.reviewed == "written":
         reviewed = "written"
     else:
-        reviewed = "accepted" if text == row.model_caption else "edited"
+        by_a_model = text in (row.model_caption, row.offered)
+        reviewed = "accepted" if by_a_model else "edited"
     return row.decided._replace(caption=text, reviewed=reviewed, other_caption="")
 
 

@@ -6,16 +6,20 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write, file_lock
 from show_attend_tell.review.answers import Answers
-from show_attend_tell.review.background import Captioning, Model, Saving
+from show_attend_tell.review.background import Captioning, Saving
 from show_attend_tell.review.journal import Journal
 from show_attend_tell.review.server import Server
 from show_attend_tell.review.store import Review
 from show_attend_tell.review.table import read_table, spelling, table_bytes
 from show_attend_tell.review.thumbnails import Thumbnails, default_folder
+
+if TYPE_CHECKING:
+    from show_attend_tell.captioner import Captioner
 
 ANSWER = 5.0  # seconds in which a server that runs must answer
 
@@ -55,7 +59,7 @@ def copied(source: Path, table: Path) -> None:
 def serving(
     table: Path,
     photos: Sequence[Path],
-    load: Callable[[], Model],
+    load: Callable[[], "Captioner"],
     *,
     model: str,
     compare: bool = False,

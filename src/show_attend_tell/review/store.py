@@ -149,7 +149,7 @@ class Review:
     def captioned(self, key: str, made: Mapping[str, Any]) -> None:
         """Take what a model says of a photo, see `background.made`."""
         with self.lock:
-            if "error" not in made:
+            if "alternatives" in made:
                 self.journal.append({"made": key, **made})
             self._captioned(self.by_key[key], made)
             self.unsaved = True
@@ -157,10 +157,8 @@ class Review:
 
     def _captioned(self, row: Row, made: Mapping[str, Any]) -> None:
         row.error = made.get("error", "")
-        if row.error:
-            return
-        if "offered" in made:
-            row.offered = made["offered"]
+        row.offered = made.get("offered", row.offered)
+        if "alternatives" not in made:
             return
         if not row.model_caption:
             row.model_caption = made["caption"]
@@ -273,7 +271,7 @@ def _replay(entries: Sequence[dict[str, Any]], digest: str) -> _Replayed:
                 [Change(key, Decided(*before), Decided(*after)) for key, before, after in entry["changes"]],
             )
             history.append(decision)
-            changes = [tuple(change) for change in decision.changes]
+            changes = [(change.key, change.before, change.after) for change in decision.changes]
         elif "undo" in entry and history:
             changes = [(key, after, before) for key, before, after in history.pop().changes]
         elif "made" in entry:
