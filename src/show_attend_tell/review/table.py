@@ -19,6 +19,7 @@ SOURCES = ("source", "photo", "image", "file_name", "filename", "file", "path") 
 COLUMNS = ("source", "caption", "confidence", "to_check", "reviewed", "model_caption")
 REVIEWED = ("written", "edited", "accepted", "accepted in bulk", "left out")
 DELIMITERS = ",;\t"
+FORMULA = ("=", "+", "@", "-")  # how a cell begins that a spreadsheet computes, and that gets a space before it
 
 
 class Decided(NamedTuple):
@@ -166,9 +167,13 @@ def table_bytes(columns: Sequence[str], rows: Iterable[Row]) -> bytes:
         decided = row.decided
         if judged and not decided.split:
             decided = decided._replace(split="train")
+        texts = {**row.more, "model_caption": row.model_caption, **decided._asdict()}
         confidence = "" if row.confidence is None else f"{row.confidence:.6g}"
-        own = {"source": row.source, "confidence": confidence, "to_check": ", ".join(row.to_check)}
-        writer.writerow({**row.more, **own, "model_caption": row.model_caption, **decided._asdict()})
+        writer.writerow(
+            {name: f" {text}" if text.startswith(FORMULA) else text for name, text in texts.items()}
+            | {"source": f"./{row.source}" if row.source.startswith(FORMULA) else row.source}
+            | {"confidence": confidence, "to_check": ", ".join(row.to_check)}
+        )
     text = file.getvalue()
     # a mark of UTF-8 without which Excel misreads other letters than ASCII
     return text.encode() if text.isascii() else text.encode("utf-8-sig")
