@@ -96,6 +96,7 @@ def test_from_a_folder_by_keys_through_a_kill_to_the_table_and_sidecars(
     page.keyboard.press("x")  # leave d out
     page.keyboard.press("Enter")  # accept e
     page.keyboard.press("Backspace")  # and take it back
+    expect(page.locator('.cell[aria-selected="true"] .state')).to_contain_text("e.png")
     page.keyboard.press("a")  # alternative text of e
     page.keyboard.type("the letter e")
     page.keyboard.press("Enter")
@@ -164,6 +165,12 @@ def test_what_is_done_to_many_and_undone_as_one(open_page: Callable[..., Page], 
         expect(page.locator("#sentence")).to_contain_text("1 of 5 reviewed")
         assert captions(server.answers.review)["a.png"][1] == "accepted"  # and not left out
 
+        page.keyboard.press("Home")
+        page.get_by_role("button", name="Edit").click()
+        page.locator("#text").fill("a green dog")
+        page.locator(".cell").nth(2).click()  # which saves what is written, for its own photo
+        expect(page.locator("#saved")).to_have_text("Saved")
+        assert captions(server.answers.review)["a.png"] == ("a green dog", "edited")
         page.get_by_role("button", name="Teach…").click()
         page.locator("#teach .main").click()
         expect(page.locator("#count")).to_have_text("4 shown")

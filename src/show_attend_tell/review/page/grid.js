@@ -45,7 +45,7 @@ export class Grid {
   show(ids) {
     this.ids = ids;
     this.element.scrollTop = 0;
-    this.#clear();
+    this.#remove(() => true);
     this.#lay();
     this.go(0);
   }
@@ -56,7 +56,7 @@ export class Grid {
     const fixed = this.ids.slice(0, last * this.#columns), known = new Set(fixed);
     this.ids = fixed.concat(ids.filter((id) => !known.has(id)));
     this.current = Math.max(0, this.ids.indexOf(current));
-    this.#clear(last);
+    this.#remove((line) => line >= last);
     this.#lay();
   }
 
@@ -109,13 +109,9 @@ export class Grid {
     return [first, Math.min(last, Math.ceil(this.ids.length / this.#columns))];
   }
 
-  #clear(first = 0) {
-    this.#focused ||= this.element.contains(document.activeElement);
-    this.#remove((line) => line >= first);
-  }
-
   /** Take lines out of the page, with the photos that are still asked for. */
   #remove(gone) {
+    this.#focused ||= this.element.contains(document.activeElement);
     for (const [line, element] of this.#drawn)
       if (gone(line)) {
         for (const image of element.querySelectorAll("img")) image.removeAttribute("src");
@@ -128,7 +124,7 @@ export class Grid {
     const columns = Math.max(1, Math.floor((this.canvas.clientWidth + GAP) / (WIDTH + GAP)));
     if (columns !== this.#columns) {
       this.#columns = columns;
-      this.#clear();
+      this.#remove(() => true);
     }
     this.canvas.style.height = `${Math.ceil(this.ids.length / columns) * HEIGHT}px`;
     this.element.setAttribute("aria-colcount", columns);

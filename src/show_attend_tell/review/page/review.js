@@ -6,10 +6,11 @@ const SOON = 400; // milliseconds between two looks at what is new
 const SORT = 3000; // and between two times that new captions are sorted, below what is in view
 const element = (id) => document.getElementById(id);
 const view = element("view"), text = element("text"), edit = element("edit");
-let since = "", left = null, sorted = 0, alt = false, pending = 0, queue = Promise.resolve();
+const problems = {}; // by where they arose
+let since = "", left = null, sorted = 0, shown = "", edited = null, pending = 0, queue = Promise.resolve();
 
 /** The server's answer; throws an error that a person may read. */
-export async function ask(path, body) {
+async function ask(path, body) {
   let response;
   try {
     response = await fetch(path, body && { method: "POST", body: JSON.stringify(body) });
@@ -23,21 +24,19 @@ export async function ask(path, body) {
 
 const asked = () => Object.fromEntries(new FormData(view));
 const grid = new Grid(element("grid"), { load: (ids) => ask(`rows?ids=${ids}`), choose: panel });
+const say = (message) => { element("live").textContent = message; };
+const joined = (parts, by) => parts.filter(Boolean).join(by);
 
-function say(message) { element("live").textContent = message; }
-
-function problem(message) {
-  element("problem").hidden = !message;
-  element("problem").textContent = message;
+/** Show what went wrong, in the background or with what was sent; an empty message takes it away. */
+function problem(where, message) {
+  problems[where] = message;
+  element("problem").textContent = joined(Object.values(problems), " ");
+  element("problem").hidden = !element("problem").textContent;
 }
 
 // What is shown
 
 async function order() {
-  grid.show(await newOrder());
-}
-
-async function newOrder() {
   const { ids, folders } = await ask(`order?${new URLSearchParams(asked())}`);
   const known = [...view.folder.options].map((option) => option.value);
   view.folder.append(...folders.filter((name) => name && !known.includes(name)).map((name) => new Option(name)));
@@ -45,21 +44,22 @@ async function newOrder() {
   return ids;
 }
 
+const show = () => order().then((ids) => grid.show(ids), (error) => problem("sent", error.message));
+
 /** Look for what is new, until the server ends. */
 async function watch() {
   for (;;) {
     const state = await ask(`state?since=${since}`);
     since = state.version;
-    element("sentence").textContent = [
-      state.sentence, state.captioning ? `${state.captioning.toLocaleString()} to be captioned by ${state.model}.` : "",
-      state.conflicts ? `${state.conflicts} changed twice.` : "",
-    ].filter(Boolean).join(" ");
+    const waiting = state.captioning && `${state.captioning.toLocaleString()} to be captioned by ${state.model}.`;
+    element("sentence").textContent =
+      joined([state.sentence, waiting, state.conflicts && `${state.conflicts} changed twice.`], " ");
     element("note").textContent = state.left_out;
-    problem(state.problem);
+    problem("background", state.problem);
     dialogs.state(state);
     grid.refresh();
     if (left !== state.captioning && Date.now() > sorted + SORT) {
-      if (left !== null) grid.sort(await newOrder());
+      if (left !== null) grid.sort(await order());
       left = state.captioning;
       sorted = Date.now();
     }
@@ -68,16 +68,19 @@ async function watch() {
 }
 
 function panel(row) {
+  if (edited && row?.id !== edited.row.id) done(edited.before !== text.value);
+  const now = JSON.stringify(row);
+  if (edited || now === shown) return; // what has the focus in the panel keeps it
+  shown = now;
   element("panel").hidden = !row;
-  if (!row || !edit.hidden) return;
-  const large = `photo?id=${row.id}`;
-  if (element("large").getAttribute("src") !== large) element("large").src = large;
+  if (!row) return;
+  element("large").src = `photo?id=${row.id}`;
   element("name").textContent = row.name;
   element("caption").replaceChildren(...words(row, word));
   if (!row.caption) element("caption").textContent = row.hidden ? "Write what you see (E)." : row.error || "…";
-  const own = row.model_caption && row.model_caption !== row.caption ? `the model’s: ${row.model_caption}` : "";
+  const own = row.model_caption && row.model_caption !== row.caption && `the model’s: ${row.model_caption}`;
   const described = row.decorative ? "decorative" : row.alt_text && `alt text: ${row.alt_text}`;
-  element("facts").textContent = [row.reviewed || "not reviewed", percent(row), own, described].filter(Boolean).join(" · ");
+  element("facts").textContent = joined([row.reviewed || "not reviewed", percent(row), own, described], " · ");
   element("choices").replaceChildren(...row.choices.map((choice, number) => {
     const button = make("button", { type: "button" }, choice.text, make("small", {}, choice.by && ` by ${choice.by}`));
     button.onclick = () => take(number);
@@ -93,7 +96,7 @@ function word(doubtful) {
   const row = grid.row;
   select.onchange = () => {
     const changed = row.words.map((each) => (each === doubtful ? select.value : each.text));
-    decide("write", { text: changed.join(" ") }, false);
+    decide("write", { text: changed.join(" ") }, row.id);
   };
   return select;
 }
@@ -101,40 +104,40 @@ function word(doubtful) {
 // What is decided
 
 /** Send something after all that was sent before; "Saved" is shown when the disk has it. */
-export function send(path, body) {
+function send(path, body) {
   pending += 1;
   element("saved").textContent = "Saving…";
   const answer = queue.then(() => ask(path, body));
-  queue = answer.then(() => problem(""), (error) => problem(error.message)).then(() => {
+  queue = answer.then(() => problem("sent", ""), (error) => problem("sent", error.message)).then(() => {
     pending -= 1;
-    if (!pending) element("saved").textContent = element("problem").hidden ? "Saved" : "Not saved";
+    if (!pending) element("saved").textContent = problems.sent ? "Not saved" : "Saved";
   });
   return answer;
 }
 
-function decide(action, more = {}, on = true) {
-  const place = grid.current, id = grid.ids[place];
-  if (id == null) return;
-  if (on) grid.go(place + 1);
+function decide(action, more = {}, id = grid.ids[grid.current]) {
+  if (id === undefined) return;
   send("decide", { id, action, ...more }).then(
     (row) => {
       grid.take([row]);
-      say(`${row.reviewed}: ${row.caption}. Now ${grid.current + 1} of ${grid.ids.length}: ${heard(grid.row)}`);
+      const next = grid.row?.words ?? [];
+      const doubtful = next.filter((each) => each.instead).map((each) => each.text);
+      say(`${row.reviewed}: ${row.caption}. Now ${grid.current + 1} of ${grid.ids.length}: ${
+        joined([next.map((each) => each.text).join(" "), doubtful.length && `to check: ${doubtful.join(", ")}`], "; ")}`);
     },
-    () => grid.go(place),
+    () => grid.go(grid.ids.indexOf(id)),
   );
 }
 
-function heard(row) {
-  if (!row) return "";
-  const doubtful = row.words.filter((each) => each.instead).map((each) => each.text);
-  return `${row.caption || "no caption"}${doubtful.length ? `; to check: ${doubtful.join(", ")}` : ""}`;
+/** Decide the row in hand, and go on to the next. */
+function decideAndGo(action, more) {
+  decide(action, more);
+  grid.go(grid.current + 1, true);
 }
 
 function take(number) {
   const choice = grid.row?.choices[number];
-  if (choice) decide("write", { text: choice.text });
-  grid.focus();
+  if (choice) decideAndGo("write", { text: choice.text });
 }
 
 async function undo() {
@@ -145,41 +148,50 @@ async function undo() {
 }
 
 /** Open the field for the caption, or for the alternative text. */
-function write(forAlt) {
+function write(alt) {
   const row = grid.row;
   if (!row) return;
-  alt = forAlt;
+  edited = { row, action: alt ? "describe" : "write", before: alt ? row.alt_text : row.caption };
   edit.hidden = false;
   edit.firstElementChild.textContent = alt ? "Alternative text" : "Caption";
   element("decor").hidden = !alt;
   element("decorative").checked = row.decorative;
-  text.value = alt ? row.alt_text : row.caption;
+  text.value = edited.before;
   text.oninput();
   text.focus();
 }
 
-function done() {
+/** Close the field, and save what is in it for the row for which it was opened. */
+function done(save) {
+  const { row, action } = edited;
+  edited = null;
   edit.hidden = true;
+  if (save) decide(action, { text: text.value, decorative: element("decorative").checked }, row.id);
+}
+
+function submit(event) {
+  event.preventDefault();
+  done(true);
+  grid.go(grid.current + 1, true);
+}
+
+function cancel() {
+  done(false);
   grid.focus();
-  panel(grid.row ?? null);
 }
 
 text.oninput = () => { element("length").textContent = `${[...text.value].length} characters`; };
-text.onkeydown = (event) => {
-  if (event.key === "Enter" && !event.isComposing) edit.onsubmit(event);
-};
-edit.onkeydown = (event) => { if (event.key === "Escape") done(); };
-edit.onsubmit = (event) => {
-  event.preventDefault();
-  const written = { text: text.value, decorative: element("decorative").checked };
-  const action = alt ? "describe" : "write";
-  done();
-  decide(action, written);
-};
-element("cancel").onclick = done;
+text.onkeydown = (event) => { if (event.key === "Enter" && !event.isComposing) submit(event); };
+edit.onkeydown = (event) => { if (event.key === "Escape") cancel(); };
+edit.onsubmit = submit;
+element("cancel").onclick = cancel;
 
 const acts = {
-  accept: () => decide("accept"), "leave out": () => decide("leave out"), undo, edit: () => write(false), alt: () => write(true),
+  accept: () => decideAndGo("accept"),
+  "leave out": () => decideAndGo("leave out"),
+  undo,
+  edit: () => write(false),
+  alt: () => write(true),
 };
 for (const button of document.querySelectorAll("[data-act]")) button.onclick = acts[button.dataset.act];
 
@@ -207,18 +219,18 @@ element("letters").onchange = () => localStorage.setItem("letters", element("let
 
 let typing = 0;
 view.onsubmit = (event) => event.preventDefault();
-view.onchange = () => order().catch((error) => problem(error.message));
-view.word.oninput = () => { clearTimeout(typing); typing = setTimeout(view.onchange, SOON); };
+view.onchange = show;
+view.word.oninput = () => { clearTimeout(typing); typing = setTimeout(show, SOON); };
 
 /** Show the rows of a state, from the first on. */
 function go(state) {
   view.state.value = state;
   view.word.value = view.folder.value = "";
-  return order().then(() => grid.focus());
+  return show().then(() => grid.focus());
 }
 
 element("draw").onclick = () => send("draw", {}).then(() => go("drawn"));
 const dialogs = connect({ asked, send, go });
-await order().catch((error) => problem(error.message));
+await show();
 grid.focus();
-watch().catch((error) => problem(error.message));
+watch().catch((error) => problem("background", error.message));
