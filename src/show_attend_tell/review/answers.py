@@ -32,7 +32,6 @@ class Answers:
         """``model`` names what captions, ``left_out`` says which files of the folder are not shown."""
         self.review, self.captioning, self.saving = review, captioning, saving
         self.model, self.left_out = model, left_out
-        self.numbers = {id(row): number for number, row in enumerate(review.rows)}
         self.actions: dict[str, Callable[[Row, Asked], Decided]] = {
             "accept": lambda row, asked: deciding.accepted(row),
             "write": lambda row, asked: deciding.written(row, str(asked["text"])),
@@ -68,10 +67,8 @@ class Answers:
         """The numbers of the rows of a view, in order, and all folders."""
         with self.review.lock:
             rows = shown(self.review.rows, _view(asked), self.review.drawn)
-            for number in range(len(self.numbers), len(self.review.rows)):
-                self.numbers[id(self.review.rows[number])] = number
             folders = sorted({folder_of(row) for row in self.review.rows})
-            return {"ids": [self.numbers[id(row)] for row in rows], "folders": folders}
+            return {"ids": [row.number for row in rows], "folders": folders}
 
     def rows(self, asked: Asked) -> list[dict[str, Any]]:
         """Rows by their numbers, ``ids`` with commas; these are captioned first."""
@@ -94,7 +91,7 @@ class Answers:
         decided, choices = row.decided, deciding.choices(row)
         shown_choices = [{"text": text, "by": self._by(row, text)} for text in choices]
         return {
-            "id": self.numbers[id(row)],
+            "id": row.number,
             "name": row.source,
             "caption": "" if row.hidden else decided.caption,
             "words": [] if row.hidden else _words(row, choices),
@@ -134,8 +131,8 @@ class Answers:
             last = self.review.undo()
             if last is None:
                 return {"label": "", "ids": []}
-            keys = [change.key for change in last.changes if change.key in self.review.by_key]
-            return {"label": last.label, "ids": [self.numbers[id(self.review.by_key[key])] for key in keys]}
+            rows = [self.review.by_key[change.key] for change in last.changes if change.key in self.review.by_key]
+            return {"label": last.label, "ids": [row.number for row in rows]}
 
     def accept(self, asked: Asked) -> dict[str, Any]:
         """Accept all rows of a view that have a caption in sight and that nobody reviewed, as one decision."""

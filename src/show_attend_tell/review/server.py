@@ -9,7 +9,7 @@ import secrets
 import sys
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib import resources
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -18,16 +18,12 @@ from show_attend_tell.review.answers import Answers
 from show_attend_tell.review.thumbnails import Thumbnails, shrunk
 from show_attend_tell.show import page
 
+PAGE = Path(__file__).parent / "page"
 HOST = "127.0.0.1"
 LARGEST = 1_000_000  # bytes of a request
 LARGE = 1600  # pixels of the longer side of a photo that is looked at by itself
-FILES = {
-    "": ("review.html", "text/html; charset=utf-8"),
-    "review.css": ("review.css", "text/css; charset=utf-8"),
-    "review.js": ("review.js", "text/javascript; charset=utf-8"),
-    "grid.js": ("grid.js", "text/javascript; charset=utf-8"),
-    "dialogs.js": ("dialogs.js", "text/javascript; charset=utf-8"),
-}
+FILES = ("review.html", "review.css", "review.js", "grid.js", "dialogs.js")  # of the page
+KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -72,16 +68,14 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Files of the page, photos, and what it asks without changing anything."""
         name = self._name()
+        file = name or "review.html"
         asked = dict(parse_qsl(urlsplit(self.path).query))
         answers = self.server.answers
         if name is None:
             self._send(HTTPStatus.NOT_FOUND, b"not found", "text/plain")
-        elif name in FILES:
-            file, kind = FILES[name]
-            content = resources.files(__package__).joinpath("page", file).read_bytes()
-            self._send(HTTPStatus.OK, content, kind)
-        elif name == "page.css":
-            self._send(HTTPStatus.OK, page.read("page.css").encode(), "text/css; charset=utf-8")
+        elif file in (*FILES, "page.css"):
+            text = page.read(file) if file == "page.css" else (PAGE / file).read_text(encoding="utf-8")
+            self._send(HTTPStatus.OK, text.encode(), f"{KINDS[Path(file).suffix]}; charset=utf-8")
         elif name in ("thumbnail", "photo"):
             self._photo(name, asked)
         else:

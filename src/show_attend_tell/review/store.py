@@ -100,6 +100,7 @@ class Review:
         self.unsaved = found is None or bool(replayed.mine)
 
     def _add(self, row: Row) -> None:
+        row.number = len(self.rows)
         self.rows.append(row)
         self.by_key[row.key] = row
 

@@ -49,6 +49,7 @@ class Row:
     to_check: list[str] = field(default_factory=list)  # words of it
     more: dict[str, str] = field(default_factory=dict)  # other columns
     # What the table does not hold:
+    number: int = 0  # its place among the rows of a review, where it stays
     alternatives: list[str] = field(default_factory=list)  # further captions of the beam, best first
     offered: str = ""  # the caption of another model, to compare
     error: str = ""  # why the photo cannot be captioned
