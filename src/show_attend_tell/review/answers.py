@@ -30,8 +30,11 @@ class Answers:
         self, review: Review, captioning: Captioning, saving: Saving, *, model: str, left_out: str = ""
     ) -> None:
         """``model`` names what captions, ``left_out`` says which files of the folder are not shown."""
-        self.review, self.captioning, self.saving = review, captioning, saving
-        self.model, self.left_out = model, left_out
+        self.review = review
+        self.captioning = captioning
+        self.saving = saving
+        self.model = model
+        self.left_out = left_out
         self.actions: dict[str, Callable[[Row, Asked], Decided]] = {
             "accept": lambda row, asked: deciding.accepted(row),
             "write": lambda row, asked: deciding.written(row, str(asked["text"])),
@@ -88,7 +91,8 @@ class Answers:
             raise InvalidValue(f"there is no row {number!r}") from None
 
     def _shown(self, row: Row) -> dict[str, Any]:
-        decided, choices = row.decided, deciding.choices(row)
+        decided = row.decided
+        choices = deciding.choices(row)
         shown_choices = [{"text": text, "by": self._by(row, text)} for text in choices]
         return {
             "id": row.number,
@@ -143,7 +147,8 @@ class Answers:
 
     def replace(self, asked: Asked) -> dict[str, Any]:
         """Replace a word, ``old``, by another in the captions of a view, as one decision."""
-        old, new = str(asked["old"]).strip(), str(asked["new"])
+        old = str(asked["old"]).strip()
+        new = str(asked["new"])
         if not old:
             raise InvalidValue("there is nothing to find: give a word")
         with self.review.lock:

@@ -40,7 +40,9 @@ class Captioning(threading.Thread):
 
     def __init__(self, review: Review, load: Callable[[], "Captioner"], *, compare: bool = False) -> None:
         super().__init__(name="captioning", daemon=True)
-        self.review, self.load, self.compare = review, load, compare
+        self.review = review
+        self.load = load
+        self.compare = compare
         self.problem = ""  # why it does not go on
         self._in_view: Sequence[Row] = ()
         self._looked_at = threading.Event()

@@ -58,5 +58,6 @@ class Journal:
 
     def close(self) -> None:
         """Close the file; a thread that still appends to it gets a `SatError`."""
-        handle, self._handle = self._handle, -1
+        handle = self._handle
+        self._handle = -1
         os.close(handle)

@@ -40,7 +40,8 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, answers: Answers, thumbnails: Thumbnails, port: int = 0) -> None:
         """Raises `SatError` for a port that is taken."""
-        self.answers, self.thumbnails = answers, thumbnails
+        self.answers = answers
+        self.thumbnails = thumbnails
         self.token = secrets.token_urlsafe(16)
         try:
             super().__init__((HOST, port), Handler)
@@ -83,7 +84,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """What changes something."""
-        name, answers = self._name(), self.server.answers
+        name = self._name()
+        answers = self.server.answers
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or int(length) > LARGEST:
             self.close_connection = True
@@ -118,12 +120,15 @@ class Handler(BaseHTTPRequestHandler):
         if action is None:
             self._send(HTTPStatus.NOT_FOUND, b"not found", "text/plain")
             return
+        status = HTTPStatus.OK
         try:
-            status, answer = HTTPStatus.OK, action(asked)
+            answer = action(asked)
         except SatError as error:
-            status, answer = HTTPStatus.CONFLICT, {"problem": str(error)}
+            status = HTTPStatus.CONFLICT
+            answer = {"problem": str(error)}
         except (KeyError, ValueError) as error:
-            status, answer = HTTPStatus.BAD_REQUEST, {"problem": f"the request lacks {error}"}
+            status = HTTPStatus.BAD_REQUEST
+            answer = {"problem": f"the request lacks {error}"}
         self._send(status, json.dumps(answer).encode(), "application/json")
 
     def _photo(self, name: str, asked: dict[str, str]) -> None:

@@ -47,8 +47,12 @@ def expected_wrong(row: Row) -> float:
 
 def forecast(rows: Iterable[Row], drawn: Container[str]) -> Forecast:
     """How far a review is, and how many captions of the rest are probably wrong."""
-    reviewed, total, checked = 0, 0, 0
-    rest, expected, wrong = 0.0, 0.0, 0.0
+    reviewed = 0
+    total = 0
+    rest = 0.0  # wrong ones that are expected of those that nobody reviewed
+    checked = 0
+    expected = 0.0  # wrong ones of those checked, by the confidence
+    wrong = 0  # and found
     for row in rows:
         how = row.decided.reviewed
         if not how and not row.decided.caption:

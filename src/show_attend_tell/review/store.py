@@ -52,7 +52,8 @@ class Review:
 
         Raises `SatError` for a damaged table.
         """
-        self.table, self.journal = table, journal
+        self.table = table
+        self.journal = journal
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         self.version = 0
@@ -85,7 +86,8 @@ class Review:
                 self._captioned(self.by_key[key], made)
         theirs = {row.key: row.decided for row in found.rows} if found else {}
         self._base = {**theirs, **replayed.base}
-        self.history, self.drawn = replayed.history, replayed.drawn
+        self.history = replayed.history
+        self.drawn = replayed.drawn
         for row in self.rows:
             decided = row.decided
             changed = row.model_caption and decided.caption not in ("", row.model_caption)
@@ -163,7 +165,8 @@ class Review:
             return
         if not row.model_caption:
             row.model_caption = made["caption"]
-            row.confidence, row.to_check = made["confidence"], made["to_check"]
+            row.confidence = made["confidence"]
+            row.to_check = made["to_check"]
             if not row.decided.caption and not row.decided.reviewed:
                 row.decided = row.decided._replace(caption=made["caption"])
         others = [made["caption"], *made["alternatives"]]
@@ -195,7 +198,8 @@ class Review:
             atomic_write(self.table, lambda scratch: scratch.write_bytes(content), sync=True)
             self.journal.append({"written": digest})
             status = self.table.stat()
-            self._stamp, self._digest = (status.st_mtime_ns, status.st_size), digest
+            self._stamp = (status.st_mtime_ns, status.st_size)
+            self._digest = digest
             self._base = {row.key: row.decided for row in self.rows}
             self.unsaved = False
 
@@ -208,7 +212,8 @@ class Review:
                 return
             if self._stamp == (status.st_mtime_ns, status.st_size):
                 return
-            before, columns = self._digest, self.columns
+            before = self._digest
+            columns = self.columns
             found = self._read()
             if found is None or self._digest == before:
                 return
@@ -228,7 +233,8 @@ class Review:
         """Take what is only changed in the table, and keep both captions where both sides changed."""
         merged: dict[str, Decided] = {}
         for key, their in theirs.items():
-            base, mine = self._base.get(key, their), self.by_key[key].decided
+            base = self._base.get(key, their)
+            mine = self.by_key[key].decided
             if _same(their, base) or _same(their, mine) or not (their.caption or their.reviewed):
                 continue
             if not _same(mine, base) and mine.caption != their.caption:
