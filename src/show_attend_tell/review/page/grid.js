@@ -201,6 +201,8 @@ function fill(cell, row) {
   const without = row.hidden ? "to be written" : row.error || "not captioned yet";
   said.replaceChildren(...(row.caption ? words(row) : [make("em", {}, without)]));
   state.textContent = [row.reviewed || percent(row), row.name].filter(Boolean).join(" · ");
+  const doubtful = row.words.filter((word) => word.instead).map((word) => word.text);
+  cell.setAttribute("aria-description", doubtful.length ? `to check: ${doubtful.join(", ")}` : "");
   cell.classList.toggle("done", Boolean(row.reviewed));
   cell.classList.toggle("out", row.reviewed === "left out");
 }
