@@ -122,6 +122,9 @@ def test_tables_of_several_forms(tmp_path: Path) -> None:
     assert (one.key, two.key) == ("sub/a.png", "sub/a.png#2")
     assert one.decided == Decided("One.", "written") and one.model_caption == ""  # by people
     assert one.path == tmp_path / "sub/a.png"
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images/b.png").touch()
+    assert [row.key for row in rows_of("photo,caption\nb.png,One\n")] == ["images/b.png"]  # of a data folder
     (made,) = rows_of('source,caption,confidence,to_check\na.png,"a dog, red",0.25,"dog, red"\n')
     assert made.to_check == ["dog", "red"] and made.confidence == 0.25 and made.model_caption == "a dog, red"
     made.decided = Decided("ein großer Hund", "edited", split="val")

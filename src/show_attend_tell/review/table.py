@@ -136,11 +136,9 @@ def _row(cells: dict[str, str], source: str, folder: Path, times: "Counter[str]"
 
 
 def photo_path(source: str, folder: Path) -> Path:
-    """The photo that a table in a folder names: from there, or from where `sat caption` was called."""
-    inside = folder / source
-    if not inside.exists() and os.path.exists(source):
-        return Path(source).absolute()
-    return inside.absolute()
+    """The photo that a table in a folder names: from there, from images/, or from where `sat caption` was called."""
+    places = (folder / source, folder / "images" / source, Path(source))
+    return next((place for place in places if place.exists()), places[0]).absolute()
 
 
 def spelling(path: Path, folder: Path) -> str:
