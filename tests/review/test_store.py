@@ -126,6 +126,24 @@ def test_a_table_that_another_program_changed_is_merged(
     assert (row.decided.reviewed == "") == (caption == "a red dog")
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["while it is open", "after it was killed"])
+def test_a_copy_that_another_program_read_long_ago_takes_nothing_back(tmp_path: Path, again: bool) -> None:
+    table = write_table(tmp_path)
+    review = opened(table)
+    review.save()
+    old = table.read_text(encoding="utf-8")
+    write(review, "a.png", "my dog")
+    write(review, "b.png", "my cats")
+    review.save()
+    table.write_text(old.replace("two cats", "their cats", 1).replace("a man", "their man", 1), encoding="utf-8")
+    if again:
+        review = opened(table)
+    review.save()
+    assert captions(review)["a.png"] == ("my dog", "edited")
+    assert captions(review)["b.png"] == ("my cats", "edited") and captions(review)["d.png"] == ("their man", "edited")
+    assert review.by_key["b.png"].decided.other_caption == "their cats"
+
+
 def test_what_excel_makes_of_a_table_is_read_again(tmp_path: Path) -> None:
     """Semicolons, Windows' letters, a row and a column more."""
     table = write_table(tmp_path)

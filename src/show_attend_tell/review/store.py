@@ -12,6 +12,7 @@ An entry of the journal is one of these:
 
 import hashlib
 import threading
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,6 +67,7 @@ class Review:
         self._stamp: tuple[int, int] | None = None  # when the table was last changed, and its size
         self._digest = ""  # of the table as it was last read or written
         self._base: dict[str, Decided] = {}  # its rows then
+        self._earlier: dict[str, set[Decided]] = defaultdict(set)  # all that rows have ever been
         self._open(photos)
 
     # Opening
@@ -88,6 +90,7 @@ class Review:
         self._base = {**theirs, **replayed.base}
         self.history = replayed.history
         self.drawn = replayed.drawn
+        self._earlier = replayed.earlier
         for row in self.rows:
             decided = row.decided
             changed = row.model_caption and decided.caption not in ("", row.model_caption)
@@ -129,6 +132,7 @@ class Review:
             if changes:
                 self.journal.append({"label": label, "changes": changes})
                 self.history.append(Decision(label, changes))
+                _note(self._earlier, changes)
                 self._set({change.key: change.after for change in changes})
             return len(changes)
 
@@ -230,25 +234,38 @@ class Review:
             self._changed()
 
     def _merge(self, theirs: Mapping[str, Decided]) -> None:
-        """Take what is only changed in the table, and keep both captions where both sides changed."""
+        """Take what is only changed in the table, and keep both captions where both sides changed.
+
+        Another program may have read the table long ago, and write back what rows were then: that is no change. Nor
+        has it seen a decision that it does not repeat in ``reviewed``.
+        """
         merged: dict[str, Decided] = {}
         for key, their in theirs.items():
             base = self._base.get(key, their)
             mine = self.by_key[key].decided
-            if _same(their, base) or _same(their, mine) or not (their.caption or their.reviewed):
+            known = {_plain(base), _plain(mine), *self._earlier[key]}
+            if _plain(their) in known or not (their.caption or their.reviewed):
                 continue
-            if not _same(mine, base) and mine.caption != their.caption:
+            self._earlier[key].add(_plain(their))
+            unseen = bool(mine.reviewed) and their.reviewed != mine.reviewed
+            if mine.caption != their.caption and (unseen or _plain(mine) != _plain(base)):
                 merged[key] = mine._replace(other_caption=their.caption)
-            elif _same(mine, base):
+            elif _plain(mine) == _plain(base):
                 edited = their.caption != base.caption and their.reviewed == base.reviewed
                 merged[key] = their._replace(reviewed="edited") if edited else their
         if merged:
             self.decide(f"{plural(len(merged), 'caption')} {ELSEWHERE}", merged)
 
 
-def _same(one: Decided, other: Decided) -> bool:
-    """Whether people decided the same; the split is written for all rows and says nothing of one."""
-    return one._replace(split="") == other._replace(split="")
+def _plain(decided: Decided) -> Decided:
+    """What people decided; the split is written for all rows and says nothing of one."""
+    return decided._replace(split="")
+
+
+def _note(earlier: dict[str, set[Decided]], changes: Iterable[Change]) -> None:
+    """Note what rows were and what they become."""
+    for change in changes:
+        earlier[change.key] |= {_plain(change.before), _plain(change.after)}
 
 
 class _Replayed(NamedTuple):
@@ -257,6 +274,7 @@ class _Replayed(NamedTuple):
     base: dict[str, Decided]  # the same rows as they were in the table
     made: dict[str, dict[str, Any]]
     drawn: set[str]
+    earlier: dict[str, set[Decided]]
     known: bool  # whether the table is one that the journal tells of
 
 
@@ -270,6 +288,7 @@ def _replay(entries: Sequence[dict[str, Any]], digest: str) -> _Replayed:
     base: dict[str, Decided] = {}
     made: dict[str, dict[str, Any]] = {}
     drawn: set[str] = set()
+    earlier: dict[str, set[Decided]] = defaultdict(set)
     for number, entry in enumerate(entries):
         changes: list[tuple[str, Decided, Decided]] = []  # keys, with what was there and what is
         if "changes" in entry:
@@ -278,6 +297,7 @@ def _replay(entries: Sequence[dict[str, Any]], digest: str) -> _Replayed:
                 [Change(key, Decided(*before), Decided(*after)) for key, before, after in entry["changes"]],
             )
             history.append(decision)
+            _note(earlier, decision.changes)
             changes = [(change.key, change.before, change.after) for change in decision.changes]
         elif "undo" in entry and history:
             changes = [(key, after, before) for key, before, after in history.pop().changes]
@@ -290,4 +310,4 @@ def _replay(entries: Sequence[dict[str, Any]], digest: str) -> _Replayed:
                 base[key] = after
             else:
                 base.setdefault(key, before)
-    return _Replayed(history, mine, base, made, drawn, bool(known))
+    return _Replayed(history, mine, base, made, drawn, earlier, bool(known))
