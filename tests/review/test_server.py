@@ -17,6 +17,7 @@ from serving import client, until
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.review.table import read_table
+from show_attend_tell.review.thumbnails import Thumbnails, raw_alone
 from show_attend_tell.show.sidecar import sidecar_of
 
 WEB = client(headers={"Connection": "close"})
@@ -111,6 +112,20 @@ def test_photos_are_captioned_in_the_background_and_compared(tmp_path: Path) -> 
         until(lambda: get(server.address, "state")["captioning"] == 0)
         rows = get(server.address, "rows?ids=0,1")
         assert rows[0]["choices"][0] == {"text": "a a here", "by": "parrot"} and rows[0]["caption"] == "a red dog"
+
+
+def test_thumbnails_are_upright_small_and_kept(tmp_path: Path) -> None:
+    rotated = Image.Exif()
+    rotated[274] = 6
+    photo = tmp_path / "a.jpg"
+    Image.new("CMYK", (2000, 1000)).save(photo, exif=rotated)
+    thumbnails = Thumbnails(tmp_path / "cache")
+    content = thumbnails(photo)
+    assert Image.open(io.BytesIO(content)).size == (240, 480)
+    assert [file.read_bytes() for file in (tmp_path / "cache").iterdir()] == [content] == [thumbnails(photo)]
+    for name in ("a.CR2", "b.nef"):
+        (tmp_path / name).touch()
+    assert [file.name for file in raw_alone(tmp_path, [photo])] == ["b.nef"]
 
 
 def test_a_model_that_cannot_be_loaded_is_said_on_the_page(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ A row is asked for by its number, which stays the same while the server runs.
 """
 
 import random
+import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -58,7 +59,7 @@ class Answers:
                 "model": self.model,
                 "problem": self.captioning.problem or self.saving.problem,
                 "left_out": self.left_out,
-                "folder": str(review.table.parent),
+                "folder": shlex.quote(str(review.table.parent)),
                 "taught": reviewed["written"] + reviewed["edited"],
                 "judging": len(judging),
                 "judged": sum(row.decided.reviewed == "written" for row in judging),

@@ -61,9 +61,8 @@ export function connect({ asked, send, go }) {
   /** Take in how far the review is. */
   function state({ taught, judging, judged, folder, compare }) {
     of("teach", "output").value = `${taught} captions are written or edited. ${judged} of ${judging} photos to judge by are written.`;
-    const quoted = /^[\w./-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", `'\\''`)}'`;
     document.getElementById("command").textContent =
-      `sat check ${quoted}\nsat train ${quoted} --output my-model\nsat review ${quoted} --compare my-model`;
+      `sat check ${folder}\nsat train ${folder} --output my-model\nsat review ${folder} --compare my-model`;
     document.querySelector('option[value="change"]').hidden = !compare;
     document.querySelector('option[value="differs"]').hidden = !compare;
   }
