@@ -1,6 +1,7 @@
 """What goes on in the background: captions, first of the photos that somebody looks at, and snapshots of the table."""
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,8 +121,11 @@ class Saving(threading.Thread):
 
     def run(self) -> None:
         """Look and save until `stopping` is set."""
-        while not self.stopping.wait(QUIET):
+        pause = QUIET
+        while not self.stopping.wait(pause):
+            began = time.monotonic()
             self.save(only_if_needed=True)
+            pause = max(QUIET, 10 * (time.monotonic() - began))  # decisions wait for a snapshot, on a slow disk
 
     def save(self, *, only_if_needed: bool = False) -> None:
         """Write the table; what stands in the way is the `problem`."""

@@ -2,11 +2,11 @@
 
 import json
 import os
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.request import ProxyHandler, build_opener
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write, file_lock
@@ -38,7 +38,8 @@ def running(table: Path) -> str | None:
     """The address of the server that already has a table; None where none answers."""
     try:
         address: str = json.loads(_address_file(table).read_text(encoding="utf-8"))["address"]
-        with urllib.request.urlopen(f"{address}state?since=now", timeout=ANSWER) as answer:
+        without_proxy = build_opener(ProxyHandler({}))
+        with without_proxy.open(f"{address}state?since=now", timeout=ANSWER) as answer:
             return address if answer.status == 200 else None
     except (OSError, ValueError, KeyError):  # nothing listens there, or something else does
         return None
