@@ -5,6 +5,9 @@ be right, so 1 − cⁿ of such captions are expected to be wrong, where n is th
 What people found in photos drawn at random corrects this: the number of wrong ones among them is taken as Poisson
 distributed around a factor times what was expected, and the factor has a gamma prior with mean 1. The photos that are
 looked at first tell nothing of the others, since they are the least trusted.
+
+With 20 of 150 val photos of COCO and of Flickr8k drawn at random, the number is off by 6 to 8 % of the rest, where a
+caption is wrong that has a judged noun which no person used (research/stopping.py).
 """
 
 from collections.abc import Container, Iterable
