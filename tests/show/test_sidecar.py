@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw
 from PIL.PngImagePlugin import PngInfo
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.show.sidecar import SidecarSettings, check_sidecars, sidecar_of, summary, write_sidecar
+from show_attend_tell.show.sidecar import REVIEW, SidecarSettings, check_sidecars, sidecar_of, summary, write_sidecar
 from show_attend_tell.show.xmp import NAMESPACES, RDF
 
 DC = NAMESPACES["dc"]
@@ -249,3 +249,17 @@ def test_a_sidecar_that_cannot_be_written_names_its_file(tmp_path: Path) -> None
     check_sidecars([tmp_path / "a.jpg"])
     with pytest.raises(SatError, match="absent: no sidecar can be written"):
         check_sidecars([tmp_path / "absent" / "a.jpg"])
+
+
+def test_a_caption_that_a_person_reviewed_is_replaced_by_a_later_review_alone(tmp_path: Path) -> None:
+    photo, own = tmp_path / "a.jpg", SidecarSettings(replace="own")
+    Image.new("RGB", (9, 9)).save(photo)  # blank and small, which a person may describe all the same
+
+    def outcome(text: str, model: str) -> str:
+        return write_sidecar(photo, text, model=model, options=own)
+
+    assert outcome("a dog", REVIEW) == "written"
+    assert outcome("a cat", REVIEW) == "replaced"
+    save(photo)
+    assert outcome("a fox", "everyday-soft") == "described"
+    assert "a cat" in sidecar_of(photo).read_text(encoding="utf-8")

@@ -9,7 +9,8 @@ That a program wrote a caption is said in two properties:
 - ``photoshop:CaptionWriter``, IPTC's *Description Writer*, names it: "show-attend-tell everyday-soft". exiftool,
   digiKam and GIMP show it. IPTC's ``DigitalSourceType`` would say that the *photo* is made by a program.
 - ``sat:caption`` repeats the caption. A later run may replace a description that still is this one, word for word.
-  Once a person has edited it or has taken over as its writer, it is that person's.
+  Once a person has edited it or has taken over as its writer, it is that person's. So is a caption that a person has
+  reviewed in `sat review`, whose writer is "show-attend-tell review": only a later review replaces it.
 
 ``photoshop:SidecarForExtension`` says of a ``photo.xmp`` which of ``photo.jpg`` and ``photo.png`` it is about, as
 Lightroom and Camera Raw have it.
@@ -33,6 +34,7 @@ from show_attend_tell.show.xmp import DESCRIPTION, EMPTY, SUBJECT, Packet
 
 PROGRAM = "show-attend-tell"  # how the name of a description's writer begins where it is this program
 WRITER = "photoshop:CaptionWriter"
+REVIEW = "review"  # what stands for the name of the model where a person has reviewed the caption
 EXTENSION = "photoshop:SidecarForExtension"
 CAPTION = "sat:caption"
 KEYWORDS = "sat:keywords"
@@ -94,20 +96,20 @@ def write_sidecar(
 ) -> Outcome:
     """Write a photo's caption into its sidecar, or leave it alone; the result says which, and why.
 
-    ``model`` is the name of the caption's model; ``confidence`` and ``to_check`` (words with commas) are those of its
-    row in a table. Raises `SatError` for a sidecar that cannot be read as XMP, or cannot be written.
+    ``model`` is the name of the caption's model, or `REVIEW`; ``confidence`` and ``to_check`` (words with commas) are
+    those of its row in a table. Raises `SatError` for a sidecar that cannot be read as XMP, or cannot be written.
     """
     options = options or SidecarSettings()
     inside = look_inside(photo)
-    if inside.too_small:
+    if inside.too_small and model != REVIEW:
         return "too small"
-    if inside.blank:
+    if inside.blank and model != REVIEW:
         return "blank"
     if options.min_confidence and (confidence is None or confidence < options.min_confidence):
         return "unsure"
     sidecars = {name: _read(sidecar_of(photo, name)) for name in (FULL_NAME, SHORT_NAME)}
     packets = [*inside.packets, *sidecars.values()]
-    own = {caption for packet in packets for caption in _captions(packet)}
+    own = {caption for packet in packets for caption in _captions(packet, model)}
     descriptions = [words for packet in packets for words in packet[DESCRIPTION] + packet["tiff:ImageDescription"]]
     if any(words not in own and by_a_person(words) for words in descriptions + inside.descriptions):
         return "described"
@@ -121,7 +123,7 @@ def write_sidecar(
         return "of another photo"
     if any(not writer.startswith(PROGRAM) for writer in sidecars[options.name][WRITER]):
         return "described"
-    former = [name for name, packet in sidecars.items() if _captions(packet)]
+    former = [name for name, packet in sidecars.items() if _captions(packet, model)]
     if former and options.replace == "none":
         return "captioned"
     nouns = _nouns(text, to_check) if options.keywords else []
@@ -175,9 +177,11 @@ def _write(file: Path, packet: Packet, values: dict[str, list[str]]) -> None:
         raise SatError(f"cannot be written ({reason})", subject=str(file), remedy=REMEDY) from None
 
 
-def _captions(packet: Packet) -> list[str]:
-    """What this program has written, while no person is named as its writer."""
-    return packet[CAPTION] if any(writer.startswith(PROGRAM) for writer in packet[WRITER]) else []
+def _captions(packet: Packet, model: str) -> list[str]:
+    """What this program has written, and may write anew for that model: while no person is named as its writer."""
+    writers = packet[WRITER]
+    reviewed = f"{PROGRAM} {REVIEW}" in writers and model != REVIEW
+    return packet[CAPTION] if not reviewed and any(writer.startswith(PROGRAM) for writer in writers) else []
 
 
 def _nouns(text: str, to_check: str | None) -> list[str]:
