@@ -24,7 +24,7 @@ CAPTIONS = {"a": "a red dog", "b": "two cats", "c": "a bird on a roof", "d": "a 
 def write_table(folder: Path) -> Path:
     """A table as `sat caption` writes it, with photos beside it; "a" is trusted least."""
     for number, name in enumerate(CAPTIONS):
-        Image.new("RGB", (30, 20), (40 * number, 90, 10)).save(folder / f"{name}.png")
+        Image.effect_noise((60, 40), 10 * (number + 1)).save(folder / f"{name}.png")  # no blank
     rows = [f"{name}.png,{text},0.{number + 3}," for number, (name, text) in enumerate(CAPTIONS.items())]
     table = folder / "captions.csv"
     table.write_text("\n".join(["source,caption,confidence,to_check", *rows, ""]), encoding="utf-8")

@@ -99,7 +99,7 @@ def test_photos_are_captioned_in_the_background_and_compared(tmp_path: Path) -> 
         assert row["words"][1] == {"text": "a", "instead": ["house", "boat"]}
         assert [choice["text"] for choice in row["choices"]] == ["a house here", "a boat here"]
         thumbnail = WEB.get(f"{server.address}thumbnail?id={ids['a.png']}")
-        assert Image.open(io.BytesIO(thumbnail.content)).size == (30, 20)
+        assert Image.open(io.BytesIO(thumbnail.content)).size == (60, 40)
         assert WEB.get(f"{server.address}thumbnail?id={ids['damaged.png']}").status_code == 404
         drawn = post(server.address, "draw", judge=True)["number"]
         assert drawn == 5 and get(server.address, f"rows?ids={ids['b.png']}")[0]["caption"] == ""

@@ -50,10 +50,9 @@ def export(table: Path, form: str, output: str | None, above: float | None) -> N
     if not rows:
         raise SatError("nobody has reviewed a caption", subject=str(table), remedy="sat review, or give --above 0.8")
     if form == "xmp":
-        described, problems = write_sidecars(rows)
-        click.echo(f"{plural(described[True], 'sidecar')} written", err=True)
-        if described[False]:
-            click.echo(f"{plural(described[False], 'sidecar')} with another description left as they are", err=True)
+        sentences, problems = write_sidecars(rows)
+        for sentence in sentences:
+            click.echo(sentence, err=True)
         if problems:
             raise SatError(f"{plural(len(problems), 'sidecar')} not written: {first_three(problems)}")
         return

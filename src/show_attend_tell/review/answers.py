@@ -188,10 +188,8 @@ class Answers:
             above = asked.get("above")
             with self.review.lock:
                 rows = for_sidecars(self.review.rows, None if above is None else float(above))
-            described, problems = write_sidecars(rows)
-            message += f". {plural(described[True], 'sidecar')} written"
-            if described[False]:
-                message += f", {described[False]} with another description left as they are"
+            sentences, problems = write_sidecars(rows)
+            message = ". ".join([message, *sentences])
             if problems:
                 message += f". Not written: {first_three(problems)}"
         return {"message": message}

@@ -10,7 +10,9 @@ from typing import Any
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.review.table import Row
-from show_attend_tell.show.sidecar import describe
+from show_attend_tell.show.sidecar import REVIEW, Outcome, SidecarSettings, summary, write_sidecar
+
+OPTIONS = SidecarSettings(replace="own")  # a caption of an earlier run gives way to what is reviewed
 
 
 def for_sidecars(rows: Iterable[Row], above: float | None) -> list[Row]:
@@ -26,16 +28,17 @@ def for_sidecars(rows: Iterable[Row], above: float | None) -> list[Row]:
     return chosen
 
 
-def write_sidecars(rows: Iterable[Row]) -> "tuple[Counter[bool], list[str]]":
-    """Write captions into sidecars; returns how many have it now (True) or had another (False), and what went wrong."""
-    described: Counter[bool] = Counter()
+def write_sidecars(rows: Iterable[Row]) -> tuple[list[str], list[str]]:
+    """Write captions into sidecars; returns what became of them, in sentences, and what went wrong."""
+    outcomes: Counter[Outcome] = Counter()
     problems = []
     for row in rows:
+        model = REVIEW if row.decided.reviewed else "unreviewed"
         try:
-            described[describe(row.path, row.decided.caption)] += 1
+            outcomes[write_sidecar(row.path, row.decided.caption, model=model, options=OPTIONS)] += 1
         except SatError as error:
             problems.append(str(error))
-    return described, problems
+    return summary(outcomes), problems
 
 
 def jsonl(rows: Sequence[Row], folder: Path) -> str:
