@@ -13,9 +13,8 @@ from show_attend_tell.cli.command import Commands
 from show_attend_tell.cli.compare import compare, report
 from show_attend_tell.cli.encode import encode
 from show_attend_tell.cli.evaluate import evaluate, score
-from show_attend_tell.cli.export import export
 from show_attend_tell.cli.models import models
-from show_attend_tell.cli.review import review
+from show_attend_tell.cli.review import export, review
 from show_attend_tell.cli.serve import serve
 from show_attend_tell.cli.train import train
 
