@@ -1,7 +1,7 @@
 """What the fields of a row are, by the names of a table's columns or of a JSON object's keys.
 
 One field names the photo, and one or more have its captions. Others beside them may say that a caption is not to be
-used (`REJECTED`, `ACCEPTED`), that there is none (`ERROR`), or of which kind it is (`KINDS`).
+used (`REJECTED`, `ACCEPTED`, `REVIEWED`), that there is none (`ERROR`), or of which kind it is (`KINDS`).
 """
 
 import re
@@ -25,7 +25,10 @@ REJECTED = r"(is[_ ]?)?(rejected|precanned|spam|deleted|flagged|invalid)"
 ACCEPTED = r"(is[_ ]?)?(accepted|approved)|is[_ ]?valid"
 KINDS = ("lang", "language", "locale", "type", "caption_type", "source", "prefix")
 MOST_KINDS = 8  # different values of a field that tells kinds of captions; with more, it tells something else
-BESIDE = "|".join((ERROR, REJECTED, ACCEPTED, *KINDS))
+REVIEWED = "reviewed"  # what people did with a model's caption in `sat review`, in one of these words
+REVIEWS = ("", "written", "edited", "accepted", "accepted in bulk", "left out")
+BY_PEOPLE = ("written", "edited")  # the others are a model's captions, which would teach their own mistakes
+BESIDE = "|".join((ERROR, REJECTED, ACCEPTED, REVIEWED, *KINDS))
 TRUE = {"true", "1", "1.0", "yes", "y", "t"}
 FALSE = {"false", "0", "0.0", "no", "n", "f"}
 FORMS = (
@@ -76,10 +79,15 @@ def fields_of(names: tuple[str, ...]) -> Fields:
 
 
 def beside_fields(record: Mapping[str, Any]) -> dict[str, str]:
-    """The fields of a JSON object that say something of its caption, and are not empty."""
+    """The fields of a JSON object that say something of its caption."""
     names = tuple(record)
     known = (names[at] for at in fields_of(names).beside)
-    return {name: str(record[name]).strip() for name in known if record[name] not in (None, "")}
+    return telling({name: "" if record[name] is None else str(record[name]).strip() for name in known})
+
+
+def telling(fields: Mapping[str, str]) -> dict[str, str]:
+    """The fields that say something: those that are not empty, and whether anybody reviewed a caption."""
+    return {name: text for name, text in fields.items() if text or name.lower() == REVIEWED}
 
 
 @dataclass
@@ -98,6 +106,9 @@ class Beside:
             if plain in KINDS:
                 if len(self.kinds[name]) <= MOST_KINDS:
                     self.kinds[name][text] += captions
+            elif plain == REVIEWED:
+                if text in REVIEWS and text not in BY_PEOPLE:
+                    marks.append(f"{name}: {text or 'no'}")
             elif text.lower() in (FALSE if re.fullmatch(ACCEPTED, plain) else TRUE):
                 marks.append(name)
         self.marks.update(dict.fromkeys(marks, captions))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from show_attend_tell.data.photos import SUFFIXES as PHOTO_SUFFIXES
-from show_attend_tell.data.rows.fields import FORMS, Beside, Fields, Row, UnknownForm, fields_of
+from show_attend_tell.data.rows.fields import FORMS, Beside, Fields, Row, UnknownForm, fields_of, telling
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import first_three, plural, shorten
 
@@ -137,7 +137,7 @@ def _row(where: str, cells: list[str], columns: Columns, beside: Beside) -> Row:
     for caption in captions:
         _check_quotes(where, caption, columns.delimiter, fields.photo[0])
     split = cells[fields.split[0]] if fields.split else None
-    marks = {columns.names[at]: cells[at] for at in fields.beside if at < len(cells) and cells[at]}
+    marks = telling({columns.names[at]: cells[at] for at in fields.beside if at < len(cells)})
     return beside.row(where, cells[fields.photo[0]], captions, split, marks)
 
 
