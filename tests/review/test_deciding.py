@@ -130,9 +130,9 @@ def test_tables_of_several_forms(tmp_path: Path) -> None:
     made.decided = Decided("ein großer Hund", "edited", split="val")
     (again,) = read_table(table_bytes(["source", "notes"], [made]), tmp_path / "captions.csv").rows
     assert again == Row(**{**vars(made), "more": {"notes": ""}})
-    made.decided, made.source = Decided("=1+1", "edited"), "-a.png"
-    content = table_bytes(["source"], [made])
-    assert b"./-a.png, =1+1," in content  # no cell is a formula
+    made.decided, made.source, made.more = Decided("=1+1", "edited"), "-a.png", {"log_probability": "-7.5"}
+    content = table_bytes(["source", "log_probability"], [made])
+    assert b"./-a.png,-7.5, =1+1," in content  # no cell is a formula
     (again,) = read_table(content, tmp_path / "captions.csv").rows
     assert (again.source, again.decided.caption, again.path) == ("-a.png", "=1+1", tmp_path / "-a.png")
     for wrong in ("", "a,b\n1,2\n", 'source,caption\na.png,"open\n'):

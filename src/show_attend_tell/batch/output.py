@@ -12,8 +12,8 @@ photos that a run still has to do are those whose sources neither the file nor a
 and those whose file has another size or time than it had. At the end of a run the parts become the file, which stays as
 it was until then. In a folder of parts, rows that are to be made again are taken out first.
 
-A row whose caption a person has edited is never made again (`reading.signature`), and what stands in columns of their
-own stays too.
+A row whose caption a person has edited (`reading.signature`) or reviewed is never made again, and what stands in
+columns of their own stays too.
 """
 
 import csv
@@ -74,6 +74,7 @@ def _own(row: Row) -> Row:
     caption = row.get("caption") or ""
     version, signed, _ = (row.get("file_version") or "").partition(SIGNED)
     edited = not row["file_version"].endswith(signature(caption)) if signed else bool(caption and row["error"])
+    edited = edited or bool(row.get("reviewed"))  # in `sat review`
     return {
         "source": row["source"],
         "error": None if edited else row["error"],

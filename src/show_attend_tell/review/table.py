@@ -166,10 +166,11 @@ def table_bytes(columns: Sequence[str], rows: Iterable[Row]) -> bytes:
         decided = row.decided
         if judged and not decided.split:
             decided = decided._replace(split="train")
-        texts = {**row.more, "model_caption": row.model_caption, **decided._asdict()}
+        texts = {"model_caption": row.model_caption, **decided._asdict()}
         confidence = "" if row.confidence is None else f"{row.confidence:.6g}"
         writer.writerow(
-            {name: f" {text}" if text.startswith(FORMULA) else text for name, text in texts.items()}
+            row.more
+            | {name: f" {text}" if text.startswith(FORMULA) else text for name, text in texts.items()}
             | {"source": f"./{row.source}" if row.source.startswith(FORMULA) else row.source}
             | {"confidence": confidence, "to_check": ", ".join(row.to_check)}
         )
