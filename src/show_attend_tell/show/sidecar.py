@@ -144,7 +144,7 @@ def settled(photo: Path, options: SidecarSettings) -> Outcome | None:
     packets = [_read(sidecar_of(photo, name)) for name in (FULL_NAME, SHORT_NAME)]
     suffix = photo.suffix[1:].lower()
     packets = [packet for packet in packets if all(extension.lower() == suffix for extension in packet[EXTENSION])]
-    own = {caption for packet in packets for caption in _captions(packet)}
+    own = {caption for packet in packets for caption in _captions(packet, "")}
     if any(words not in own and by_a_person(words) for packet in packets for words in packet[DESCRIPTION]):
         return "described"
     return "captioned" if own and options.replace == "none" else None
