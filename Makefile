@@ -12,6 +12,7 @@
 
 PYTHON ?=
 TORCH_INDEX ?=
+SITE ?=
 
 GOAL := $(or $(MAKECMDGOALS),demo)
 
@@ -41,7 +42,7 @@ PIP_FAILED = { echo >&2; \
 NUMERIC := tests/training/test_losses.py tests/training/test_steps.py tests/training/test_trainer.py tests/model tests/search tests/rerank/test_ngrams.py
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile
 
-.PHONY: help demo test numeric acceptance docs lesson site wheel proof models table1 paper bench web clean
+.PHONY: help demo test numeric acceptance docs lesson site release-check wheel proof models table1 paper bench web clean
 
 help:
 	@echo "make demo    caption the photos of examples/, pictures and a page to explore in demo/"
@@ -50,7 +51,8 @@ help:
 	@echo "make acceptance  run what the documents say, the pages in a browser, captions without PyTorch (a few minutes)"
 	@echo "make docs    build the documentation as a site, into build/docs/"
 	@echo "make lesson  run the lesson on attention, examples/attention.ipynb (six minutes of a core); WRITE=yes: keep its output"
-	@echo "make site    documentation and browser page as a web site, into build/site/; BASE=path puts them below a path"
+	@echo "make site    documentation and browser page as a web site, into build/site/; BASE=path puts them below a path, SITE=address is where they will be"
+	@echo "make release-check  say what a release still needs"
 	@echo "make wheel   build the package, install it in an empty environment and caption a photo there"
 	@echo "make proof   the longer proofs"
 	@echo "make models  train and score the shipped models anew (hours): FLICKR8K=folder, and COCO=folder for the everyday models"
@@ -73,6 +75,7 @@ test: $(DEV)
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/python research/tables.py --check
+	$(BIN)/python docs/reference.py --check
 	$(BIN)/python research/budgets.py
 	OMP_NUM_THREADS=1 $(PYTEST)
 
@@ -87,9 +90,9 @@ numeric: $(DEV)
 acceptance: $(DEV) $(WITHOUT_TORCH)
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -m acceptance --numprocesses logical --maxprocesses 4 --dist loadscope
 
-# Warnings are errors: a broken link, or a public name without documentation.
+# Warnings are errors: a broken link, or a picture that a built page does not find.
 docs: $(DOCS)
-	$(BIN)/sphinx-build --builder html --fresh-env --fail-on-warning --keep-going --quiet --conf-dir docs . build/docs
+	SITE="$(SITE)" $(BIN)/sphinx-build --builder html --fresh-env --fail-on-warning --keep-going --quiet --conf-dir docs . build/docs
 	@echo "The site is in build/docs/: open build/docs/docs/index.html"
 
 # Every cell must run, and the claims that it asserts must hold. WRITE=yes keeps the new output in the notebook.
@@ -104,7 +107,10 @@ site: docs web
 	cp -r build/docs/. "build/site/$(BASE)/"
 	cp -r web/dist "build/site/$(BASE)/try"
 	rm -rf "build/site/$(BASE)/.doctrees"
-	echo '<!doctype html><title>show-attend-tell</title><meta http-equiv="refresh" content="0; url=docs/index.html">' > "build/site/$(BASE)/index.html"
+
+# Fails while an address, a date or a version is missing that a release needs.
+release-check: $(DEV)
+	$(BIN)/python research/release.py --check
 
 # The wheel is built from the sdist, so that both are whole.
 wheel: $(RUNTIME)

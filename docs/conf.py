@@ -2,224 +2,175 @@
 
 The source folder is the whole project, so that the links of README, docs and notes are the same files on the site.
 
-Sphinx, because it is released several times a year and links Python's docstrings; MkDocs has had no release since 2024.
-Warnings are errors: a broken link, a public name that the reference leaves out, a public name without a docstring.
+Sphinx, because it is released several times a year; MkDocs has had no release since 2024. Warnings are errors: a broken
+link, and a picture that a built page does not find. The pages of the reference are made by docs/reference.py.
 
-A line `<!-- generated: NAME -->` of a page is replaced by what a function of `GENERATED` makes from the code.
+SITE in the environment is the address of the published site, for pages that are shared; without it the address in
+pyproject.toml counts, if there is one.
 """
 
-import dataclasses
-import inspect
+import html
+import os
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, get_type_hints
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
 
-import click
 from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
 import show_attend_tell
-from show_attend_tell import settings
-from show_attend_tell.cli import main
-from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.settings import descriptions
-from show_attend_tell.training.config import TrainingConfig
+
+ROOT = Path(__file__).parent.parent
+sys.path.append(str(ROOT / "research"))
+import release as addresses  # noqa: E402  (it is a file of research/)
 
 project = "show-attend-tell"
 author = "the authors of show-attend-tell"
 version = release = show_attend_tell.__version__
-extensions = ["myst_nb", "sphinx.ext.autodoc"]
+extensions = ["myst_nb"]
 root_doc = "docs/index"
 include_patterns = ["*.md", "docs/**", "examples/*", "research/**", "src/**/README.md", "web/README.md"]
 exclude_patterns = [".*", "build", "demo", "runs", "tests", "web/node_modules", "**/__pycache__"]
 html_theme = "furo"
-html_title = f"{project} {version}"
+html_title = project
 html_show_copyright = False
-myst_heading_anchors = 3
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_js_files = [("front.js", {"defer": "defer"})]
+html_baseurl = f"{home}/" if (home := os.environ.get("SITE") or addresses.site()) else ""
+html_favicon = "../src/show_attend_tell/server/page/icon.svg"
+myst_heading_anchors = 4
 myst_enable_extensions = ["dollarmath"]
 nb_execution_mode = "off"  # `make lesson` runs the notebook; its output is kept in it
 html_math_renderer = "mathml"  # browsers draw it themselves: the site asks no other host for a script
-default_role = "code"  # docstrings have `names` between single backticks
-autodoc_member_order = "bysource"
-autodoc_typehints_format = "short"
-autodoc_preserve_defaults = True
 suppress_warnings = ["misc.highlighting_failure"]
 
+DESCRIPTION = "Captions photos, and shows which part of the photo supports each word."
+SHARED = "docs/images/page.jpg"  # the picture that is shown where a page is shared
+UNLISTED = ("research/", "src/", "examples/space/")  # in no list and in no search: notes, kept evaluations, cards
+FRONT = "<!-- front -->"  # where the first page has a finished example
+PHOTO = "motorcycle.jpg"  # of examples/: one of the twelve that a rule chose, judged right, without a doubted word
+LINK = re.compile(r'\b(src|srcset|href)="([^"#?]+)')
 log = logging.getLogger(__name__)
 
 
-def commands() -> str:
-    """The help of each command, under its name."""
-
-    def each(name: str, command: click.Command, level: int) -> Iterator[str]:
-        context = click.Context(command, info_name=name, max_content_width=96)
-        yield f"{'#' * level} `{name}`\n\n```text\n{command.get_help(context)}\n```\n"
-        if isinstance(command, click.Group):
-            for part in command.list_commands(context):
-                found = command.get_command(context, part)
-                if found is not None and not found.hidden:
-                    yield from each(f"{name} {part}", found, min(level + 1, 3))
-
-    return "\n".join(each("sat", main, 2))
-
-
-def paths() -> str:
-    """What can be asked over HTTP, from the API's own description."""
-    from show_attend_tell.captioner import Captioner
-    from show_attend_tell.server.app import make_app
-
-    guard = make_app([Captioner.from_pretrained("everyday-soft", backend="onnx")])
-    document: dict[str, Any] = guard.app.openapi()  # type: ignore[attr-defined]
-    schemas = document["components"]["schemas"]
-    lines: list[str] = []
-    for path, methods in document["paths"].items():
-        for method, what in methods.items():
-            lines += [f"## {method.upper()} `{path}`", "", what.get("description") or what.get("summary", ""), ""]
-            content = what.get("requestBody", {}).get("content", {})
-            for kind, body in content.items():
-                lines += [f"Fields of the form (`{kind}`):", "", *fields(body["schema"], schemas), ""]
-            lines += ["| status | answer |", "| --- | --- |"]
-            for status, answer in sorted(what["responses"].items()):
-                lines.append(f"| {status} | {one_line(answer['description'])} |")
-            lines.append("")
-    for name, schema in sorted(schemas.items()):
-        if "properties" in schema and not name.endswith("Form"):
-            lines += [f"## `{name}`", "", schema.get("description", ""), "", *fields(schema, schemas), ""]
-    return "\n".join(lines)
-
-
-def fields(schema: dict[str, Any], schemas: dict[str, Any]) -> list[str]:
-    """A table of an object's fields."""
-    if "$ref" in schema:
-        schema = schemas[schema["$ref"].rpartition("/")[2]]
-    rows = ["| field | type | what |", "| --- | --- | --- |"]
-    for name, field in schema.get("properties", {}).items():
-        rows.append(f"| `{name}` | {kind(field)} | {one_line(field.get('description', ''))} |")
-    return rows
-
-
-def kind(field: dict[str, Any]) -> str:
-    """What a field of the API may be, in words."""
-    if "$ref" in field:
-        return f"`{field['$ref'].rpartition('/')[2]}`"
-    if "anyOf" in field:
-        return " or ".join(kind(each) for each in field["anyOf"])
-    if "enum" in field:
-        return " or ".join(f"`{each}`" for each in field["enum"])
-    if field.get("type") == "array":
-        return f"list of {kind(field.get('items', {}))}"
-    return str(field.get("format") if field.get("format") == "binary" else field.get("type", "any"))
-
-
-def one_line(text: str) -> str:
-    """A text for a cell of a table."""
-    return " ".join(text.replace("|", "\\|").split())
-
-
-def settings_of(cls: type) -> str:
-    """A table of the settings of a data class: the default and the description of each field."""
-    said = descriptions(cls)
-    rows = ["| setting | default | what |", "| --- | --- | --- |"]
-    for field in dataclasses.fields(cls):
-        default = field.default if field.default is not dataclasses.MISSING else None
-        if default is None and field.default_factory is not dataclasses.MISSING:
-            continue  # a group of settings, with a table of its own
-        rows.append(f"| `{field.name}` | {default} | {one_line(said.get(field.name, ''))} |")
-    return "\n".join(rows) + "\n"
-
-
-def training_settings() -> str:
-    """The settings of a training, and those of its parts."""
-    made = ["## Training\n", settings_of(TrainingConfig)]
-    for field in dataclasses.fields(TrainingConfig):
-        if field.default_factory is not dataclasses.MISSING:
-            cls = type(field.default_factory())
-            made += [f"## `{field.name}.…`: {inspect.getdoc(cls).splitlines()[0]}\n", settings_of(cls)]  # type: ignore[union-attr]
-    return "\n".join(made)
-
-
-GENERATED: dict[str, Callable[[], str]] = {
-    "commands": commands,
-    "generation settings": lambda: settings_of(GenerationConfig),
-    "http": paths,
-    "training settings": training_settings,
-}
+# The lists of pages
 
 
 def contents(index: str) -> str:
     """The table of contents that Sphinx needs, from the lists of links of the first page."""
-    made = []
+    trees = []
     for section in re.split(r"^## ", index, flags=re.MULTILINE)[1:]:
         heading, _, text = section.partition("\n")
         pages = re.findall(r"^- \[(.+?)\]\((.+?)\)", text, re.MULTILINE)
         entries = [f"{title} <{re.sub(r'[.](md|ipynb)$', '', page)}>" for title, page in pages]
-        options = [f":caption: {heading}", ":maxdepth: 1", ":hidden:", ":glob:", ""]
-        made.append("\n".join(["```{toctree}", *options, *entries, "```\n"]))
-    return "\n".join([index, *made]).removesuffix("```\n") + "../src/**\n```\n"
+        options = [f":caption: {heading}", ":maxdepth: 1", ":hidden:", ""]
+        trees.append("\n".join(["```{toctree}", *options, *entries, "```\n"]))
+    return "\n".join([index, *trees])
 
 
-def generate(app: Sphinx, page: str, source: list[str]) -> None:
-    """Put what is generated into a page; check that the page of the Python reference has all public names."""
-    if page == "docs/index":
-        source[0] = contents(source[0])
-    source[0] = re.sub(r"<!-- generated: (.+) -->", lambda found: GENERATED[found[1]](), source[0])
-    if page == "docs/reference/python":
-        for name in show_attend_tell.__all__:
-            if not re.search(rf":: show_attend_tell\.{name}$", source[0], re.MULTILINE):
-                log.warning("docs/reference/python.md leaves out the public name %s", name)
+def prepare(app: Sphinx, page: str, source: list[str]) -> None:
+    """Give the first page its example and its lists, and keep the notes of research out of lists and search."""
+    if page == root_doc:
+        front = (ROOT / "docs" / "front.html").read_text(encoding="utf-8")
+        source[0] = contents(source[0].replace(FRONT, re.sub(r"\n\s*", "\n", front).strip()))
+    elif page.startswith(UNLISTED) and not source[0].startswith("{"):
+        listed = "" if page == "research/README" else "orphan: true\n"
+        body = re.sub(r"\A---\n.*?\n---\n", "", source[0], flags=re.DOTALL)  # what the hub reads of a card
+        source[0] = f"---\n{listed}nosearch: true\n---\n{body}"
 
 
-def check_docstring(app: Sphinx, what: str, name: str, found: object, options: object, lines: list[str]) -> None:
-    """Warn of a public name without a docstring; put the fields of a data class under it, as a table."""
-    if not "".join(lines).strip():
-        log.warning("%s %s has no docstring", what, name)
-    if isinstance(found, type) and dataclasses.is_dataclass(found):
-        lines += ["", ".. list-table::", "   :header-rows: 1", ""]
-        for row in (("field", "type", "default", "what"), *fields_of(found)):
-            lines += [f"   {'*' if cell is row[0] else ' '} - {cell}" for cell in row]
-        lines.append("")
+# What pages say where they are shared
 
 
-def comments(cls: type) -> dict[str, str]:
-    """What the comment behind each field of a plain data class says, on one line or several, by the field's name."""
-    pairs = re.findall(r"^    (\w+): .*?  # (.+(?:\n    # .+)*)$", inspect.getsource(cls), re.MULTILINE)
-    return {name: comment.replace("\n    # ", " ") for name, comment in pairs}
-
-
-def fields_of(cls: type) -> Iterator[tuple[str, str, str, str]]:
-    """Name, type, default and comment of each field of a data class, those that it inherits included."""
-    bases = [base for base in reversed(cls.__mro__) if dataclasses.is_dataclass(base)]
-    said = {name: comment for base in bases for name, comment in comments(base).items()} | descriptions(cls)
-    written = {
-        name: text
-        for base in bases
-        for name, text in re.findall(r"^    (\w+): (.+?)(?: = .*| *)(?:  #.*)?$", inspect.getsource(base), re.MULTILINE)
+def describe(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+    """Title, description and picture of a page for search engines, and for messages that have a link to it."""
+    if doctree is None:
+        return
+    title = DESCRIPTION if page == root_doc else re.sub("<.*?>", "", context.get("title", project))
+    paragraphs = (node.astext() for node in doctree.findall(nodes.paragraph))
+    text = DESCRIPTION if page == root_doc else next(filter(None, paragraphs), DESCRIPTION)
+    text = " ".join(text.split())
+    text = text if len(text) <= 160 else f"{text[:157].rsplit(' ', 1)[0]} …"
+    metatags = {
+        "og:type": "website",
+        "og:site_name": project,
+        "og:title": html.unescape(title),
+        "og:description": text,
+        "og:image": f"{html_baseurl}_static/shared.jpg" if html_baseurl else context["pathto"]("_static/shared.jpg", 1),
+        "og:image:alt": "A photo with its caption; what supported the chosen word is bright",
     }
-    hints = get_type_hints(cls, include_extras=True)
-    for field in dataclasses.fields(cls):
-        if field.name.startswith("_"):
-            continue
-        if not said.get(field.name):
-            log.warning("%s.%s is not described", cls.__name__, field.name)
-        kind = re.sub(r" \| None$", "", written[field.name])
-        checked = kind in vars(settings) or kind.startswith("Annotated")
-        kind = re.sub(r"^(give an? |give |choose one of )", "", settings.remedy(hints[field.name]))
-        default = f"`{field.default!r}`" if field.default is not dataclasses.MISSING else ""
-        if field.default_factory is not dataclasses.MISSING:
-            default = f"`{field.default_factory.__name__}()`"  # type: ignore[attr-defined]
-        yield (
-            f"`{field.name}`",
-            kind if checked else f"`{written[field.name]}`",
-            default or "needed",
-            said.get(field.name, ""),
-        )
+    if html_baseurl:
+        metatags["og:url"] = context["pageurl"]
+    lines = [f'<meta property="{name}" content="{html.escape(value)}">' for name, value in metatags.items()]
+    lines += [f'<meta name="description" content="{html.escape(text)}">']
+    lines += ['<meta name="twitter:card" content="summary_large_image">']
+    context["metatags"] = "\n".join([context.get("metatags", ""), *lines])
 
 
-def shorten(app: Sphinx, what: str, name: str, found: object, *of: object) -> tuple[str, None] | None:
-    """No signature of a data class: its fields are listed."""
-    return ("(…)", None) if dataclasses.is_dataclass(found) else None
+# Pictures
+
+
+def arrange(app: Sphinx, doctree: nodes.document) -> None:
+    """Make cards of the first page's first list; let pictures in raw HTML, such as README's, be found.
+
+    Sphinx copies only the pictures that are not in raw HTML.
+    """
+    page = Path(app.env.docname)
+    if app.env.docname == root_doc:
+        next(doctree.findall(nodes.bullet_list))["classes"].append("cards")
+    up = "../" * len(page.parent.parts)
+    for node in doctree.findall(nodes.raw):
+        for name in set(re.findall(r'\b(?:src|srcset)="([^":#?]+)"', node.astext())):
+            file = (ROOT / page.parent / name).resolve()
+            if file.is_file():
+                copy = Path("_pictures", file.relative_to(ROOT))
+                (app.outdir / copy).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, app.outdir / copy)
+                text = node.rawsource or node.astext()
+                node.children = [nodes.Text(text.replace(f'"{name}"', f'"{up}{copy.as_posix()}"'))]
+                node.rawsource = node.children[0].astext()
+
+
+def missing(folder: Path) -> list[str]:
+    """Each picture, script and frame that a built page names and that is not there."""
+    broken = []
+    for page in sorted(folder.rglob("*.html")):
+        for attribute, address in LINK.findall(page.read_text(encoding="utf-8")):
+            here = attribute != "href" and not re.match(r"[a-z]+:|//", address)
+            if here and not (page.parent / html.unescape(address)).exists():
+                broken.append(f"{page.relative_to(folder)}: {address}")
+    return broken
+
+
+def finish(app: Sphinx, error: Exception | None) -> None:
+    """Write the example, the shared picture and the page at the site's root, then look for what is missing."""
+    if error is not None or app.builder.name != "html":
+        return
+    from show_attend_tell import Captioner
+
+    folder = Path(app.outdir)
+    captioner = Captioner.from_pretrained("everyday-soft", backend="onnx")
+    captioner(ROOT / "examples" / PHOTO, evidence=True).save(folder / "_static" / "example.html")
+    shutil.copyfile(ROOT / SHARED, folder / "_static" / "shared.jpg")
+    first = (folder / "docs" / "index.html").read_text(encoding="utf-8")
+    metatags = re.findall(r'<meta (?:property="og:|name="description).*?>', first)
+    lines = [
+        "<!doctype html>",
+        '<html lang="en">',
+        '<meta charset="utf-8">',
+        f"<title>{project}</title>",
+        *metatags,
+        '<meta http-equiv="refresh" content="0; url=docs/index.html">',
+        f'<a href="docs/index.html">{project}</a>',
+    ]
+    (folder / "index.html").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for broken in missing(folder):
+        log.warning("%s is not there", broken)
 
 
 def draw_math(translator: Any, node: nodes.Element) -> None:
@@ -232,6 +183,7 @@ def draw_math(translator: Any, node: nodes.Element) -> None:
 def setup(app: Sphinx) -> None:
     """Connect the functions above."""
     app.add_html_math_renderer("mathml", (draw_math, None), (draw_math, None))
-    app.connect("source-read", generate)
-    app.connect("autodoc-process-docstring", check_docstring)
-    app.connect("autodoc-process-signature", shorten)
+    app.connect("source-read", prepare)
+    app.connect("doctree-read", arrange)
+    app.connect("html-page-context", describe)
+    app.connect("build-finished", finish)

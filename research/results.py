@@ -5,11 +5,13 @@
     python research/results.py NAME MEASURED.json    # keep what ablation.py or evidence.py wrote
 
 results/NAME.json.gz holds one evaluation: the command that makes it again, its scores ×100, and for each photo its
-name, caption and scores. References and paths are left out. results/README.md lists the files; it is written with them.
+name, caption and scores. References and paths are left out. results/evaluations.csv lists the files; it is written with them.
 results/ablation/NAME.json.gz holds the figures of an ablation and its command, results/evidence/ those of evidence.
 """
 
+import csv
 import gzip
+import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,7 +39,8 @@ OF_A_PHOTO = {  # what is kept of each, and how many decimals of a number
 }
 SEARCH = ("beam_size", "attention_mode", "length_penalty", "rerank_weight")
 FILTERS = ("repetition_cost", "class_weight")  # settings that evaluations of models without class words lack
-LIST_HEAD = "| file | B-4 without penalty | METEOR | B-4 | CIDEr | command |"
+LIST = "evaluations.csv"  # of all evaluations
+HOW = ("model", "data", "split", "attention_mode", "beam_size", "length_penalty", "rerank_weight")
 
 
 def keep(evaluation: Mapping[str, Any], name: str, folder: Path = RESULTS) -> None:
@@ -166,17 +169,22 @@ def evidence_command(found: Mapping[str, Any]) -> str:
     )
 
 
-def write_list(folder: Path = RESULTS) -> None:
-    """Write the list of the evaluations in the folder's README.md; what is above the list stays."""
-    rows = [LIST_HEAD, "| --- | ---: | ---: | ---: | ---: | --- |"]
+def listed(folder: Path = RESULTS) -> str:
+    """All evaluations as a table: the file of each, how its captions were made, its scores ×100, and its command."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["file", *HOW, *METRICS, "command"])
     for name in names(folder):
-        found = read(name, folder)
-        figures = [found[metric] for metric in ("bleu_4_no_brevity", "meteor", "bleu_4", "cider")]
-        cells = " | ".join("–" if figure is None else f"{figure:.1f}" for figure in figures)
-        rows.append(f"| {name} | {cells} | `{command(found)}` |")
-    file = folder / "README.md"
-    head = read_text(file).partition(LIST_HEAD)[0] if file.exists() else ""
-    write_text(file, head + "\n".join(rows) + "\n")
+        evaluation = read(name, folder)
+        scores = [evaluation.get(metric) for metric in METRICS]
+        figures = [f"{score:.1f}" if isinstance(score, float) else "" for score in scores]
+        writer.writerow([name, *(evaluation.get(column, "") for column in HOW), *figures, command(evaluation)])
+    return text.getvalue()
+
+
+def write_list(folder: Path = RESULTS) -> None:
+    """Write the table of the evaluations into their folder."""
+    write_text(folder / LIST, listed(folder))
 
 
 @reporting

@@ -142,25 +142,6 @@ def of_all_seeds(model: str, ending: str, folder: Path) -> list[str]:
     return [*found, f"{model}-{ending}"] if ships in missing else found
 
 
-def evaluations(folder: Path = results.RESULTS) -> str:
-    """Every evaluation of the shipped models, with the file that it is in."""
-    titles = ("model and split", "attention mode", "beam size", "γ", "ω", "B-1 to B-4 with penalty", "without")
-    lines = [f"| {' | '.join((*titles, 'METEOR', 'ROUGE-L', 'CIDEr', 'file'))} |"]
-    lines.append("| --- | --- |" + " ---: |" * 8 + " --- |")
-    for name in results.names(folder):
-        found = results.read(name, folder)
-        if not name.startswith(("flickr8k-", "everyday-soft", "everyday-hard")):
-            continue
-        of = "" if found["data"] == "flickr8k" else f" on {found['data']}"
-        cells = [f"`{found['model']}`{of} {found['split']}", found["attention_mode"]]
-        cells += [f"{found[part]:g}" for part in ("beam_size", "length_penalty", "rerank_weight")]
-        for suffix in ("", "_no_brevity"):
-            cells.append(" / ".join(f"{found[f'bleu_{n}{suffix}']:.1f}" for n in (1, 2, 3, 4)))
-        cells += [mean([found[metric]]) for metric in ("meteor", "rouge_l", "cider")]
-        lines.append(f"| {' | '.join([*cells, name])} |")
-    return "\n".join(lines) + "\n"
-
-
 def ablation(name: str, folder: Path = results.ABLATION) -> str:
     """What replacing α and hiding locations costs each class of words, in nats, with 95 % intervals."""
     found = results.read(name, folder)
@@ -276,7 +257,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "paper": paper,
     "scores": scores,
     "conventions": conventions,
-    "evaluations": evaluations,
     "everyday": everyday,
     "ablation_soft": partial(ablation, "flickr8k-soft-reference"),
     "ablation_hard": partial(ablation, "flickr8k-hard-reference"),
@@ -325,6 +305,7 @@ def stale() -> dict[Path, str]:
     """The documents and charts that are not those of the evaluations, with what they should be."""
     made = {document: with_tables(read_text(document)) for document in documents()}
     made |= {chart.FILE: chart.chart(), reproduction.FILE: reproduction.curves()}
+    made[results.RESULTS / results.LIST] = results.listed()
     return {file: text for file, text in made.items() if not file.exists() or read_text(file) != text}
 
 

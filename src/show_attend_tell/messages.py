@@ -3,6 +3,7 @@
 import http
 from collections.abc import Iterable
 
+SITE = ""  # the documentation's address once it is known; research/release.py writes it
 CPU = "--extra-index-url https://download.pytorch.org/whl/cpu"  # where pip finds PyTorch without what GPUs need
 
 

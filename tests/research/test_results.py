@@ -1,5 +1,6 @@
 """What ships and the documents say what the evaluations in research/results/ say."""
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -59,9 +60,6 @@ def test_the_evaluations_are_light_and_hold_neither_references_nor_paths() -> No
         assert all("/" not in entry["photo"] for entry in found["results"])
         command = re.sub(r"experiments(/research)?\b", "research", found["command"])  # its name until November 2026
         assert command == results.command(found)
-    listed = re.findall(
-        r"^\| (\S+) \|.*`((?:sat|python|PYTHONPATH=\w+) .*)` \|$",
-        (results.RESULTS / "README.md").read_text(),
-        re.MULTILINE,
-    )
+    with (results.RESULTS / results.LIST).open(encoding="utf-8", newline="") as file:
+        listed = [(row["file"], row["command"]) for row in csv.DictReader(file)]
     assert listed == [(name, results.command(results.read(name))) for name in results.names()]

@@ -17,15 +17,16 @@ from show_attend_tell.cli.models import models
 from show_attend_tell.cli.review import export, review
 from show_attend_tell.cli.serve import serve
 from show_attend_tell.cli.train import train
+from show_attend_tell.messages import SITE
 
-EXAMPLES = """
+EXAMPLES = f"""
 \b
 Examples:
   sat caption dog.jpg                                a caption
   sat caption photos/ --output captions.html         a page that shows what supported each word
   sat train photos/ --output my-model                a model of your own photos and captions
 
-Documentation: docs/index.md in the project's folder; `make docs` builds the site.
+Documentation: {SITE or "sat COMMAND --help, sat models NAME, and in Python help('show_attend_tell')"}
 """
 
 MOVED = {

@@ -122,7 +122,7 @@ def train(
 ) -> None:
     """Train a captioner on a folder of captioned photos.
 
-    Started by torchrun, several processes share each batch (docs/how-to/train.md).
+    Started by torchrun, several processes share each batch.
     """
     from show_attend_tell.checkpoint.hub import shipped_models
     from show_attend_tell.model.registry import plugins

@@ -1,0 +1,94 @@
+/* The first page. A finished example stands in a frame. Whoever chooses photos gets the captioner of try/ in the same
+   place: it shows its own progress, and a button takes it away again, with whatever it still downloads. */
+(() => {
+  "use strict";
+  const front = document.querySelector(".front");
+  if (!front) return;
+  const [example, bar] = [front.querySelector(".front-example"), front.querySelector(".front-bar")];
+  const choose = bar.querySelector("input"), back = bar.querySelector(".front-back");
+  const note = bar.querySelector(".front-note"), whole = bar.querySelector(".front-whole");
+  const address = new URL(front.dataset.try, document.baseURI).href;
+  const said = note.textContent;
+  let captioner = null;
+
+  /** The document in a frame; null where the browser keeps it apart, as it does for files that are opened from a disk. */
+  function inside(frame) {
+    try {
+      return frame.contentDocument;
+    } catch {
+      return null;
+    }
+  }
+
+  /** Make a frame as high as its content, and as light or dark as this page. */
+  function fit(frame) {
+    const page = inside(frame);
+    if (!page?.body) return;
+    const main = page.querySelector("main");
+    const height = () => { frame.style.height = `${Math.ceil(main.getBoundingClientRect().bottom) + 24}px`; };
+    const theme = () => {
+      const chosen = document.body.dataset.theme;
+      if (chosen === "light" || chosen === "dark") page.documentElement.dataset.theme = chosen;
+      else delete page.documentElement.dataset.theme;
+    };
+    new ResizeObserver(height).observe(main);
+    new MutationObserver(theme).observe(document.body, { attributeFilter: ["data-theme"] });
+    theme();
+    height();
+  }
+
+  /** Put the captioner into the example's place, and give it the photos. */
+  function start(photos) {
+    captioner = document.createElement("iframe");
+    captioner.title = "Captions of your photos";
+    captioner.addEventListener("load", () => {
+      const intake = inside(captioner)?.getElementById("choose");
+      if (!intake) return stop("The captioner could not be loaded. Please try again.");
+      fit(captioner);
+      hand(intake, photos);
+      back.textContent = "Back to the example";
+      note.textContent = "Your photos stay on this device.";
+    }, { once: true });
+    captioner.src = address;
+    example.hidden = true;
+    example.style.display = "none";
+    front.insertBefore(captioner, bar);
+    back.textContent = "Cancel";
+    back.hidden = whole.hidden = false;
+    note.textContent = "Loading …";
+  }
+
+  function hand(intake, photos) {
+    const carrier = new DataTransfer();
+    for (const photo of photos) carrier.items.add(photo);
+    intake.files = carrier.files;
+    intake.dispatchEvent(new Event("change", { bubbles: true }));
+  }
+
+  /** Take the captioner away; its downloads end with it. */
+  function stop(text = said) {
+    captioner?.remove();
+    captioner = null;
+    example.style.display = "";
+    back.hidden = whole.hidden = true;
+    note.textContent = text;
+  }
+
+  choose.addEventListener("change", () => {
+    const photos = [...choose.files];
+    choose.value = ""; // so that the same photo can be chosen again
+    if (!photos.length) return;
+    const intake = captioner && inside(captioner)?.getElementById("choose");
+    if (intake) hand(intake, photos);
+    else {
+      stop();
+      start(photos);
+    }
+  });
+  back.addEventListener("click", () => stop());
+  example.addEventListener("load", () => fit(example));
+  fit(example);
+  // `make docs` builds the documentation alone: there and on a disk nothing can be tried
+  if (location.protocol.startsWith("http"))
+    fetch(address, { method: "HEAD" }).then(({ ok }) => { bar.hidden = !ok; }, () => {});
+})();
