@@ -51,7 +51,7 @@ suppress_warnings = ["misc.highlighting_failure"]
 
 DESCRIPTION = "Captions photos, and shows which part of the photo supports each word."
 SHARED = "docs/images/page.jpg"  # the picture that is shown where a page is shared
-UNLISTED = ("research/", "src/", "examples/space/")  # in no list and in no search: notes, kept evaluations, cards
+UNLISTED = ("research/", "src/")  # in no list and in no search: notes, kept evaluations, cards
 FRONT = "<!-- front -->"  # where the first page has a finished example
 PHOTO = "motorcycle.jpg"  # of examples/: one of the twelve that a rule chose, judged right, without a doubted word
 LINK = re.compile(r'\b(src|srcset|href)="([^"#?]+)')

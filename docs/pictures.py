@@ -1,7 +1,7 @@
 """The pictures of README and docs that a program makes: run it when a shipped model or the look of a page has changed.
 
-    python docs/pictures.py            # writes gallery.jpg, dogs.webp, page.jpg and app.jpg; needs Chromium
-    python docs/pictures.py --few      # writes gallery.jpg and dogs.webp alone, without Chromium
+    python docs/pictures.py            # writes all; needs Chromium
+    python docs/pictures.py --few      # without page.jpg and app.jpg, which need Chromium
 
 The tutorials' pictures are made by tests/docs/test_tutorial.py, and the chart by research/tables.py.
 """
@@ -17,14 +17,18 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from PIL import Image, ImageDraw, ImageOps
+from PIL import Image, ImageChops, ImageDraw, ImageOps
 
 from show_attend_tell import Caption, Captioner
+from show_attend_tell.checkpoint.card import PICTURE
+from show_attend_tell.checkpoint.hub import SHIPPED, shipped_models
+from show_attend_tell.show.pictures import raster
 from show_attend_tell.show.pictures.letters import draw_dots, draw_text, length
 
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
 PHOTO = ROOT / "examples" / "coffee.jpg"
+CARD, CARD_WIDTH = ROOT / "examples" / "motorcycle.jpg", 800  # of the pictures of the models' cards
 WORD = "cup"  # whose evidence the pictures of pages show
 SERVER = "http://127.0.0.1:8123"
 READINGS = ROOT / "examples" / "readings.csv"  # how captions were judged: right, partly or wrong, and what is missed
@@ -65,6 +69,43 @@ def gallery(captioner: Captioner) -> None:
     picture.save(IMAGES / "gallery.jpg", quality=82)
 
 
+def cards() -> None:
+    """A photo by each shipped model, for the model's card; a card without one gets it by shipped.py --describe."""
+    for name in shipped_models():
+        caption = Captioner.from_pretrained(name, backend="onnx")(CARD, evidence=True)
+        picture = caption.picture()
+        scale = CARD_WIDTH / picture.width
+        small = picture.resize((CARD_WIDTH, round(picture.height * scale)), Image.Resampling.LANCZOS)
+        small.save(SHIPPED / name / PICTURE, quality=80)
+
+
+def first_change(captioner: Captioner) -> None:
+    """What CONTRIBUTING's first change makes of a picture: larger dots below a doubted word."""
+    caption = captioner(ROOT / "examples" / "dogs.jpg", evidence=True)
+    before = caption.picture()
+    draw_small_dots = raster.draw_dots
+
+    def draw_large_dots(draw: ImageDraw.ImageDraw, x: float, y: float, width: float, ink: tuple[int, int, int]) -> None:
+        for left in range(round(x), round(x + width) - 1, 4):
+            draw.rectangle((left, y, left + 2, y + 2), fill=ink)
+
+    raster.draw_dots = draw_large_dots
+    try:
+        after = caption.picture()
+    finally:
+        raster.draw_dots = draw_small_dots
+    changed = ImageChops.difference(before, after).getbbox()
+    if changed is None:
+        raise SystemExit("no word of dogs.jpg is doubted any more: take another photo for the first change")
+    left, _, right, bottom = changed
+    box = (max(0, left - 4), max(0, bottom - 240), min(before.width, right + 90), bottom + 6)
+    parts = [picture.crop(box) for picture in (before, after)]
+    sheet = Image.new("RGB", (2 * parts[0].width + GAP, parts[0].height), "white")
+    for number, part in enumerate(parts):
+        sheet.paste(part, (number * (part.width + GAP), 0))
+    sheet.save(IMAGES / "first-change.png", optimize=True)
+
+
 def write(draw: ImageDraw.ImageDraw, caption: Caption, x: int, y: int) -> int:
     """Write a caption in lines, with doubted words dotted; gives the baseline of the last line."""
     left, doubted = float(x), caption.to_check
@@ -95,6 +136,8 @@ def main() -> None:
     captioner = Captioner.from_pretrained("everyday-soft", backend="onnx")
     gallery(captioner)
     captioner(ROOT / "examples" / "dogs.jpg", evidence=True).save(IMAGES / "dogs.webp", colormap="heat")
+    first_change(captioner)
+    cards()
     if "--few" in sys.argv:
         return
     from playwright.sync_api import sync_playwright

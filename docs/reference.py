@@ -91,7 +91,9 @@ def http() -> str:
             sections.append(f"## {method.upper()} `{path}`\n\n{operation_text(operation, schemas)}")
     for name, schema in sorted(schemas.items()):
         if "properties" in schema and not name.endswith("Form"):
-            sections.append("\n\n".join([f"## `{name}`", prose(schema.get("description", "")), fields(schema, schemas)]))
+            sections.append(
+                "\n\n".join([f"## `{name}`", prose(schema.get("description", "")), fields(schema, schemas)])
+            )
     return "\n\n".join(sections) + "\n"
 
 
@@ -273,7 +275,9 @@ def fields_of(cls: type) -> str:
         default = f"`{field.default!r}`" if field.default is not dataclasses.MISSING else "needed"
         if field.default_factory is not dataclasses.MISSING:
             default = f"`{getattr(field.default_factory, '__name__', 'made')}()`"
-        rows.append(f"| `{field.name}` | {type_text(hints[field.name], field)} | {default} | {one_line(texts[field.name])} |")
+        rows.append(
+            f"| `{field.name}` | {type_text(hints[field.name], field)} | {default} | {one_line(texts[field.name])} |"
+        )
     return "\n".join(rows)
 
 
@@ -326,7 +330,9 @@ def renewed(page: str) -> str:
 def stale() -> dict[Path, str]:
     """The pages that are not what the code gives, with what they should be."""
     left_out = [
-        name for name in show_attend_tell.__all__ if not any(name in part for part in (CAPTIONS, TRAINING, SCORES, ERRORS))
+        name
+        for name in show_attend_tell.__all__
+        if not any(name in part for part in (CAPTIONS, TRAINING, SCORES, ERRORS))
     ]
     if left_out:
         sys.exit(f"reference: docs/reference.py leaves out the public names {', '.join(left_out)}")

@@ -5,7 +5,8 @@
     python research/results.py NAME MEASURED.json    # keep what ablation.py or evidence.py wrote
 
 results/NAME.json.gz holds one evaluation: the command that makes it again, its scores ×100, and for each photo its
-name, caption and scores. References and paths are left out. results/evaluations.csv lists the files; it is written with them.
+name, caption and scores. References and paths are left out. results/evaluations.csv lists the files, and is written
+with them.
 results/ablation/NAME.json.gz holds the figures of an ablation and its command, results/evidence/ those of evidence.
 """
 
@@ -21,7 +22,7 @@ from stages import new_parser, reporting
 
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import atomic_write, list_of_objects, read_object, read_text, write_text
+from show_attend_tell.files import atomic_write, list_of_objects, read_object, write_text
 from show_attend_tell.metrics.caption_files import EvaluationFile
 from show_attend_tell.metrics.comparison import compare
 from show_attend_tell.metrics.table import METRICS

@@ -118,6 +118,7 @@ DATA = {
 }
 TEXTS_ARE = "230,708 captions of other COCO photos, without these photos"
 CREDITS = "COCO's captions are by T.-Y. Lin et al., Microsoft COCO (2014), CC BY 4.0"
+HUB = {"license": "apache-2.0", "language": "en"}  # what the Hugging Face Hub reads of a card, besides data and metrics
 BOTH = ("flickr8k", "coco")
 ELSEWHERE = {"flickr8k-soft": {"coco, test": "coco-test"}}  # kept evaluations on data that a model did not learn from
 TEXTS = "captions_without_photos.txt.gz"  # in COCO's folder: its captions of photos that are not there, one in a line
@@ -357,11 +358,12 @@ def described(checkpoint: Checkpoint, name: str, evaluated: Mapping[str, Mapping
     return checkpoint
 
 
-def about(model: Model) -> dict[str, str]:
+def about(model: Model) -> dict[str, Any]:
     """What the card says of a model besides how it was trained."""
     coco = {"captions_without_photos": TEXTS_ARE, "credits": CREDITS} if "coco" in model.data else {}
     parts = {key: "; ".join(of[data] for data in model.data) for key, of in DATA.items()}
-    return {"purpose": model.purpose, **parts, **coco, "weights": model.weights}
+    hub = {**HUB, "datasets": list(model.data), "metrics": ["bleu", "meteor", "rouge", "cider"]}
+    return {"purpose": model.purpose, **parts, **coco, "weights": model.weights, "hub": hub}
 
 
 def titles(model: Model) -> dict[str, str]:

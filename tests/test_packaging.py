@@ -1,10 +1,12 @@
 """The lock pins whatever the project can ask pip for, and the wheel holds what ships."""
 
+import re
 import shutil
 import subprocess
 import sys
 import tomllib
 import zipfile
+from email import message_from_bytes
 from importlib import metadata
 from pathlib import Path
 
@@ -72,7 +74,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(tmp_path: Path) -> None:
                 copy.touch()
             else:
                 shutil.copyfile(file, copy)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copyfile(CHECKOUT / name, tmp_path / name)
     for name in ("tests", "research", "benchmarks"):  # which a wheel must not take along
         (tmp_path / name).mkdir()
@@ -82,5 +84,16 @@ def test_the_wheel_holds_the_package_and_nothing_else(tmp_path: Path) -> None:
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     with zipfile.ZipFile(wheel) as opened:
         held = {name for name in opened.namelist() if ".dist-info/" not in name}
+        (described,) = (name for name in opened.namelist() if name.endswith(".dist-info/METADATA"))
+        description = message_from_bytes(opened.read(described)).get_payload()
     assert held == ships
     assert {"show_attend_tell/checkpoint/models/flickr8k-soft/model.safetensors", "show_attend_tell/py.typed"} <= held
+    assert_addresses_are_whole(str(description))
+
+
+def assert_addresses_are_whole(description: str) -> None:
+    """On the package index a relative address of a picture or a page leads nowhere."""
+    addresses = re.findall(r"\]\(([^)]+)\)", description)
+    addresses += re.findall(r'\b(?:src|srcset|href)="([^"]+)"', description)
+    assert len(addresses) > 10
+    assert [address for address in addresses if not address.startswith(("https://", "#"))] == []

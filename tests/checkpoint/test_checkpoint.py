@@ -13,8 +13,9 @@ from builders import D, captioner_of, shape_photo, shape_scenes, small_checkpoin
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
+from show_attend_tell.checkpoint.card import PICTURE
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.checkpoint.hub import SHIPPED, find_model, model_name, shipped_models
+from show_attend_tell.checkpoint.hub import SHIPPED, card_of, find_model, model_name, shipped_models
 from show_attend_tell.checkpoint.packing import as_tensors, pack, unpack
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
@@ -357,7 +358,22 @@ def test_a_model_from_the_hub_has_its_own_name(
     small_checkpoint(encoder).save(snapshot)
     monkeypatch.setattr(hub, "snapshot_download", lambda name, **options: str(snapshot))
     assert model_name(find_model("someone/beach")) == "someone/beach"
-    assert (snapshot / "README.md").read_text(encoding="utf-8").startswith("# someone/beach\n")
+    assert card_of("someone/beach").startswith("# someone/beach\n")
+
+
+def test_the_hub_reads_the_head_of_a_card(encoder: Encoder, tmp_path: Path) -> None:
+    """As YAML, of which JSON is a part; a picture of the folder stays when the card is written again."""
+    model = small_checkpoint(encoder)
+    model.training["hub"] = {"license": "mit", "datasets": ["a: b"]}
+    model.save(tmp_path)
+    (tmp_path / PICTURE).touch()
+    model.describe(tmp_path)
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    _, head, rest = text.split("---\n", 2)
+    entries = {name: json.loads(value) for name, _, value in (line.partition(": ") for line in head.splitlines())}
+    assert entries["pipeline_tag"] == "image-to-text" and "attention" in entries["tags"]
+    assert entries["license"] == "mit" and entries["datasets"] == ["a: b"]
+    assert f"]({PICTURE})" in rest and rest.endswith(card_of(tmp_path)) and "mit" not in card_of(tmp_path)
 
 
 def test_files_that_are_no_model_s_are_not_overwritten(encoder: Encoder, tmp_path: Path) -> None:
@@ -389,7 +405,7 @@ def test_weights_that_are_no_numbers_are_neither_written_nor_read(encoder: Encod
 def test_the_card_says_what_the_model_is(encoder: Encoder, tmp_path: Path) -> None:
     model = small_checkpoint(encoder)
     model.save(tmp_path / "beach")
-    card = (tmp_path / "beach" / "README.md").read_text(encoding="utf-8")
+    card = card_of(tmp_path / "beach")
     assert card.startswith("# beach\n") and "soft-attention" in card and encoder.digest in card
     assert "squashed" in card and "beam size 3" in card and "- Data: shapes\n" in card and "- Seed: 5\n" in card
     assert "frozen;" in card and "Not evaluated yet" in card

@@ -42,11 +42,19 @@ class Serving(NamedTuple):
 
 @contextmanager
 def serving(
-    captioners: list[Captioner], *, port: int = 0, connection: type[Connection] = Connection, **options: Any
+    captioners: list[Captioner],
+    *,
+    port: int = 0,
+    connection: type[Connection] = Connection,
+    make: Callable[..., Any] = make_app,
+    **options: Any,
 ) -> Iterator[Serving]:
-    """A server of these models, until the context is left: as after Ctrl-C it finishes what is in flight, and ends."""
+    """A server of these models, until the context is left: as after Ctrl-C it finishes what is in flight, and ends.
+
+    ``make`` makes its app of the models and the options.
+    """
     listener = socket.create_server(("127.0.0.1", port), backlog=1024)
-    server = Server(make_app(captioners, **options), log_level="critical", http=connection)
+    server = Server(make(captioners, **options), log_level="critical", http=connection)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

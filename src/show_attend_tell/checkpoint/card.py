@@ -1,8 +1,10 @@
 """The model card: what a model is, what it was trained on, and what it scores, in Markdown."""
 
+import json
 import textwrap
 from collections.abc import Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from show_attend_tell.checkpoint.packing import Arrays
@@ -11,6 +13,9 @@ from show_attend_tell.metrics.table import METRICS, besides_bleu
 from show_attend_tell.search.config import GenerationConfig
 
 WIDTH = 100  # columns of a line of Markdown
+HUB = {"pipeline_tag": "image-to-text", "library_name": "show-attend-tell", "tags": ["image-captioning", "attention"]}
+PICTURE = "example.jpg"  # of a model's folder, where there is one
+SHOWN = f"![A photo by this model: its caption, and bright what supported each word]({PICTURE})\n\n"
 NOT_KEPT = ("results", "variety", "model", "split")  # of an evaluation
 USE = (
     "- To see, test, teach and train attention, and for captions that a person checks.",
@@ -45,6 +50,14 @@ def card(model: Description, name: str, *, tuned: bool, confidence: bool, rerank
 def reads(attention_mode: str) -> str:
     """What the decoder reads in an attention mode, in words."""
     return READS.get(attention_mode, f"what the attention mode {attention_mode} makes of α")
+
+
+def head(model: Description, folder: Path) -> str:
+    """What stands above a card in the file of a model's folder: YAML for the Hugging Face Hub, and the picture."""
+    entries = HUB | model.training.get("hub", {})
+    lines = [f"{name}: {json.dumps(value)}\n" for name, value in entries.items()]
+    picture = SHOWN if (folder / PICTURE).exists() else ""
+    return f"---\n{''.join(lines)}---\n\n{picture}"
 
 
 def reranker(kind: str, arrays: Arrays) -> str:
@@ -114,7 +127,7 @@ def training_lines(training: Mapping[str, Any], attention_mode: str) -> list[str
         else:
             title = "Best epoch" if name == "epochs" else name.replace("_", " ").capitalize()
             value = f"`{value}`" if name.startswith("stage_") else value
-        if name not in ("settings", "purpose"):
+        if name not in ("settings", "purpose", "hub"):
             lines.append(f"- {title}: {value}")
     return lines
 

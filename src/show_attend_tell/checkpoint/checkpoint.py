@@ -5,7 +5,7 @@
 | config.json | decoder (kind and sizes), encoder (name, SHA-256, preprocessing), generation, training, scores |
 | model.safetensors | the decoder's weights, in 32, 16, 8 or 4 bits each |
 | vocabulary.json | the words in the order of their ids |
-| README.md | the card: what the model is, what it was trained on, what it scores |
+| README.md | the card, below what the hub reads of it: what the model is, what it was trained on, what it scores |
 | encoder.safetensors | weights of the encoder that were fine-tuned: blocks of it in 8 bits, or all of it |
 | ngrams.safetensors | the reranker's visual n-grams, in 4 and 8 bits a weight; another reranker has another name |
 | confidence.safetensors | how far each noun can be trusted; only when val had photos enough, and English captions |
@@ -141,7 +141,7 @@ class Checkpoint(Description):
             "scores": self.scores,
         }
         text = json.dumps(configuration, indent=2, ensure_ascii=False) + "\n"
-        texts = {"README.md": self.card(model_name(folder)), "config.json": text}
+        texts = {"README.md": card.head(self, folder) + self.card(model_name(folder)), "config.json": text}
         contents = {name: text.encode("utf-8", "backslashreplace") for name, text in texts.items()}  # any folder's name
         return {folder / name: partial(Path.write_bytes, data=content) for name, content in contents.items()}
 

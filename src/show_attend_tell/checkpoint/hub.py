@@ -1,10 +1,11 @@
 """Models by name: those shipped, folders, and models on the Hugging Face hub."""
 
 import os
+import re
 from pathlib import Path
 
 from show_attend_tell.errors import MissingFile, MissingPackage
-from show_attend_tell.files import as_path, hub_id
+from show_attend_tell.files import as_path, hub_id, read_text
 from show_attend_tell.messages import install_command
 
 SHIPPED = Path(__file__).parent / "models"
@@ -53,6 +54,11 @@ def find_model(name: str | os.PathLike[str]) -> Path:
                 f"there is no folder {name!r} here, and it could not be fetched from the Hugging Face hub: {error}"
             ) from error
     raise MissingFile(f"there is no model {name!r}", remedy=f"give a folder, or one of {', '.join(shipped_models())}")
+
+
+def card_of(name: str | os.PathLike[str]) -> str:
+    """The card of a model as people read it, without what stands above it for the hub (`card.head`)."""
+    return re.sub(r"\A---\n.*?^(?=# )", "", read_text(find_model(name) / "README.md"), flags=re.DOTALL | re.MULTILINE)
 
 
 def shipped_models() -> list[str]:

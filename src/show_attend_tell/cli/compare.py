@@ -86,13 +86,13 @@ def report(evaluation: Path, other: Path | None, output: Path) -> None:
     EVALUATION is a file of sat evaluate --json. OTHER is one of the same photos, to compare with. The page shows where
     each word looked if the evaluation was made with --attention.
     """
-    from show_attend_tell.checkpoint.hub import SHIPPED, shipped_models
+    from show_attend_tell.checkpoint.hub import card_of, shipped_models
     from show_attend_tell.messages import first_three, plural
     from show_attend_tell.report import report as page_of
 
     files = [evaluation] if other is None else [evaluation, other]
     check_targets(str(output), read=files)
-    cards = {name: (SHIPPED / name / "README.md").read_text(encoding="utf-8") for name in shipped_models()}
+    cards = {name: card_of(name) for name in shipped_models()}
     result = page_of(files, cards=cards)
     check_targets(str(output), read=result.files)
     if missing := result.missing:

@@ -4,7 +4,6 @@ import click
 
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL
 from show_attend_tell.cli.command import BaseCommand, printable
-from show_attend_tell.files import read_text
 
 EXAMPLES = """
 \b
@@ -22,10 +21,10 @@ def models(name: str | None) -> None:
     NAME is a shipped model, a folder or a hub id. CIDEr is that of the test photos, ×100.
     """
     from show_attend_tell.checkpoint.checkpoint import read_configuration
-    from show_attend_tell.checkpoint.hub import SHIPPED, find_model, shipped_models, shipped_size
+    from show_attend_tell.checkpoint.hub import SHIPPED, card_of, shipped_models, shipped_size
 
     if name is not None:
-        click.echo("\n".join(map(printable, read_text(find_model(name) / "README.md").split("\n"))), nl=False)
+        click.echo("\n".join(map(printable, card_of(name).split("\n"))), nl=False)
         return
     rows = [("model", "size", "for", "CIDEr on test")]
     for shipped in sorted(shipped_models(), key=lambda name: name != DEFAULT_MODEL):
