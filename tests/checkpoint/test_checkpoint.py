@@ -373,7 +373,7 @@ def test_the_hub_reads_the_head_of_a_card(encoder: Encoder, tmp_path: Path) -> N
     entries = {name: json.loads(value) for name, _, value in (line.partition(": ") for line in head.splitlines())}
     assert entries["pipeline_tag"] == "image-to-text" and "attention" in entries["tags"]
     assert entries["license"] == "mit" and entries["datasets"] == ["a: b"]
-    assert f"]({PICTURE})" in rest and rest.endswith(card_of(tmp_path)) and "mit" not in card_of(tmp_path)
+    assert f"]({PICTURE})" in rest and rest.endswith(card_of(tmp_path)) and "license" not in card_of(tmp_path)
 
 
 def test_files_that_are_no_model_s_are_not_overwritten(encoder: Encoder, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import results
 import shipped
 
 from show_attend_tell.checkpoint.arrays import NGRAMS, read_arrays
+from show_attend_tell.checkpoint.card import PICTURE
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import SHIPPED
 
@@ -21,6 +22,7 @@ def test_the_shipped_configurations_hold_what_code_writes(name: str, tmp_path: P
     """Loaded and described again they are the same, byte for byte, and so are their cards."""
     folder = tmp_path / name
     folder.mkdir()
+    (folder / PICTURE).touch()
     Checkpoint.load(SHIPPED / name).describe(folder)
     for file in ("config.json", "README.md"):
         assert (folder / file).read_bytes() == (SHIPPED / name / file).read_bytes(), file

@@ -16,7 +16,7 @@ def shipped_size(name: str) -> int:
     """The bytes of a shipped model, with those that it shares with others (`arrays.shared_arrays`)."""
     family = name.rpartition("-")[0]
     folders = SHIPPED / name, SHIPPED / f"{family}-encoder", SHIPPED / f"{family}-ngrams"
-    return sum(file.stat().st_size for folder in folders for file in folder.glob("*"))
+    return sum(file.stat().st_size for folder in folders for file in folder.glob("*[!g]"))  # not the picture
 
 
 def absolute(folder: str | os.PathLike[str]) -> Path:
