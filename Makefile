@@ -95,10 +95,11 @@ docs: $(DOCS)
 	SITE="$(SITE)" $(BIN)/sphinx-build --builder html --fresh-env --fail-on-warning --keep-going --quiet --conf-dir docs . build/docs
 	@echo "The site is in build/docs/: open build/docs/docs/index.html"
 
-# Every cell must run, and the claims that it asserts must hold. WRITE=yes keeps the new output in the notebook.
+# Every cell must run, and what its hidden cells assert must hold. WRITE=yes keeps the new output in the notebook, and the
+# strip at its top as docs/images/lesson.jpg: run it twice, so that the top has the new one.
 lesson: $(DOCS)
 	mkdir -p build
-	OMP_NUM_THREADS=1 $(BIN)/jupyter-execute examples/attention.ipynb --timeout=1800 $(if $(WRITE),--inplace,--output=../build/attention.ipynb)
+	OMP_NUM_THREADS=1 WRITE=$(WRITE) $(BIN)/jupyter-execute examples/attention.ipynb --timeout=1800 $(if $(WRITE),--inplace,--output=../build/attention.ipynb)
 
 # What .github/workflows/pages.yml publishes: the documentation at the root, the page that captions under try/.
 site: docs web

@@ -36,6 +36,8 @@ root_doc = "docs/index"
 include_patterns = ["*.md", "docs/**", "examples/*", "research/**", "src/**/README.md", "web/README.md"]
 exclude_patterns = [".*", "build", "demo", "runs", "tests", "web/node_modules", "**/__pycache__"]
 html_theme = "furo"
+html_use_index = False
+html_copy_source = False
 html_title = project
 html_show_copyright = False
 html_static_path = ["_static"]
@@ -92,7 +94,7 @@ def describe(app: Sphinx, page: str, template: str, context: dict[str, Any], doc
     if doctree is None:
         return
     title = DESCRIPTION if page == root_doc else re.sub("<.*?>", "", context.get("title", project))
-    paragraphs = (node.astext() for node in doctree.findall(nodes.paragraph))
+    paragraphs = (node.astext() for node in doctree.findall(nodes.paragraph) if not any(node.findall(nodes.image)))
     text = DESCRIPTION if page == root_doc else next(filter(None, paragraphs), DESCRIPTION)
     text = " ".join(text.split())
     text = text if len(text) <= 160 else f"{text[:157].rsplit(' ', 1)[0]} …"

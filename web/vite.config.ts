@@ -24,7 +24,7 @@ const HEADERS = {
   "Cross-Origin-Opener-Policy": "same-origin",
   "Cross-Origin-Embedder-Policy": "require-corp",
   "Cross-Origin-Resource-Policy": "same-origin",
-  "Content-Security-Policy": `${POLICY}; frame-ancestors 'none'`,
+  "Content-Security-Policy": `${POLICY}; frame-ancestors 'self'`, // the site's first page shows it in a frame
   "Referrer-Policy": "no-referrer",
   "X-Content-Type-Options": "nosniff",
 };

@@ -9,6 +9,8 @@
   const note = bar.querySelector(".front-note"), whole = bar.querySelector(".front-whole");
   const address = new URL(front.dataset.try, document.baseURI).href;
   const said = note.textContent;
+  // within this page: no header of its own, and a photo that leaves room for its caption
+  const FRAMED = ".sat-header { display: none } .sat-page main { padding: 1rem } .sat-photo, .preview { max-width: calc(24rem * var(--ratio, 1)) }";
   let captioner = null;
 
   /** The document in a frame; null where the browser keeps it apart, as it does for files that are opened from a disk. */
@@ -22,9 +24,11 @@
 
   /** Make a frame as high as its content, and as light or dark as this page. */
   function fit(frame) {
-    const page = inside(frame);
-    if (!page?.body) return;
-    const main = page.querySelector("main");
+    const page = inside(frame), main = page?.querySelector("main");
+    if (!main) return;
+    const sheet = new frame.contentWindow.CSSStyleSheet();
+    sheet.replaceSync(FRAMED);
+    page.adoptedStyleSheets = [sheet];
     const height = () => { frame.style.height = `${Math.ceil(main.getBoundingClientRect().bottom) + 24}px`; };
     const theme = () => {
       const chosen = document.body.dataset.theme;
@@ -52,7 +56,7 @@
     captioner.src = address;
     example.hidden = true;
     example.style.display = "none";
-    front.insertBefore(captioner, bar);
+    front.append(captioner);
     back.textContent = "Cancel";
     back.hidden = whole.hidden = false;
     note.textContent = "Loading …";

@@ -8,7 +8,7 @@ export async function register(idle: () => boolean): Promise<void> {
   if (!("serviceWorker" in navigator) || import.meta.env.DEV) return;
   try {
     const registration = await navigator.serviceWorker.register("sw.js", { updateViaCache: "none" });
-    if (self.crossOriginIsolated || sessionStorage.getItem(TRIED)) return;
+    if (self.crossOriginIsolated || self !== self.top || sessionStorage.getItem(TRIED)) return; // a frame gets no threads
     if (!(await answers(registration)) || !idle()) return;
     sessionStorage.setItem(TRIED, "yes");
     location.reload();

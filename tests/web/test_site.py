@@ -1,0 +1,118 @@
+"""The built site (`make site`), served below a path: its first page shows an example, and captions a visitor's photo."""
+
+import functools
+import http.server
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from documents import ROOT, needs_models
+from playwright.sync_api import Browser, FrameLocator, Page, expect
+from static import needs_chromium
+
+from show_attend_tell import Captioner
+
+SITE = ROOT / "build" / "site"
+FIRST = sorted(SITE.glob("**/docs/index.html"))[:1]
+PATIENCE = 240_000  # milliseconds
+pytestmark = [needs_chromium, needs_models, pytest.mark.skipif(not FIRST, reason="the site is not built: make site")]
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """A file server that writes down what it is asked for, and prints nothing."""
+
+    asked: list[str]
+
+    def log_message(self, form: str, *arguments: object) -> None:
+        self.asked.append(self.path)
+
+
+@pytest.fixture(scope="module")
+def asked() -> list[str]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def address(asked: list[str]) -> Iterator[str]:
+    """Where the first page is served; ``asked`` gets the paths of all requests."""
+    handler = functools.partial(type("Handler", (Quiet,), {"asked": asked}), directory=str(SITE))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/{FIRST[0].relative_to(SITE).as_posix()}"
+        server.shutdown()
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    """The first page in a browser that has never been there; at the end no script may have failed."""
+    failures: list[str] = []
+    context = browser.new_context(service_workers="allow")
+    page = context.new_page()
+    page.on("pageerror", lambda error: failures.append(str(error)))
+    page.goto(address)
+    yield page
+    context.close()
+    assert not failures
+
+
+def example(page: Page) -> FrameLocator:
+    return page.frame_locator(".front-example")
+
+
+def captioner(page: Page) -> FrameLocator:
+    return page.frame_locator(".front iframe:not(.front-example)")
+
+
+def test_the_example_lights_words_and_nothing_is_downloaded(page: Page, asked: list[str]) -> None:
+    words = example(page).locator(".sat-word")
+    assert words.count() >= 4
+    words.nth(1).click()
+    expect(words.nth(1)).to_have_class("sat-word sat-on")
+    assert not [path for path in asked if "/models/" in path or "/runtime/" in path]
+    caption = Captioner.from_pretrained("everyday-soft", backend="onnx")(ROOT / "examples" / "motorcycle.jpg")
+    assert words.all_inner_texts() == caption.words
+
+
+def test_the_example_is_as_high_as_its_content(page: Page) -> None:
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.wait_for_timeout(500)
+        frame = page.locator(".front-example").bounding_box()
+        content = example(page).locator("main").bounding_box()
+        assert frame is not None and content is not None
+        assert content["height"] <= frame["height"] <= content["height"] + 40
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_photo_is_captioned_in_the_example_s_place(page: Page) -> None:
+    page.set_input_files(".front input", ROOT / "examples" / "dogs.jpg")
+    words = captioner(page).locator(".sat-word")
+    expect(words.first).to_be_visible(timeout=PATIENCE)
+    expect(page.locator(".front-example")).to_be_hidden()
+    assert words.all_inner_texts() == Captioner.from_pretrained("everyday-soft")(ROOT / "examples" / "dogs.jpg").words
+    page.get_by_role("button", name="Back to the example").click()
+    expect(page.locator(".front-example")).to_be_visible()
+    expect(page.locator(".front iframe")).to_have_count(1)
+
+
+def test_a_download_can_be_cancelled(page: Page) -> None:
+    page.route("**/models/*.bin", lambda route: None)  # which never arrive
+    page.set_input_files(".front input", ROOT / "examples" / "dogs.jpg")
+    back = page.locator(".front-back")
+    expect(back).to_be_visible()
+    expect(captioner(page).locator(".result")).to_be_visible(timeout=PATIENCE)
+    back.click()
+    expect(page.locator(".front iframe")).to_have_count(1)
+    expect(page.locator(".front-example")).to_be_visible()
+    expect(back).to_be_hidden()
+
+
+def test_every_page_says_what_it_is_where_it_is_shared() -> None:
+    pages = [file for file in SITE.rglob("*.html") if (Path(file).parts[-2] != "_static" and "try" not in file.parts)]
+    assert len(pages) > 30
+    for file in pages:
+        text = file.read_text(encoding="utf-8")
+        if file.name != "search.html":
+            for name in ('property="og:title"', 'property="og:description"', 'property="og:image"', "<title>"):
+                assert name in text, f"{file}: {name}"
