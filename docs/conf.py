@@ -54,7 +54,7 @@ suppress_warnings = ["misc.highlighting_failure"]
 DESCRIPTION = "Captions photos, and shows which part of the photo supports each word."
 SHARED = "docs/images/page.jpg"  # the picture that is shown where a page is shared
 UNLISTED = ("research/", "src/")  # in no list and in no search: notes, kept evaluations, cards
-FRONT = "<!-- front -->"  # where the first page has a finished example
+FRONT = re.compile("<!-- front.*<!-- end of front -->", re.DOTALL)  # where the first page has a finished example
 PHOTO = "motorcycle.jpg"  # of examples/: one of the twelve that a rule chose, judged right, without a doubted word
 LINK = re.compile(r'\b(src|srcset|href)="([^"#?]+)')
 log = logging.getLogger(__name__)
@@ -78,8 +78,8 @@ def contents(index: str) -> str:
 def prepare(app: Sphinx, page: str, source: list[str]) -> None:
     """Give the first page its example and its lists, and keep the notes of research out of lists and search."""
     if page == root_doc:
-        front = (ROOT / "docs" / "front.html").read_text(encoding="utf-8")
-        source[0] = contents(source[0].replace(FRONT, re.sub(r"\n\s*", "\n", front).strip()))
+        front = re.sub(r"\n\s*", "\n", (ROOT / "docs" / "front.html").read_text(encoding="utf-8")).strip()
+        source[0] = contents(FRONT.sub(lambda _: front, source[0]))
     elif page.startswith(UNLISTED) and not source[0].startswith("{"):
         listed = "" if page == "research/README" else "orphan: true\n"
         body = re.sub(r"\A---\n.*?\n---\n", "", source[0], flags=re.DOTALL)  # what the hub reads of a card

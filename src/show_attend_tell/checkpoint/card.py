@@ -56,8 +56,7 @@ def head(model: Description, folder: Path) -> str:
     """What stands above a card in the file of a model's folder: YAML for the Hugging Face Hub, and the picture."""
     entries = HUB | model.training.get("hub", {})
     lines = [f"{name}: {json.dumps(value)}\n" for name, value in entries.items()]
-    picture = SHOWN if (folder / PICTURE).exists() else ""
-    return f"---\n{''.join(lines)}---\n\n{picture}"
+    return f"---\n{''.join(lines)}---\n\n{SHOWN * (folder / PICTURE).exists()}"
 
 
 def reranker(kind: str, arrays: Arrays) -> str:
