@@ -79,7 +79,7 @@ def write(version: str, date: str, repository: str, home: str, folder: Path = RO
     for name, lines in replacements(version, date, repository, home).items():
         text = (folder / name).read_text(encoding="utf-8")
         for pattern, line in lines:
-            text, count = re.subn(pattern, lambda _, line=line: line, text, flags=re.MULTILINE)
+            text, count = re.subn(pattern, line, text, flags=re.MULTILINE)
             if count != 1:
                 raise SatError(f"{name} has {count} lines like {pattern}: it needs one")
         texts[folder / name] = text

@@ -9,29 +9,28 @@ the app in its own page. Sizes, numbers and waiting requests stay limited (`serv
 
 import os
 import socket
-from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from show_attend_tell import Captioner
 from show_attend_tell.server import Server, make_app
+from show_attend_tell.server.guard import Guard
 
 MODELS = ("everyday-soft", "everyday-hard")
 PORT = 7860
 HUB = "https://huggingface.co"
 
 
-class Public:
+class Public(Guard):
     """A guarded app for everybody: requests are passed on as if this machine had sent them.
 
     A browser names the page that a request comes from, its origin. It passes only if that page is this app's own.
     """
 
-    def __init__(self, app: Any) -> None:
-        self.app: ASGIApp = app
-        self.close = app.close  # which `Server` calls at its end
+    def __init__(self, guarded: Guard) -> None:
+        super().__init__(guarded, token=None, close=guarded.close)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
