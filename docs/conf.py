@@ -48,6 +48,7 @@ html_favicon = "../src/show_attend_tell/server/page/icon.svg"
 myst_heading_anchors = 4
 myst_enable_extensions = ["dollarmath"]
 nb_execution_mode = "off"  # `make lesson` runs the notebook; its output is kept in it
+nb_merge_streams = True
 html_math_renderer = "mathml"  # browsers draw it themselves: the site asks no other host for a script
 suppress_warnings = ["misc.highlighting_failure"]
 
@@ -93,7 +94,7 @@ def describe(app: Sphinx, page: str, template: str, context: dict[str, Any], doc
     """Title, description and picture of a page for search engines, and for messages that have a link to it."""
     if doctree is None:
         return
-    title = DESCRIPTION if page == root_doc else re.sub("<.*?>", "", context.get("title", project))
+    title = html.unescape(re.sub("<.*?>", "", context.get("title", project)))
     paragraphs = (node.astext() for node in doctree.findall(nodes.paragraph) if not any(node.findall(nodes.image)))
     text = DESCRIPTION if page == root_doc else next(filter(None, paragraphs), DESCRIPTION)
     text = " ".join(text.split())
@@ -101,7 +102,7 @@ def describe(app: Sphinx, page: str, template: str, context: dict[str, Any], doc
     metatags = {
         "og:type": "website",
         "og:site_name": project,
-        "og:title": html.unescape(title),
+        "og:title": f"{project}: {title[0].lower()}{title[1:]}" if page == root_doc else title,
         "og:description": text,
         "og:image": f"{html_baseurl}_static/shared.jpg" if html_baseurl else context["pathto"]("_static/shared.jpg", 1),
         "og:image:alt": "A photo with its caption; what supported the chosen word is bright",

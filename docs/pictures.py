@@ -98,7 +98,7 @@ def first_change(captioner: Captioner) -> None:
     if changed is None:
         raise SystemExit("no word of dogs.jpg is doubted any more: take another photo for the first change")
     left, _, right, bottom = changed
-    box = (max(0, left - 4), max(0, bottom - 240), min(before.width, right + 90), bottom + 6)
+    box = (max(0, left - 4), max(0, bottom - 240), min(before.width, right + 90), bottom + 2)
     parts = [picture.crop(box) for picture in (before, after)]
     sheet = Image.new("RGB", (2 * parts[0].width + GAP, parts[0].height), "white")
     for number, part in enumerate(parts):
