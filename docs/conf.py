@@ -49,6 +49,8 @@ myst_heading_anchors = 4
 myst_enable_extensions = ["dollarmath"]
 nb_execution_mode = "off"  # `make lesson` runs the notebook; its output is kept in it
 nb_merge_streams = True
+nb_code_prompt_show = "Show the {type}"
+nb_code_prompt_hide = "Hide the {type}"
 html_math_renderer = "mathml"  # browsers draw it themselves: the site asks no other host for a script
 suppress_warnings = ["misc.highlighting_failure"]
 
