@@ -10,6 +10,7 @@ pyproject.toml counts, if there is one.
 """
 
 import html
+import math
 import os
 import re
 import shutil
@@ -160,7 +161,10 @@ def finish(app: Sphinx, error: Exception | None) -> None:
 
     folder = Path(app.outdir)
     captioner = Captioner.from_pretrained("everyday-soft", backend="onnx")
-    captioner(ROOT / "examples" / PHOTO, evidence=True).save(folder / "_static" / "example.html")
+    caption = captioner(ROOT / "examples" / PHOTO, evidence=True)
+    judged = [number for number, confidence in enumerate(caption.word_confidence) if not math.isnan(confidence)]
+    hidden = [captioner.hide(caption, number) for number in judged]
+    caption.save(folder / "_static" / "example.html", hidden=hidden)
     shutil.copyfile(ROOT / SHARED, folder / "_static" / "shared.jpg")
     first = (folder / "docs" / "index.html").read_text(encoding="utf-8")
     metatags = re.findall(r'<meta (?:property="og:|name="description).*?>', first)

@@ -146,7 +146,7 @@ class Trial:
     back on the other.
     """
 
-    before: Caption
+    before: Caption  # of the whole photo
     step: int | None  # of the word that is looked for
     masks: list[Mask]  # the place, then the controls
 
