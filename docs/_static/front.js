@@ -29,7 +29,10 @@
     const sheet = new frame.contentWindow.CSSStyleSheet();
     sheet.replaceSync(FRAMED);
     page.adoptedStyleSheets = [sheet];
-    const height = () => { frame.style.height = `${Math.ceil(main.getBoundingClientRect().bottom) + 24}px`; };
+    const height = () => {
+      const end = main.getBoundingClientRect().bottom + page.scrollingElement.scrollTop;
+      frame.style.height = `${Math.ceil(end) + 24}px`;
+    };
     const theme = () => {
       const chosen = document.body.dataset.theme;
       if (chosen === "light" || chosen === "dark") page.documentElement.dataset.theme = chosen;

@@ -79,7 +79,10 @@ def test_the_example_lights_words_and_nothing_is_downloaded(page: Page, asked: l
     assert spoken(words) == caption.words
 
 
-def test_the_example_is_as_high_as_its_content(page: Page) -> None:
+def test_hide_works_at_once_and_the_example_is_as_high_as_its_content(page: Page) -> None:
+    example(page).locator(".sat-word", has_text="motorcycle").click()
+    example(page).get_by_role("button", name="Hide this").click()
+    expect(example(page).get_by_role("heading", name="Hidden elsewhere")).to_be_visible()
     for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 800})
         page.wait_for_timeout(500)
