@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,11 @@ from PIL import Image, ImageChops, ImageDraw, ImageOps
 from show_attend_tell import Caption, Captioner
 from show_attend_tell.checkpoint.card import PICTURE
 from show_attend_tell.checkpoint.hub import SHIPPED, shipped_models
-from show_attend_tell.show.pictures import raster
+from show_attend_tell.data.parts_of_speech import FUNCTION_WORDS, part_of_speech
+from show_attend_tell.show.pictures import Style, raster
+from show_attend_tell.show.pictures.figure import Panels
 from show_attend_tell.show.pictures.letters import draw_dots, draw_text, length
+from show_attend_tell.show.pictures.raster import panel_image
 
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
@@ -32,12 +36,13 @@ CARD, CARD_WIDTH = ROOT / "examples" / "motorcycle.jpg", 800  # of the pictures 
 WORD = "cup"  # whose evidence the pictures of pages show
 SERVER = "http://127.0.0.1:8123"
 READINGS = ROOT / "examples" / "readings.csv"  # how captions were judged: right, partly or wrong, and what is missed
-SHOWN, WIDTH, HEIGHT, BELOW, GAP, SIZE = 6, 360, 270, 96, 20, 17  # photos of the gallery, and pixels
-INK, GRAY, COLORS = (
-    (32, 32, 32),
-    (105, 105, 105),
-    {"right": (30, 130, 60), "partly": (190, 125, 0), "wrong": (190, 40, 40)},
-)
+SHOWN = 6  # photos of the gallery
+INK, GRAY = (32, 32, 32), (105, 105, 105)
+COLORS = {"right": (30, 130, 60), "partly": (190, 125, 0), "wrong": (190, 40, 40)}
+SIDE, HEIGHT, GAP, SIZE = 268, 200, 24, 22  # pixels: of a photo in the gallery, between two, and of letters
+CELL = 2 * SIDE + 4  # a photo, and beside it the map of its strongest noun
+WIDE, LETTERS, LINE = 720, 34, 80  # pixels of the moving picture: its width, its letters, what is below the photo
+FIRST, EACH, LAST, FADE = 600, 700, 1300, 50  # milliseconds of the photo, of each word, of the end, of a step between
 
 
 def show(page: Any, file: Path) -> None:
@@ -48,25 +53,44 @@ def show(page: Any, file: Path) -> None:
     page.screenshot(path=file, type="jpeg", quality=60)
 
 
+def panels_of(caption: Caption, style: Style, width: int, height: int) -> Panels:
+    """The maps of a caption over its photo at about this size."""
+    return Panels(caption._figure_data("evidence"), style, area=width * height, widest=width, room=width)
+
+
+def content(caption: Caption) -> list[int]:
+    """The words of a caption that are nouns, verbs, colors and their like."""
+    return [number for number, word in enumerate(caption.words) if word not in FUNCTION_WORDS]
+
+
+def strongest_noun(caption: Caption, panels: Panels) -> int:
+    """The noun with the most evidence; of a caption without one, such a word."""
+    nouns = [number for number in content(caption) if part_of_speech(caption.words[number]) == "noun"]
+    return max(nouns or content(caption), key=panels.peaks.__getitem__)
+
+
 def gallery(captioner: Captioner) -> None:
-    """The first photos of the readings as one picture: captions, doubted words dotted, and how they were judged."""
+    """The first photos of the readings, each beside the map of its strongest noun, with its caption and its verdict."""
     with READINGS.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))[:SHOWN]
-    columns, height = 3, HEIGHT + BELOW + GAP
-    picture = Image.new("RGB", (columns * (WIDTH + GAP) - GAP, height * (SHOWN // columns) - GAP), "white")
+    below = 2 * (SIZE + 8) + SIZE
+    height = HEIGHT + below + GAP
+    picture = Image.new("RGB", (2 * CELL + GAP, height * (SHOWN // 2) - GAP), "white")
     draw = ImageDraw.Draw(picture)
     for number, row in enumerate(rows):
         photo = ROOT / "examples" / row["photo"]
-        caption = captioner(photo)
+        caption = captioner(photo, evidence=True)
         if str(caption) != row["caption"]:
             raise SystemExit(f"{photo.name} has another caption now: judge it again, and write it into {READINGS.name}")
-        x, y = number % columns * (WIDTH + GAP), number // columns * height
-        with Image.open(photo) as image:
-            picture.paste(ImageOps.fit(image.convert("RGB"), (WIDTH, HEIGHT)), (x, y))
-        line = write(draw, caption, x, y + HEIGHT + 24)
-        mark(draw, row["reading"], x, line + 27)
-        draw_text(draw, x + 24, line + 27, row["note"], SIZE - 2, GRAY)
-    picture.save(IMAGES / "gallery.jpg", quality=82)
+        x, y = number % 2 * (CELL + GAP), number // 2 * height
+        panels = panels_of(caption, Style(), 2 * SIDE, 2 * HEIGHT)
+        noun = strongest_noun(caption, panels)
+        for place, image in enumerate((panels.photo, panel_image(panels, noun))):
+            picture.paste(ImageOps.fit(image.convert("RGB"), (SIDE, HEIGHT)), (x + place * (SIDE + 4), y))
+        line = write(draw, caption, x, y + HEIGHT + SIZE + 8, noun)
+        mark(draw, row["reading"], x, line + SIZE + 10)
+        draw_text(draw, x + 26, line + SIZE + 10, f"{row['reading']}: {row['note']}", SIZE - 3, GRAY)
+    picture.save(IMAGES / "gallery.jpg", quality=84)
 
 
 def cards() -> None:
@@ -106,14 +130,46 @@ def first_change(captioner: Captioner) -> None:
     sheet.save(IMAGES / "first-change.png", optimize=True)
 
 
-def write(draw: ImageDraw.ImageDraw, caption: Caption, x: int, y: int) -> int:
-    """Write a caption in lines, with doubted words dotted; gives the baseline of the last line."""
+def moving(caption: Caption, *, dark: bool) -> None:
+    """The photo, then what lights up for each content word, with the caption below, in about five seconds."""
+    style = Style(dark=dark)
+    panels = panels_of(caption, style, WIDE, 10 * WIDE)
+    words = content(caption)
+    width, height = panels.size
+    frames = []
+
+    def page(photo: Image.Image, lit: int | None) -> Image.Image:
+        image = Image.new("RGB", (width, height + LINE), style.theme.page)
+        image.paste(photo, (0, 0))
+        draw = ImageDraw.Draw(image)
+        left = 8.0
+        for number, word in enumerate(caption.words):
+            ink = style.theme.ink if lit is None or number == lit else style.theme.faint
+            draw_text(draw, left, height + 52, word, LETTERS, ink)
+            left += length(word + " n", LETTERS) - length("n", LETTERS)
+        return image
+
+    plain = page(panels.photo, None)
+    stands = [(plain, FIRST), *((page(panel_image(panels, step), step), EACH) for step in words), (plain, LAST)]
+    for (image, stand), (following, _) in pairwise([*stands, stands[0]]):
+        frames.append((image, stand))
+        frames += [(Image.blend(image, following, share), FADE) for share in (0.33, 0.67)]
+    name = "motorcycle-dark.webp" if dark else "motorcycle.webp"
+    images = [image for image, _ in frames]
+    times = [stand for _, stand in frames]
+    images[0].save(IMAGES / name, save_all=True, append_images=images[1:], duration=times, loop=0, quality=90, method=6)
+
+
+def write(draw: ImageDraw.ImageDraw, caption: Caption, x: int, y: int, noun: int) -> int:
+    """Write a caption in lines, doubted words dotted and one noun underlined; gives the last line's baseline."""
     left, doubted = float(x), caption.to_check
-    for word in caption.words:
+    for number, word in enumerate(caption.words):
         width = length(word, SIZE)
-        if left + width > x + WIDTH:
-            left, y = float(x), y + SIZE + 7
+        if left + width > x + CELL:
+            left, y = float(x), y + SIZE + 8
         draw_text(draw, left, y, word, SIZE, INK)
+        if number == noun:
+            draw.line((left, y + 8, left + width, y + 8), fill=COLORS["partly"], width=3)
         if word in doubted:
             draw_dots(draw, left, y + 5, width, INK)
         left += width + length(" n", SIZE) - length("n", SIZE)
@@ -135,9 +191,11 @@ def main() -> None:
     """Make all pictures."""
     captioner = Captioner.from_pretrained("everyday-soft", backend="onnx")
     gallery(captioner)
-    captioner(ROOT / "examples" / "dogs.jpg", evidence=True).save(IMAGES / "dogs.webp", colormap="heat")
     first_change(captioner)
     cards()
+    caption = captioner(ROOT / "examples" / "motorcycle.jpg", evidence=True)
+    for dark in (False, True):
+        moving(caption, dark=dark)
     if "--few" in sys.argv:
         return
     from playwright.sync_api import sync_playwright
