@@ -1,7 +1,6 @@
 """What `sat caption` goes on with: tables, JSON Lines, folders of parts and sidecars."""
 
 import csv
-import shlex
 from pathlib import Path
 
 import pytest
@@ -79,17 +78,8 @@ def test_one_photo_leaves_no_manifest_and_a_page_has_the_same_sources(desk: Path
     assert [row["source"] for row in rows_of(Path("all.csv"))] == [f"p/{number}.png" for number in range(3)]
     assert '"source": "p/0.png"' in Path("all.json").read_text()
     assert rows_of(Path("one.csv"))[0]["caption"] == rows_of(Path("all.csv"))[0]["caption"]
-    assert sorted(file.name for file in desk.iterdir() if file.name.startswith(".")) == [".all.csv.parts"]
-    assert sat("caption", "p", "--output", "all.csv", *GREEDY).stdout.splitlines()[-1] == "all.csv has 3 photos: 0 new"
+    assert not [file.name for file in desk.iterdir() if file.name.startswith(".")]
 
 
-@pytest.mark.parametrize(
-    ("call", "new"),
-    [
-        ("p --output t.csv --rows 9", "p --output t.csv"),
-        ("p --beam-size 3 --workers 2", "p --generation beam_size=3 --workers 2"),
-        ("'a b' --rerank-weight=0.5", "'a b' --generation rerank_weight=0.5"),
-    ],
-)
-def test_caption_batch_says_the_new_call(call: str, new: str) -> None:
-    assert f"sat caption {new} (see" in refused("caption-batch", *shlex.split(call), code=2)
+def test_caption_batch_names_the_new_command() -> None:
+    assert "sat caption takes the same photos" in refused("caption-batch", "p", "--output", "t.csv")

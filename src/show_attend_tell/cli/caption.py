@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +12,7 @@ from show_attend_tell.cli.command import BaseCommand, check_targets, loading_opt
 from show_attend_tell.cli.encode import check_errors, report
 from show_attend_tell.cli.options import GENERATION, options_from
 from show_attend_tell.cli.outputs import Named, read_outputs
-from show_attend_tell.cli.results import complain
-from show_attend_tell.cli.whole import Whole
+from show_attend_tell.cli.whole import Whole, complain, read_stdin
 from show_attend_tell.errors import SatError
 
 if TYPE_CHECKING:
@@ -124,6 +122,8 @@ def caption(
     if save_maps is None and style:
         raise SatError("--style says how pictures look: add --save-maps FOLDER")
     sidecars = open_sidecars(outputs, sidecar, model)
+    if sidecars is not None and "-" in sources:
+        raise SatError("--output xmp writes beside photos, and - has no folder: leave out one or the other")
     config = BatchConfig(**batch)
     work = CaptionBatch(model, **loading, **generation)
     named = [source for source in sources if source != "-"]
@@ -131,17 +131,13 @@ def caption(
     why = why_whole(sources, outputs, save_maps, compare, generation)
     if why and set(batch) & {"workers", "engine"}:
         raise SatError(f"{why}: leave out --workers and --engine, which make tables and sidecars")
-    one = is_one_photo(photos)
-    if not why and not one:
+    if not why and not is_one_photo(photos):
         caption_many(photos, outputs, sidecars, work, config)
         return
-    plain = one or "-" in sources or bool(compare) or generation.get("num_captions") is not None
-    whole = Whole(
-        photos, outputs, sidecars, work, replace(config, engine="local"), compare, plain, piped="-" in sources
-    )
+    whole = Whole(photos, read_stdin() if "-" in sources else None, outputs, sidecars, work, compare)
     if save_maps is not None:
         whole.draw(save_maps, style)
-    whole.run(loading)
+    whole.run(loading, overwrite=config.overwrite)
 
 
 def open_sidecars(outputs: Sequence[Named], options: Mapping[str, Any], model: str) -> "Sidecars | None":

@@ -1,9 +1,8 @@
 """What the commands share: one-line messages about mistakes, help, options, and files written whole."""
 
 import os
-import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from io import TextIOWrapper
@@ -110,8 +109,6 @@ class Commands(click.Group):
         name = args[0]
         if name in self.moved:
             raise SatError(f"sat {name} is gone: {self.moved[name]}")
-        if name == "caption-batch":
-            raise click.UsageError(f"sat caption does the work of caption-batch now: {respelled(args[1:])}")
         if name not in self.commands and (Path(name).suffix.lower() in SUFFIXES or Path(name).exists()):
             raise click.UsageError(f"there is no command {name}: did you mean sat caption {name}?", ctx)
         return super().resolve_command(ctx, args)
@@ -144,21 +141,6 @@ class Commands(click.Group):
             if isinstance(stream, TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")  # names of files may be no text
         return super().main(*arguments, **options)
-
-
-BECAME_SETTINGS = ("--beam-size", "--attention-mode", "--length-penalty", "--rerank-weight")
-
-
-def respelled(arguments: Sequence[str]) -> str:
-    """The call of `sat caption` that does what one of `sat caption-batch` did."""
-    words = [word for argument in arguments for word in argument.split("=", argument.startswith("--"))]
-    call = ["sat", "caption"]
-    for word, before in zip(words, ["", *words], strict=False):
-        if before in BECAME_SETTINGS:
-            call.append(f"{before.removeprefix('--').replace('-', '_')}={word}")
-        elif word != "--rows" and before != "--rows":
-            call.append("--generation" if word in BECAME_SETTINGS else word)
-    return shlex.join(call)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ class Named(NamedTuple):
     @property
     def is_table(self) -> bool:
         """Whether it is a file with a table, or a folder of its parts."""
-        return self.form in TABLES and not self.piped
+        return self.form in TABLES
 
     @property
     def resumes(self) -> bool:
@@ -53,7 +53,8 @@ def read_outputs(targets: Sequence[str]) -> list[Named]:
     outputs = []
     for target in dict.fromkeys(targets):
         form = target if target in ("-", "xmp") else target.rstrip("/").rpartition(".")[2].lower()
-        if form not in (*FILES, target) and not OUTPUTS.get(form):
+        is_file = form in FILES and not target.startswith("-")
+        if target not in ("-", "xmp") and not is_file and not OUTPUTS.get(form):
             endings = f"name a file that ends in .{', .'.join(FILES)}"
             raise SatError(f"--output {target}: {endings}; - is standard output, and xmp a sidecar of each photo")
         outputs.append(Named(target, form))
@@ -96,7 +97,7 @@ def write_plain(table: "Output", rows: Sequence[Mapping[str, Any]], log: Callabl
     from show_attend_tell.batch.tables import write_rows
 
     content = io.BytesIO()
-    write_rows(content, [{**dict.fromkeys(table.columns), **row} for row in rows], table.columns, table.form)
+    write_rows(content, [{name: row.get(name) for name in table.columns} for row in rows], table.columns, table.form)
     path = str(table.file)
     if table.system.exists(path):
         before = table.system.cat_file(path).removeprefix(BOM_UTF8)

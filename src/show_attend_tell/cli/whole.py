@@ -3,54 +3,67 @@
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from show_attend_tell.cli.command import check_targets
-from show_attend_tell.cli.outputs import STDIN, Named, check_pictures, columns_of, open_plain, picture_names
-from show_attend_tell.cli.results import Results
+from show_attend_tell.cli.command import check_targets, fail, printable, write_output
+from show_attend_tell.cli.outputs import (
+    STDIN,
+    Named,
+    check_pictures,
+    columns_of,
+    open_plain,
+    picture_names,
+    write_plain,
+)
 from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.messages import plural
+from show_attend_tell.show.outputs import OUTPUTS
 
 if TYPE_CHECKING:
-    from show_attend_tell.batch.output import Output
     from show_attend_tell.batch.reading import Item
-    from show_attend_tell.batch.run import Selection, Targets
+    from show_attend_tell.batch.run import Selection
     from show_attend_tell.batch.sidecars import Sidecars
-    from show_attend_tell.batch.work import BatchConfig, CaptionBatch
+    from show_attend_tell.batch.work import CaptionBatch
     from show_attend_tell.caption import Caption
     from show_attend_tell.captioner import Captioner
 
 
 @dataclass
 class Whole:
-    """What is to be captioned, by which models and into what."""
+    """What is to be captioned, by which models and into what, and what has been made so far."""
 
     photos: "Selection"
+    stdin: bytes | None  # one more photo, from standard input
     outputs: Sequence[Named]
     sidecars: "Sidecars | None"
     work: "CaptionBatch"
-    config: "BatchConfig"
     compare: Sequence[str]  # more models
-    plain: bool  # tables are written as a whole, and no command goes on with them
-    piped: bool  # one more photo comes from standard input
     pictures: dict[str, Path] = field(default_factory=dict)  # by the photos' sources
     style: dict[str, Any] = field(default_factory=dict)
+    cards: dict[str, str] = field(default_factory=dict)  # of the models, for the page
+    captioned: int = 0  # photos
+    failed: dict[str, str] = field(default_factory=dict)  # why photos could not be captioned, by their sources
+    rows: list[dict[str, Any]] = field(default_factory=list)  # of the tables
+    entries: list[dict[str, Any]] = field(default_factory=list)  # of the JSON
+    shown: list[dict[str, Any]] = field(default_factory=list)  # captions with their photos, of the page
 
-    @cached_property
-    def stdin(self) -> bytes | None:
-        """The photo from standard input, if there is one."""
-        if not self.piped:
-            return None
-        content = sys.stdin.buffer.read()
-        if not content:
-            raise SatError("- : standard input is empty. Give it a photo, as in: cat dog.jpg | sat caption -")
-        return content
+    def __post_init__(self) -> None:
+        from show_attend_tell.batch.reading import expected
+
+        self.total = expected(self.photos.pieces) + (self.stdin is not None)
+        self.forms = {output.form for output in self.outputs}
+        self.piped = any(output.piped for output in self.outputs)
+        self.listed = "num_captions" in self.work.overrides  # each caption's alternatives are written too
+
+    def log(self, text: str) -> None:
+        """Print a line, on standard error when standard output has captions alone."""
+        click.echo(text, err=self.piped)
 
     def items(self) -> "Iterator[Item]":
         """The photos; that from standard input comes last."""
@@ -68,51 +81,36 @@ class Whole:
         self.style = style
         check_pictures(list(self.pictures.values()), list(map(Path, names)))
 
-    def run(self, loading: dict[str, Any]) -> None:
+    def run(self, loading: dict[str, Any], *, overwrite: bool) -> None:
         """Caption the photos; ends with 1 where some could not be captioned, and with 130 after Ctrl-C."""
-        from show_attend_tell.batch.reading import expected
-
         files = [file.removeprefix("file://") for piece in self.photos.pieces for file in piece.files]
         models = (self.work.name, *self.compare)
         check_targets(
             *(output.file for output in self.outputs), read=[*files, loading["encoder_weights"]], models=models
         )
-        targets = self._targets()
-        results = Results(
-            outputs=self.outputs,
-            tables=self._plain_tables(),
-            targets=targets,
-            photos=expected(self.photos.pieces) + self.piped,
-            named=bool(self.compare),
-            listed="num_captions" in self.work.overrides,
-        )
-        streams = self._streams([self._load(name, loading) for name in models], results)
-        with targets.opened(self.photos, self.work, self.config, results.log):
-            if self.photos.note:
-                click.echo(self.photos.note, err=True)
-            interrupted = self._caption(streams, results)
-            results.finish(ended=not interrupted)
+        columns = columns_of(bool(self.compare))
+        self.tables = {
+            output: open_plain(output.target, columns, overwrite=overwrite)
+            for output in self.outputs
+            if output.is_table
+        }
+        if self.sidecars is not None:
+            self.sidecars.look_at(self.photos.pieces)
+        streams = self._streams([self._load(name, loading) for name in models])
+        if self.photos.note:
+            click.echo(self.photos.note, err=True)
+        interrupted = self._caption(streams)
+        for line in self.sidecars.lines() if self.sidecars is not None else ():
+            self.log(line)
         if self.pictures:
             folder = next(iter(self.pictures.values())).parent
-            results.log(f"{plural(results.captioned, 'picture')} of what supported each word: {folder}{os.sep}")
-        results.exit(interrupted=interrupted)
-
-    def _targets(self) -> "Targets":
-        from show_attend_tell.batch.run import Targets, tables_of
-
-        if self.sidecars is not None and self.piped:
-            raise SatError("--output xmp writes beside photos, and - has no folder: leave out one or the other")
-        addresses = [output.target for output in self.outputs if output.is_table and not self.plain]
-        return Targets(tables_of(addresses, self.work, self.config), self.sidecars)
-
-    def _plain_tables(self) -> "list[Output]":
-        columns = columns_of(bool(self.compare))
-        overwrite = self.config.overwrite
-        return [
-            open_plain(output.target, columns, overwrite=overwrite)
-            for output in self.outputs
-            if output.is_table and self.plain
-        ]
+            self.log(f"{plural(self.captioned, 'picture')} of what supported each word: {folder}{os.sep}")
+        if interrupted:
+            fail(f"interrupted: {self.captioned} of {plural(self.total, 'photo')} captioned", 130)
+        if self.failed and self.total > 1:
+            fail(f"{len(self.failed)} of {self.total} photos could not be captioned, as said above", 1)
+        if self.failed or (self.sidecars is not None and self.sidecars.failed):
+            sys.exit(1)
 
     def _load(self, name: str, loading: dict[str, Any]) -> "Captioner":
         """A model, which the page has the card of. Raises `SatError` for one that has no attention to draw."""
@@ -121,23 +119,22 @@ class Whole:
         captioner = Captioner.from_pretrained(name, **loading)
         if self.pictures and captioner.checkpoint.config.attention in ("none", "uniform"):
             raise SatError(f"{captioner.name} has no attention to draw: leave out --save-maps")
+        if captioner.name in self.cards:
+            raise SatError(f"two models are called {captioner.name}: rename the folder of one")
+        self.cards[captioner.name] = captioner.checkpoint.card(captioner.name)
         return captioner
 
     def _streams(
-        self, captioners: "Sequence[Captioner]", results: Results
+        self, captioners: "Sequence[Captioner]"
     ) -> "Iterator[tuple[Item, *tuple[Caption | PhotoError, ...]]]":
         """Each photo with its captions, by each model."""
-        drawn = bool(self.pictures) or any(output.form in ("json", "html") for output in self.outputs)
+        drawn = bool(self.pictures) or not self.forms.isdisjoint(("json", "html"))
         items, *copies = tee(self.items(), 1 + len(captioners))
         streams = []
         for captioner, photos in zip(captioners, copies, strict=True):
-            if captioner.name in results.cards:
-                raise SatError(f"two models are called {captioner.name}: rename the folder of one")
-            results.cards[captioner.name] = captioner.checkpoint.card(captioner.name)
             config = captioner.resolve_config(**self._overrides(captioner))
             contents: Iterator[Any] = (item.content for item in photos)
             streams.append(captioner.stream(contents, config, evidence=drawn))
-        self.work.model = captioners[0]
         return zip(items, *streams, strict=True)
 
     def _overrides(self, captioner: "Captioner") -> dict[str, Any]:
@@ -152,21 +149,108 @@ class Whole:
                 click.echo(f"note: {note}", err=True)
         return overrides
 
-    def _caption(self, streams: "Iterator[Any]", results: Results) -> bool:
+    def _caption(self, streams: "Iterator[Any]") -> bool:
         """Caption photos until the end, or until Ctrl-C: then true."""
         from show_attend_tell.vision.prepared import FEW, progress_bar
 
         try:
-            with progress_bar(results.photos, show=results.photos > FEW) as bar:
-                for item, *made in streams:
+            with progress_bar(self.total, show=self.total > FEW) as bar:
+                for item, *captions in streams:
                     with bar.external_write_mode():
-                        captions = results.add(item, made)
-                    if self.pictures and captions:
+                        error = next((one for one in captions if isinstance(one, PhotoError)), None)
+                        if error is None:
+                            self._add(item, captions)
+                        else:
+                            self._add_error(item.source, error)
+                    if self.pictures and error is None:
                         first, *others = captions
                         first.save(self.pictures[item.source], compare=others, **self.style)
                     bar.update()
         except KeyboardInterrupt:
             return True
-        finally:
-            results.write()
+        finally:  # each file, even if another cannot be written
+            with ExitStack() as files:
+                for output in reversed(self.outputs):
+                    files.callback(self._write, output)
         return False
+
+    def _add_error(self, source: str, error: PhotoError) -> None:
+        why = ": ".join(part for part in (error.reason, error.remedy) if part)
+        self.failed[source] = why
+        self.entries.append({"source": source, "error": why})
+        self.rows.append({"source": source, "error": why})
+        complain(f"{source}: {why}")
+
+    def _add(self, item: "Item", captions: Sequence["Caption"]) -> None:
+        """Keep a photo's captions, by each model, for the files, and print them."""
+        self._keep(item, captions)  # before they are printed, so that Ctrl-C loses nothing that was seen
+        self.captioned += 1
+        if captions[0].warning:
+            click.echo(f"note: {printable(click.format_filename(item.source))}: {captions[0].warning}", err=True)
+        for caption in captions:
+            self._print(item.source, caption)
+
+    def _print(self, source: str, caption: "Caption") -> None:
+        others = [text for text, _ in caption.alternatives] if self.listed else []
+        if "-" in self.forms:
+            for text in (caption.text, *others):
+                click.echo(f"{printable(source)}\t{printable(text)}")
+        if self.piped:
+            return
+        name = printable(click.format_filename(source))
+        by = f" [{caption.settings['model']}]" if self.compare else ""
+        check = f"  check: {', '.join(caption.to_check)}" if caption.to_check else ""
+        if caption.reaches_min_confidence is False:
+            check += f"  no caption reaches {caption.settings['min_confidence']:g}"
+        ending = "" if caption.complete else " …"
+        click.echo(f"{name}{printable(f'{by}: {caption}')}{ending}{printable(check)}")
+        for text in others:
+            click.echo(f"{name}{printable(f'{by}: {text}')}")
+
+    def _keep(self, item: "Item", captions: Sequence["Caption"]) -> None:
+        """Keep a photo's captions for the files that are written at the end; its sidecar is written now."""
+        if self.sidecars is not None and item.source not in self.sidecars:
+            self.sidecars.write([{"source": item.source, **captions[0].to_row()}])
+        for caption in captions:
+            own = {"source": item.source, "model": caption.settings["model"]}
+            self.rows.append(own | caption.to_row())
+            for text, score in caption.alternatives if self.listed else ():
+                self.rows.append({**own, "caption": text, "log_probability": round(score, 6)})
+            if not any(output.form == "html" or OUTPUTS.get(output.form) for output in self.outputs):
+                continue
+            entry = {**caption.to_dict(), "source": item.source}
+            self.entries.append(entry)
+            if "html" in self.forms:
+                from show_attend_tell.show import page
+
+                self.shown.append(page.with_image(entry, caption.photo, side=page.longest(self.total)))
+
+    def _write(self, output: Named) -> None:
+        """Write one of the files; one for which nothing was made stays as it is."""
+        if output.form == "html" and self.shown:
+            from show_attend_tell.show import page
+
+            names = list(dict.fromkeys(entry["source"] for entry in self.shown))
+            title = Path(names[0]).name if len(names) == 1 else plural(len(names), "photo")
+            write_output(
+                output.target,
+                page.captions_page(self.shown, title=title, cards=self.cards, failed=self.failed.items()),
+            )
+            self.log(f"a page to explore the captions in: {output.target}")
+        elif output in self.tables and self.rows:
+            write_plain(self.tables[output], self.rows, self.log)
+        elif self.entries and (write := OUTPUTS.get(output.form)):
+            write_output("-" if output.piped else output.target, write(self.entries))
+
+
+def read_stdin() -> bytes:
+    """The photo from standard input."""
+    content = sys.stdin.buffer.read()
+    if not content:
+        raise SatError("- : standard input is empty. Give it a photo, as in: cat dog.jpg | sat caption -")
+    return content
+
+
+def complain(text: str) -> None:
+    """Say what went wrong with one photo."""
+    click.echo(f"sat: {printable(text)}", err=True)
