@@ -82,9 +82,9 @@ def noted(figures: Sequence[FigureData]) -> list[FigureData]:
         notes = [figure.note]
         if any(map(unshaped, texts)):
             notes.append("letters are drawn one by one, from left to right: Pillow finds no FriBiDi on this machine")
-        boxes = dict.fromkeys(sign for text in texts for sign in lacking(text))
-        if boxes:
-            codes = first_three(f"U+{ord(sign):04X}" for sign in boxes)
-            notes.append(f"boxes: letters that the font found here lacks ({codes})")
+        lacked = dict.fromkeys(sign for text in texts for sign in lacking(text))
+        if lacked:
+            codes = first_three(f"U+{ord(sign):04X}" for sign in lacked)
+            notes.append(f"letters that no font found here has: {codes}")
         with_notes.append(dataclasses.replace(figure, note=" · ".join(filter(None, notes))))
     return with_notes

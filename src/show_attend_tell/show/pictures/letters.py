@@ -1,11 +1,10 @@
 """The letters of a picture, each line of text in one font.
 
 Inter comes with the package. A text with letters that it lacks is drawn in a font of this machine that has them; what
-that lacks too becomes a box, and `lacking` names it. Scripts from right to left, and letters with marks, are laid out
+that lacks too is named by `lacking`. Scripts from right to left, and letters with marks, are laid out
 by Raqm, which Pillow has where FriBiDi is installed; without it, `unshaped` says so.
 """
 
-import re
 import shutil
 import subprocess
 import unicodedata
@@ -26,15 +25,12 @@ class Face(NamedTuple):
 INTER = Face(str(Path(__file__).parent / "font" / "Inter-Regular.otf"))
 
 # Fonts of many letters that come with Linux, macOS, Windows and office programs. Pillow finds them by their names.
-COMMON = tuple(
-    Face(name)
-    for name in (
-        *("DejaVuSans.ttf", "NotoSans-Regular.ttf", "NotoSansCJK-Regular.ttc", "NotoSansArabic-Regular.ttf"),
-        *("NotoSansDevanagari-Regular.ttf", "NotoSansHebrew-Regular.ttf", "NotoSansThai-Regular.ttf"),
-        *("Arial Unicode.ttf", "PingFang.ttc", "Hiragino Sans GB.ttc", "AppleSDGothicNeo.ttc"),
-        *("arial.ttf", "msyh.ttc", "YuGothR.ttc", "malgun.ttf", "Nirmala.ttc", "LeelawUI.ttf", "seguisym.ttf"),
-    )
-)
+COMMON = (
+    "DejaVuSans.ttf,NotoSans-Regular.ttf,NotoSansCJK-Regular.ttc,NotoSansArabic-Regular.ttf,"
+    "NotoSansDevanagari-Regular.ttf,NotoSansHebrew-Regular.ttf,NotoSansThai-Regular.ttf,"
+    "Arial Unicode.ttf,PingFang.ttc,Hiragino Sans GB.ttc,AppleSDGothicNeo.ttc,"
+    "arial.ttf,msyh.ttc,YuGothR.ttc,malgun.ttf,Nirmala.ttc,LeelawUI.ttf,seguisym.ttf"
+).split(",")
 ABSENT = "\uffff"  # is not a letter, so every font draws it like a letter that it lacks
 PROBE = 32  # the size of letters that are compared with it
 JOINERS = "\u200c\u200d"  # without width: they say how the letters beside them are joined
@@ -44,13 +40,7 @@ SHAPES = bool(features.check("raqm"))  # whether Pillow can lay out all scripts
 
 def draw_text(draw: ImageDraw.ImageDraw, x: float, y: float, text: str, size: int, ink: tuple[int, int, int]) -> None:
     """Draw a line of text from the left end of its baseline."""
-    signs = plain(text)
-    face = font_of(text, size)
-    draw.text((x, y), signs, ink, face, anchor="ls")
-    for sign in [] if any(bytes(face.getmask(ABSENT))) else lacking(text):  # most fonts draw a box themselves
-        for found in re.finditer(re.escape(sign), signs):
-            left, right = (x + face.getlength(signs[:end]) for end in found.span())
-            draw.rectangle((left + 2, y - 0.7 * size, max(left, right - 4) + 2, y), outline=ink, width=2)
+    draw.text((x, y), plain(text), ink, font_of(text, size), anchor="ls")
 
 
 def draw_dots(draw: ImageDraw.ImageDraw, x: float, y: float, width: float, ink: tuple[int, int, int]) -> None:
@@ -114,7 +104,7 @@ def plain(text: str) -> str:
 def _face(text: str) -> Face:
     """The font that has all letters of a text, or most: Inter, the one that fontconfig chooses, or a `COMMON` one."""
     lacked = _lacked(INTER, text)
-    others = [face for face in (*_by_fontconfig(lacked[0]), *COMMON) if _is_here(face)] if lacked else []
+    others = [face for face in (*_by_fontconfig(lacked[0]), *map(Face, COMMON)) if _is_here(face)] if lacked else []
     return min([INTER, *others], key=lambda face: len(_lacked(face, text)))
 
 
