@@ -3,7 +3,6 @@
 T words shown · R rows and C columns of locations.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from show_attend_tell.data.parts_of_speech import FUNCTION_WORDS
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.tokenizers import Tokens, detokenize
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import read_object
+from show_attend_tell.files import list_of_objects, read_object
 from show_attend_tell.messages import quoted
 from show_attend_tell.metrics.caption_files import check_alike, read_evaluation
 from show_attend_tell.metrics.scores import words_of
@@ -94,7 +93,7 @@ def _models(files: Sequence[Path], content: Sequence[Mapping[str, Any]]) -> list
             "attention_mode": found.get("attention_mode"),
             "settings": {key: found.get(key) for key in ("beam_size", "attention_mode")}
             | ({"tokenizer": str(found["tokenizer"])} if "tokenizer" in found else {}),
-            "scores": {key: _rounded(str(file), found, key, 4) for key, metric in METRICS.items() if metric.corpus}
+            "scores": {key: _numbers(str(file), found, key, (), 4) for key, metric in METRICS.items() if metric.corpus}
             | {f"{key}_missing": found.get(f"{key}_missing") for key in METRICS},
         }
         for name, file, found in zip(names, files, content, strict=True)
@@ -127,18 +126,16 @@ def _caption(
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise SatError(f"{where}: 'words' must be a list of texts, and is {quoted(words)}")
     maps = {name: packed(where, entry.get(name), len(words), name) for name in ("attention", "evidence")}
-    others = entry.get("alternatives") or []
-    if not isinstance(others, list) or not all(isinstance(other, dict) for other in others):
-        raise SatError(f"{where}: 'alternatives' must be a list of captions, and is {quoted(others)}")
+    others = list_of_objects({"alternatives": [], **entry}, "alternatives", where)
     return {
         "caption": detokenize(words, tokenizer),
         "words": words,
         "settings": dict(settings),
         "unsupported": _unsupported(words, references, tokens),
         "complete": entry.get("complete"),
-        "log_probability": _rounded(where, entry, "log_probability", 3),
+        "log_probability": _numbers(where, entry, "log_probability", (), 3),
         "word_log_probabilities": _numbers(where, entry, "word_log_probabilities", (len(words),), 4),
-        **{key: _rounded(where, entry, key, 1) for key in of_captions()},
+        **{key: _numbers(where, entry, key, (), 1) for key in of_captions()},
         **{name: each for name, each in maps.items() if each is not None},
         "gate": _numbers(where, entry, "gate", (len(words),), 3),
         "locations": _numbers(where, entry, "locations", (len(words), 2)),
@@ -148,7 +145,7 @@ def _caption(
         "alternatives": [
             {
                 "caption": str(other.get("caption", "")),
-                "log_probability": _rounded(f"{where}: alternatives[{number}]", other, "log_probability", 2),
+                "log_probability": _numbers(f"{where}: alternatives[{number}]", other, "log_probability", (), 2),
             }
             for number, other in enumerate(others)
         ],
@@ -163,25 +160,16 @@ def _unsupported(words: Sequence[str], references: Sequence[str], tokens: Tokens
     return [number for number, word in enumerate(words) if not known.issuperset(words_of(word, tokens))]
 
 
-def _rounded(where: str, entry: Mapping[str, Any], key: str, digits: int) -> float | None:
-    """A number of an entry, or None where it has none; raises `SatError`, saying ``where``, for anything else."""
-    value = entry.get(key)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -math.inf < value < math.inf:
-        raise SatError(f"{where}: {key!r} must be a number, and is {quoted(value)}")
-    return round(float(value), digits)
-
-
 def _numbers(where: str, entry: Mapping[str, Any], key: str, shape: tuple[int, ...], digits: int = 0) -> Any:
     """A list of numbers of that shape, or None where an entry has none; without digits they are whole numbers."""
     value = entry.get(key)
-    if not value:
+    if value is None or value == []:
         return None
     try:
         found = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         found = np.empty(0)
     if found.shape != shape or not np.isfinite(found).all():
-        raise SatError(f"{where}: {key!r} must be {' × '.join(map(str, shape))} numbers, and is {quoted(value)}")
+        number = f"{' × '.join(map(str, shape))} numbers" if shape else "a number"
+        raise SatError(f"{where}: {key!r} must be {number}, and is {quoted(value)}")
     return found.round(digits).tolist() if digits else found.astype(int).tolist()

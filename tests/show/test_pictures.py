@@ -28,7 +28,6 @@ from show_attend_tell.show.pictures import (
 from show_attend_tell.show.pictures import layout as layout_module
 from show_attend_tell.show.pictures.figure import Panels
 from show_attend_tell.show.pictures.layout import Layout, lay_out
-from show_attend_tell.show.pictures.letters import Face
 from show_attend_tell.show.pictures.maps import place, region
 from show_attend_tell.show.pictures.vector import svg
 
@@ -291,7 +290,7 @@ def only_inter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None
     """A machine without any font, and without fontconfig."""
     for name in ("PATH", "XDG_DATA_HOME", "XDG_DATA_DIRS"):
         monkeypatch.setenv(name, str(tmp_path))
-    caches = (letters._face, letters._is_here, letters._has, letters._by_fontconfig, letters.font)
+    caches = (letters._face, letters._is_here, letters._has, letters.font)
     for cached in caches:
         cached.cache_clear()
     yield
@@ -304,7 +303,9 @@ def only_inter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None
 def test_a_letter_that_no_font_has_is_named(word: str) -> None:
     shown = figure(["a", word], [FLAT, FLAT], title=f"a {word}", note="soft")
     codes = [f"U+{ord(letter):04X}" for letter in word]
-    assert [figure.note for figure in noted([shown])] == [f"soft · letters that no font found here has: {', '.join(codes)}"]
+    assert [figure.note for figure in noted([shown])] == [
+        f"soft · letters that no font found here has: {', '.join(codes)}"
+    ]
 
 
 def test_a_caption_from_right_to_left_stands_so() -> None:
@@ -330,18 +331,6 @@ def test_pieces_of_words_stand_without_spaces() -> None:
     assert "dog" in [text.text for text in layout.texts]
     moving = animation._Scene(layout.captions[0])
     assert [word for line in moving.lines for word in line] == words
-
-
-def test_fontconfig_is_asked_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    program = tmp_path / "fc-match"
-    program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\nprintf "/fonts/cjk.ttc\\n65538"\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    assert letters._by_fontconfig("狗") == [Face("/fonts/cjk.ttc", 2)]
-    assert (tmp_path / "asked").read_text().endswith("sans-serif:charset=72d7\n")
-    program.write_text("#!/bin/sh\nexit 1\n")
-    letters._by_fontconfig.cache_clear()
-    assert letters._by_fontconfig("狗") == []
 
 
 # SVG

@@ -224,22 +224,6 @@ def test_what_shows_nothing_or_is_not_sure_gets_none(tmp_path: Path) -> None:
     assert summary(Counter()) == ["0 sidecars written beside the photos"]
 
 
-def test_nouns_that_need_no_check_become_keywords_where_nobody_has_given_any(tmp_path: Path) -> None:
-    photo = tmp_path / "a.jpg"
-    save(photo)
-    keywords = SidecarSettings(keywords=True, replace="own")
-    write(photo, "two dogs on a beach", to_check="beach", options=keywords)
-    assert b"<rdf:Bag><rdf:li>dog</rdf:li></rdf:Bag>" in sidecar_of(photo).read_bytes()
-    write(photo, "a cat", to_check="", options=keywords)
-    content = sidecar_of(photo).read_bytes()
-    assert b"dog" not in content and content.count(b"<rdf:li>cat</rdf:li>") == 2
-    tagged = content.replace(b"<rdf:li>cat</rdf:li>", b"<rdf:li>cat</rdf:li><rdf:li>Minka</rdf:li>", 1)
-    sidecar_of(photo).write_bytes(tagged)
-    write(photo, "a bird", to_check="", options=keywords)
-    content = sidecar_of(photo).read_bytes()
-    assert b"Minka" in content and b"bird</rdf:li>" not in content.split(b"dc:subject")[1]
-
-
 def test_a_sidecar_that_cannot_be_written_names_its_file(tmp_path: Path) -> None:
     save(tmp_path / "a.jpg")
     sidecar_of(tmp_path / "a.jpg").mkdir()

@@ -49,9 +49,9 @@ class Sidecars:
         for row in rows:
             if row.get("error"):
                 continue
-            own = {"confidence": row["confidence"], "to_check": row["to_check"], "options": self.options}
+            own = {"model": self.model, "confidence": row["confidence"], "options": self.options}
             try:
-                self.outcomes[write_sidecar(Path(row["source"]), row["caption"], model=self.model, **own)] += 1
+                self.outcomes[write_sidecar(Path(row["source"]), row["caption"], **own)] += 1
                 self.done.add(row["source"])
             except SatError as error:
                 self.failed += 1

@@ -67,7 +67,8 @@ def check(data: Path, encoder: dict[str, Any], restval: bool, json_file: str | N
     everything = dataset = read_dataset(data, restval=restval)
     log: Log = (lambda text: None) if json_file == "-" else lambda text: click.echo(printable(text))
     log(f"{data}: {first_three(dataset.report.sources)}")
-    problems = _open_photos(dataset, log)
+    passed_over: dict[str, str] = {}  # by the photo's name
+    problems = _open_photos(dataset, passed_over, log)
     if problems and dataset.custom:
         dataset = without_unreadable(dataset, UnreadablePhotos(problems, len(dataset.examples)))
     config = preset("flickr8k", "soft")
@@ -98,6 +99,7 @@ def check(data: Path, encoder: dict[str, Any], restval: bool, json_file: str | N
         **dataclasses.asdict(inspection),
         "without_captions": [str(photo) for photo in alone],
         "unreadable": problems,
+        "passed_over": passed_over,
         "tokenizer": dataset.tokenizer.name,
         "plan": plan,
         "estimate": dataclasses.asdict(takes),
@@ -107,20 +109,29 @@ def check(data: Path, encoder: dict[str, Any], restval: bool, json_file: str | N
     log(f"Next: {command}")
 
 
-def _open_photos(dataset: "Dataset", log: Log) -> dict[str, str]:
-    """What is wrong with each photo that cannot be read, by its name; the first ones are shown."""
+def _open_photos(dataset: "Dataset", passed_over: dict[str, str], log: Log) -> dict[str, str]:
+    """What is wrong with each photo that cannot be read, by its name; the first ones are shown.
+
+    ``passed_over`` gets what was left out of the files of the others.
+    """
     from show_attend_tell.progress import Progress
     from show_attend_tell.vision.reading import unreadable
 
     number = len(dataset.examples)
     opening = Progress(
-        unreadable(dataset.examples), total=number, desc="opening photos", unit="photo", disable=number < 1000
+        unreadable(dataset.examples, passed_over),
+        total=number,
+        desc="opening photos",
+        unit="photo",
+        disable=number < 1000,
     )
     problems = {name: problem for name, problem in opening if problem is not None}
     left_out = ", which a training leaves out" if problems and dataset.custom else ""
     log(f"{plural(number, 'photo')} opened, {len(problems):,} of them cannot be read{left_out}")
     for problem in list(problems.values())[:SHOWN]:
         log(f"  {problem}")
+    if passed_over:
+        log(f"{plural(len(passed_over), 'photo')} read without parts of their files that are damaged or too large")
     return problems
 
 

@@ -121,14 +121,11 @@ def check_pictures(pictures: Sequence[Path], photos: Sequence[Path]) -> None:
 
 
 def picture_names(files: Sequence[str | Path], form: str) -> list[str]:
-    """A name for each photo's picture: the photo's own, with its ending or a number where several would be alike."""
-    endings: dict[str, set[str]] = defaultdict(set)
-    for file in map(Path, files):
-        endings[file.stem].add(file.suffix)
+    """A name for each photo's picture: the photo's own, with a number where several would be alike."""
     names: dict[str, str] = {}  # by what a file system that ignores case tells apart
     alike: dict[str, int] = defaultdict(int)
     for file in map(Path, files):
-        name = own = "stdin" if str(file) == STDIN else file.stem if len(endings[file.stem]) == 1 else file.name
+        name = own = "stdin" if str(file) == STDIN else file.stem
         while name.casefold() in names:
             alike[own] += 1
             name = f"{own}-{alike[own] + 1}"

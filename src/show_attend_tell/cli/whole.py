@@ -124,9 +124,7 @@ class Whole:
         self.cards[captioner.name] = captioner.checkpoint.card(captioner.name)
         return captioner
 
-    def _streams(
-        self, captioners: "Sequence[Captioner]"
-    ) -> "Iterator[tuple[Item, *tuple[Caption | PhotoError, ...]]]":
+    def _streams(self, captioners: "Sequence[Captioner]") -> "Iterator[tuple[Item, *tuple[Caption | PhotoError, ...]]]":
         """Each photo with its captions, by each model."""
         drawn = bool(self.pictures) or not self.forms.isdisjoint(("json", "html"))
         items, *copies = tee(self.items(), 1 + len(captioners))

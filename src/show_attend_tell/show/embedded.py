@@ -1,6 +1,6 @@
 """What is written inside a photo's file about it, and whether there is anything to see in it.
 
-Descriptions and keywords are read from XMP and EXIF in all formats, from IPTC in JPEG and TIFF, and from the text
+Descriptions are read from XMP and EXIF in all formats, from IPTC in JPEG and TIFF, and from the text
 "Description" of a PNG.
 """
 
@@ -18,7 +18,6 @@ from show_attend_tell.show.xmp import Packet
 
 IMAGE_DESCRIPTION = 0x010E  # of EXIF
 IPTC_CAPTION = (2, 120)
-IPTC_KEYWORD = (2, 25)
 PACKET = re.compile(rb"<(\w+:xmpmeta|rdf:RDF)\b.*?</\1\s*>", re.DOTALL)  # XMP is made to be found so in any file
 REDUCED = 64  # pixels of a side, to which a photo is averaged to see whether it is blank
 SAME_LEVEL = 8  # of 255; noise and a JPEG's errors are less once averaged
@@ -37,7 +36,6 @@ class Inside:
 
     packets: list[Packet] = field(default_factory=list)  # of XMP
     descriptions: list[str] = field(default_factory=list)  # of EXIF, IPTC and PNG
-    keywords: list[str] = field(default_factory=list)  # of IPTC
     too_small: bool = False
     blank: bool = False
 
@@ -60,19 +58,15 @@ def look_inside(photo: Path) -> Inside:
         with suppress(Exception):  # damaged EXIF and IPTC raise almost anything
             inside.descriptions.append(str(image.getexif().get(IMAGE_DESCRIPTION, "")))
         with suppress(Exception):
-            iptc = IptcImagePlugin.getiptcinfo(image) or {}
-            inside.descriptions += _texts(iptc.get(IPTC_CAPTION, []))
-            inside.keywords += _texts(iptc.get(IPTC_KEYWORD, []))
+            captions = (IptcImagePlugin.getiptcinfo(image) or {}).get(IPTC_CAPTION, [])
+            for caption in captions if isinstance(captions, list) else [captions]:
+                inside.descriptions.append(caption.decode("utf-8", "replace"))
         content = image.info.get("xmp") or photo.read_bytes()
     found = PACKET.search(content)
     if found:
         with suppress(ValueError):
             inside.packets.append(Packet(found[0]))
     return inside
-
-
-def _texts(values: bytes | list[bytes]) -> list[str]:
-    return [value.decode("utf-8", "replace") for value in (values if isinstance(values, list) else [values])]
 
 
 def by_a_person(description: str) -> bool:

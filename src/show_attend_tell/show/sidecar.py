@@ -24,20 +24,18 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from show_attend_tell.data.parts_of_speech import part_of_speech, singular
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write
 from show_attend_tell.messages import plural
 from show_attend_tell.settings import Share, settings
-from show_attend_tell.show.embedded import by_a_person, look_inside
-from show_attend_tell.show.xmp import DESCRIPTION, EMPTY, SUBJECT, Packet
+from show_attend_tell.show.embedded import Inside, by_a_person, look_inside
+from show_attend_tell.show.xmp import DESCRIPTION, EMPTY, Packet
 
 PROGRAM = "show-attend-tell"  # how the name of a description's writer begins where it is this program
 WRITER = "photoshop:CaptionWriter"
 REVIEW = "review"  # what stands for the name of the model where a person has reviewed the caption
 EXTENSION = "photoshop:SidecarForExtension"
 CAPTION = "sat:caption"
-KEYWORDS = "sat:keywords"
 FULL_NAME: Final = "photo.jpg.xmp"
 SHORT_NAME: Final = "photo.xmp"
 REMEDY = "allow writing there, or caption a copy of the folder"
@@ -66,9 +64,6 @@ class SidecarSettings:
         "none", description="own: captions of earlier runs that nobody has edited are replaced"
     )
     min_confidence: Share = Field(0.0, description="a caption whose confidence is less gets no sidecar")
-    keywords: bool = Field(
-        False, description="nouns that need no check become keywords of photos without any (dc:subject)"
-    )
 
 
 def sidecar_of(photo: Path, name: str = FULL_NAME) -> Path:
@@ -91,13 +86,12 @@ def write_sidecar(
     *,
     model: str,
     confidence: float | None = None,
-    to_check: str | None = None,
     options: SidecarSettings | None = None,
 ) -> Outcome:
     """Write a photo's caption into its sidecar, or leave it alone; the result says which, and why.
 
-    ``model`` is the name of the caption's model, or `REVIEW`; ``confidence`` and ``to_check`` (words with commas) are
-    those of its row in a table. Raises `SatError` for a sidecar that cannot be read as XMP, or cannot be written.
+    ``model`` is the name of the caption's model, or `REVIEW`; ``confidence`` is that of its row in a table.
+    Raises `SatError` for a sidecar that cannot be read as XMP, or cannot be written.
     """
     options = options or SidecarSettings()
     inside = look_inside(photo)
@@ -107,47 +101,39 @@ def write_sidecar(
         return "blank"
     if options.min_confidence and (confidence is None or confidence < options.min_confidence):
         return "unsure"
-    sidecars = {name: _read(sidecar_of(photo, name)) for name in (FULL_NAME, SHORT_NAME)}
+    outcome = settled(photo, options, model, inside)
+    if outcome is not None:
+        return outcome
+    sidecars = _sidecars(photo)
+    former = [name for name, packet in sidecars.items() if _captions(packet, model)]
+    for name in former or [options.name]:
+        values = {DESCRIPTION: [text], WRITER: [f"{PROGRAM} {model}"], CAPTION: [text]}
+        if name == SHORT_NAME:
+            values[EXTENSION] = [photo.suffix[1:].lower()]
+        _write(sidecar_of(photo, name), sidecars[name], values)
+    return "replaced" if former else "written"
+
+
+def settled(
+    photo: Path, options: SidecarSettings, model: str = "", inside: Inside | None = None
+) -> Outcome | None:
+    """Why a photo needs no caption, as far as its sidecars tell, and what is ``inside`` its file if that is known.
+
+    That is so where a person or an earlier run has described it, and where the sidecar is about another photo.
+    """
+    inside = inside or Inside()
+    sidecars = _sidecars(photo)
     packets = [*inside.packets, *sidecars.values()]
     own = {caption for packet in packets for caption in _captions(packet, model)}
     descriptions = [words for packet in packets for words in packet[DESCRIPTION] + packet["tiff:ImageDescription"]]
     if any(words not in own and by_a_person(words) for words in descriptions + inside.descriptions):
         return "described"
-    suffix = photo.suffix[1:].lower()
-    sidecars = {
-        name: packet
-        for name, packet in sidecars.items()
-        if all(extension.lower() == suffix for extension in packet[EXTENSION])
-    }
     if options.name not in sidecars:
         return "of another photo"
     if any(not writer.startswith(PROGRAM) for writer in sidecars[options.name][WRITER]):
         return "described"
-    former = [name for name, packet in sidecars.items() if _captions(packet, model)]
-    if former and options.replace == "none":
-        return "captioned"
-    nouns = _nouns(text, to_check) if options.keywords else []
-    for name in former or [options.name]:
-        packet = sidecars[name]
-        values = {DESCRIPTION: [text], WRITER: [f"{PROGRAM} {model}"], CAPTION: [text]}
-        if name == SHORT_NAME:
-            values[EXTENSION] = [suffix]
-        others = [keyword for other in packets if other is not packet for keyword in other[SUBJECT]]
-        if packet[SUBJECT] == packet[KEYWORDS] and not others + inside.keywords:
-            values |= {SUBJECT: nouns, KEYWORDS: nouns}
-        _write(sidecar_of(photo, name), packet, values)
-    return "replaced" if former else "written"
-
-
-def settled(photo: Path, options: SidecarSettings) -> Outcome | None:
-    """Why a photo needs no caption, as far as its sidecars tell: a person, or an earlier run, has described it."""
-    packets = [_read(sidecar_of(photo, name)) for name in (FULL_NAME, SHORT_NAME)]
-    suffix = photo.suffix[1:].lower()
-    packets = [packet for packet in packets if all(extension.lower() == suffix for extension in packet[EXTENSION])]
-    own = {caption for packet in packets for caption in _captions(packet, "")}
-    if any(words not in own and by_a_person(words) for packet in packets for words in packet[DESCRIPTION]):
-        return "described"
-    return "captioned" if own and options.replace == "none" else None
+    captioned = any(_captions(packet, model) for packet in sidecars.values())
+    return "captioned" if captioned and options.replace == "none" else None
 
 
 def summary(outcomes: Counter[Outcome]) -> list[str]:
@@ -157,6 +143,17 @@ def summary(outcomes: Counter[Outcome]) -> list[str]:
         for outcome, (thing, sentence) in IN_WORDS.items()
         if outcomes[outcome] or outcome == "written"
     ]
+
+
+def _sidecars(photo: Path) -> dict[str, Packet]:
+    """The sidecars that are about the photo, by `SidecarSettings.name`; one that is not there is empty."""
+    sidecars = {name: _read(sidecar_of(photo, name)) for name in (FULL_NAME, SHORT_NAME)}
+    suffix = photo.suffix[1:].lower()
+    return {
+        name: packet
+        for name, packet in sidecars.items()
+        if all(extension.lower() == suffix for extension in packet[EXTENSION])
+    }
 
 
 def _read(file: Path) -> Packet:
@@ -182,11 +179,3 @@ def _captions(packet: Packet, model: str) -> list[str]:
     writers = packet[WRITER]
     reviewed = f"{PROGRAM} {REVIEW}" in writers and model != REVIEW
     return packet[CAPTION] if not reviewed and any(writer.startswith(PROGRAM) for writer in writers) else []
-
-
-def _nouns(text: str, to_check: str | None) -> list[str]:
-    """The nouns of a caption that were judged and need no check, in the singular."""
-    doubtful = {word.strip() for word in (to_check or "").split(",")}
-    words = [] if to_check is None else text.split()
-    nouns = (singular(word) or word for word in words if part_of_speech(word) == "noun" and word not in doubtful)
-    return list(dict.fromkeys(nouns))

@@ -18,20 +18,16 @@ NAMESPACES = {
     "sat": "urn:show-attend-tell:",
 }
 DESCRIPTION = "dc:description"
-SUBJECT = "dc:subject"
 PROPERTIES = {  # that are read, by namespace and local name
     f"{NAMESPACES[prefix]} {name}": f"{prefix}:{name}"
     for prefix, name in (
         ("dc", "description"),
         ("tiff", "ImageDescription"),
-        ("dc", "subject"),
         ("photoshop", "CaptionWriter"),
         ("photoshop", "SidecarForExtension"),
         ("sat", "caption"),
-        ("sat", "keywords"),
     )
 }
-ARRAYS = {DESCRIPTION: ("Alt", ' xml:lang="x-default"'), SUBJECT: ("Bag", ""), "sat:keywords": ("Bag", "")}
 EMPTY = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<x:xmpmeta xmlns:x="adobe:ns:meta/">\n'
     f' <rdf:RDF xmlns:rdf="{RDF}">\n </rdf:RDF>\n</x:xmpmeta>\n'
@@ -149,9 +145,7 @@ def _element(name: str, texts: list[str]) -> str:
         return ""
     inner = escape(texts[0])
     namespaces = f'xmlns:{name.split(":")[0]}="{NAMESPACES[name.split(":")[0]]}"'
-    if name in ARRAYS:
-        kind, attribute = ARRAYS[name]
-        items = "".join(f"<rdf:li{attribute}>{escape(text)}</rdf:li>" for text in texts)
-        inner = f"<rdf:{kind}>{items}</rdf:{kind}>"
+    if name == DESCRIPTION:
+        inner = f'<rdf:Alt><rdf:li xml:lang="x-default">{inner}</rdf:li></rdf:Alt>'
         namespaces += f' xmlns:rdf="{RDF}"'
     return f"<{name} {namespaces}>{inner}</{name}>"

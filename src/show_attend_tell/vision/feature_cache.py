@@ -22,6 +22,7 @@ Letters in shapes: B photos asked for, L locations, D annotation size.
 import contextlib
 import hashlib
 import json
+import logging
 import math
 import os
 import re
@@ -38,13 +39,15 @@ from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter
 from torch import Tensor
 
-from show_attend_tell.data.photos import DRAWN, PREPROCESSING_VERSION, open_photo
+from show_attend_tell.data.photos import DRAWN, PASSED_OVER, PREPROCESSING_VERSION, open_photo
 from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.files import atomic_write, file_lock, make_folder, write_text
 from show_attend_tell.messages import first_three, plural
 from show_attend_tell.progress import Progress
 from show_attend_tell.vision.encoder import Encode, Encoder
 from show_attend_tell.vision.reading import read_ahead
+
+logger = logging.getLogger(__name__)
 
 WAITING = "another process is writing {}; waiting for it to finish"
 OTHER_CACHE = "choose another folder for the photos' features (--cache or $SAT_CACHE)"
@@ -164,8 +167,13 @@ class FeatureCache:
             raise SatError("; ".join(["there is no photo to encode", *list(problems.values())[:3]]))
         keys = {name: _key(file.digest, name, view) for name, file in files.items()}
 
+        passed_over: list[str] = []  # photos that were read without parts of their files
+
         def pixels(name: str) -> Tensor:
-            read = encoder.preprocessing(open_photo(photos[name]), view, name)
+            photo = open_photo(photos[name])
+            if PASSED_OVER in photo.info:
+                passed_over.append(name)
+            read = encoder.preprocessing(photo, view, name)
             state = os.stat(photos[name])
             if (state.st_size, state.st_mtime_ns) != files[name][:2]:  # these would be stored for the former bytes
                 raise PhotoError("changed while the photos were encoded; encode them again", subject=str(photos[name]))
@@ -193,6 +201,9 @@ class FeatureCache:
                         for (key, name), of_photo in zip(pixels_of, annotations, strict=True):
                             _write(folder, key, _half(of_photo, name))
                         bar.update(len(pixels_of))
+        if passed_over:
+            what = "read without parts of their files that are damaged or too large"
+            logger.info("%s %s: %s", plural(len(passed_over), "photo"), what, first_three(passed_over))
         problems |= {name: f"{photos[name]}: {failed[key]}" for name, key in keys.items() if key in failed}
         if problems:
             raise UnreadablePhotos(problems, len(photos))

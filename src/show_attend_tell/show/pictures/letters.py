@@ -5,30 +5,20 @@ that lacks too is named by `lacking`. Scripts from right to left, and letters wi
 by Raqm, which Pillow has where FriBiDi is installed; without it, `unshaped` says so.
 """
 
-import shutil
-import subprocess
 import unicodedata
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 from PIL import ImageDraw, ImageFont, features
 
 
-class Face(NamedTuple):
-    """A font: its file, or its file's name in the system's folders, and its number among those in the file."""
+INTER = str(Path(__file__).parent / "font" / "Inter-Regular.otf")
 
-    file: str
-    number: int = 0
-
-
-INTER = Face(str(Path(__file__).parent / "font" / "Inter-Regular.otf"))
-
-# Fonts of many letters that come with Linux, macOS, Windows and office programs. Pillow finds them by their names.
+# Files of fonts of many letters that come with Linux, macOS, Windows and office programs. Pillow finds them by their names.
 COMMON = (
     "DejaVuSans.ttf,NotoSans-Regular.ttf,NotoSansCJK-Regular.ttc,NotoSansArabic-Regular.ttf,"
     "NotoSansDevanagari-Regular.ttf,NotoSansHebrew-Regular.ttf,NotoSansThai-Regular.ttf,"
-    "Arial Unicode.ttf,PingFang.ttc,Hiragino Sans GB.ttc,AppleSDGothicNeo.ttc,"
+    "DroidSansFallbackFull.ttf,wqy-microhei.ttc,Arial Unicode.ttf,PingFang.ttc,Hiragino Sans GB.ttc,AppleSDGothicNeo.ttc,"
     "arial.ttf,msyh.ttc,YuGothR.ttc,malgun.ttf,Nirmala.ttc,LeelawUI.ttf,seguisym.ttf"
 ).split(",")
 ABSENT = "\uffff"  # is not a letter, so every font draws it like a letter that it lacks
@@ -81,10 +71,10 @@ def _direction(sign: str) -> str:
 
 
 @cache
-def font(size: int, face: Face = INTER, shaped: bool = False) -> ImageFont.FreeTypeFont:
+def font(size: int, face: str = INTER, shaped: bool = False) -> ImageFont.FreeTypeFont:
     """A font at a size in pixels, or `OSError` if it is not here; ``shaped`` lays letters out as their script does."""
     layout = ImageFont.Layout.RAQM if shaped and SHAPES else ImageFont.Layout.BASIC
-    return ImageFont.truetype(face.file, size, face.number, layout_engine=layout)
+    return ImageFont.truetype(face, size, layout_engine=layout)
 
 
 def font_of(text: str, size: int) -> ImageFont.FreeTypeFont:
@@ -101,20 +91,20 @@ def plain(text: str) -> str:
 
 
 @lru_cache(maxsize=4096)  # a server draws ever new texts
-def _face(text: str) -> Face:
-    """The font that has all letters of a text, or most: Inter, the one that fontconfig chooses, or a `COMMON` one."""
+def _face(text: str) -> str:
+    """The font that has all letters of a text, or most: Inter, or a `COMMON` one."""
     lacked = _lacked(INTER, text)
-    others = [face for face in (*_by_fontconfig(lacked[0]), *map(Face, COMMON)) if _is_here(face)] if lacked else []
+    others = [face for face in COMMON if _is_here(face)] if lacked else []
     return min([INTER, *others], key=lambda face: len(_lacked(face, text)))
 
 
-def _lacked(face: Face, text: str) -> list[str]:
+def _lacked(face: str, text: str) -> list[str]:
     """Those letters of a text that a font lacks."""
     return [sign for sign in text if sign not in (*JOINERS, " ") and not _has(face, sign)]
 
 
 @cache
-def _is_here(face: Face) -> bool:
+def _is_here(face: str) -> bool:
     try:
         font(PROBE, face)
     except OSError:
@@ -123,21 +113,6 @@ def _is_here(face: Face) -> bool:
 
 
 @cache
-def _has(face: Face, sign: str) -> bool:
+def _has(face: str, sign: str) -> bool:
     drawn = bytes(font(PROBE, face).getmask(sign))
     return any(drawn) and drawn != bytes(font(PROBE, face).getmask(ABSENT))
-
-
-@cache
-def _by_fontconfig(sign: str) -> list[Face]:
-    """The font that fontconfig, which most Linux systems have, chooses for a sign."""
-    program = shutil.which("fc-match")
-    if program is None:
-        return []
-    command = [program, "--format", "%{file}\n%{index}", f"sans-serif:charset={ord(sign):x}"]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
-        file, number = answer.split("\n")
-        return [Face(file, int(number) & 0xFFFF)]  # the upper bits number the instances of a variable font
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return []
