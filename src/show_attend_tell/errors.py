@@ -14,7 +14,12 @@ class SatError(Exception):
         self.remedy = remedy  # what to do
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (self.subject, self.reason, self.remedy) if part)
+        return ": ".join(filter(None, (self.subject, self.why)))
+
+    @property
+    def why(self) -> str:
+        """The reason and the remedy, for where the subject is known."""
+        return ": ".join(filter(None, (self.reason, self.remedy)))
 
 
 class InvalidValue(SatError, ValueError):

@@ -6,8 +6,7 @@ Ray's own readers would end the run at the first file that is damaged, and numbe
 import logging
 import os
 import pickle
-import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -23,45 +22,38 @@ from show_attend_tell.errors import SatError
 BLOCKS = 10_000  # of pieces, at most, that Ray Data hands out
 BLOCK_BYTES = 4 * 2**20  # of photos that a worker gets at once
 LIGHT = 0.25  # of a core, for reading and for writing
-SECONDS = 1.0  # between two looks at the progress
 
 
-def write_by_ray(work: PhotoBatch, pieces: Sequence[Piece], output: Output, config: BatchConfig, bar: Any) -> None:
-    """Make the rows of all photos that are not done, and write them. Raises `SatError` for what a worker raises."""
+def write_by_ray(work: PhotoBatch, pieces: Sequence[Piece], output: Output, config: BatchConfig, show: bool) -> None:
+    """Make the rows of all photos that are not done, and write them; ``show`` has Ray show its progress.
+
+    Raises `SatError` for what a worker raises.
+    """
     import ray
     from ray.data.datasource import FilenameProvider
 
     started = not ray.is_initialized()
-    ended = threading.Event()
     if started:
         here = {} if "RAY_ADDRESS" in os.environ else {"include_dashboard": False}
         ray.init(log_to_driver=False, logging_level="ERROR", **here)
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     context = ray.data.DataContext.get_current()
-    context.enable_progress_bars = False
+    context.enable_progress_bars = show
     context.target_max_block_size = BLOCK_BYTES
     cores, gpus = (ray.cluster_resources().get(kind, 0) for kind in ("CPU", "GPU"))
-    counter = ray.remote(num_cpus=0)(Counter).remote()  # of the photos that all workers have done
-
-    def show_progress() -> None:
-        while not ended.wait(SECONDS):
-            bar.update(len(output) + ray.get(counter.total.remote()) - bar.n)
-
     rows = [{"piece": pickle.dumps(piece)} for piece in pieces]
     batches = ray.data.from_items(rows, override_num_blocks=min(len(rows), BLOCKS)).map_batches(
         _read, fn_args=(ray.put(output.done),), batch_size=1, num_cpus=LIGHT
     )
     tables = batches.map_batches(
         _Worker,
-        fn_constructor_args=(work, counter),
+        fn_constructor_args=(work,),
         batch_size=1,
         compute=ray.data.ActorPoolStrategy(size=config.workers),
         num_cpus=min(1, cores / 2 / config.workers),  # else workers reserve all cores, and nothing can be read
         num_gpus=1 if work.device.startswith("cuda") or (work.device == "auto" and gpus) else None,
     )
-    watcher = threading.Thread(target=show_progress, daemon=True)
     try:
-        watcher.start()
         tables.write_parquet(
             output.folder,
             filesystem=None if isinstance(output.system, LocalFileSystem) else output.system,
@@ -73,8 +65,6 @@ def write_by_ray(work: PhotoBatch, pieces: Sequence[Piece], output: Output, conf
         reason = str(error).strip().splitlines()[-1]  # the error of a worker, if one raised any
         raise SatError(f"Ray ended the run ({reason})", remedy="mend that, and give the command again") from error
     finally:
-        ended.set()
-        watcher.join()  # which would start Ray again
         if started:
             ray.shutdown()
 
@@ -90,9 +80,8 @@ def _read(pieces: Any, done: Any) -> Iterator[Any]:
 class _Worker:
     """What Ray Data starts for each worker: it has a process of its own, which a photo may kill."""
 
-    def __init__(self, work: PhotoBatch, counter: Any) -> None:
+    def __init__(self, work: PhotoBatch) -> None:
         self.columns = {**KEY, **work.columns}
-        self.counter = counter
         self.batches = deque[list[Item]]()
         self.rows = made_locally(work, iter(self.batches.popleft, None), 1)
 
@@ -102,5 +91,4 @@ class _Worker:
         rows: list[Row] = []
         while len(rows) < len(batch):
             rows += [stored(row, self.columns) for row in next(self.rows)]
-        self.counter.update.remote(photos=len(rows))
         return as_table(rows, self.columns)

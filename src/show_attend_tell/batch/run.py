@@ -133,10 +133,10 @@ def run(
         if photos.note:
             log(photos.note)
         try:
-            with Progress(total=total, initial=len(targets), desc="photos", unit="photo", disable=not show) as bar:
-                if targets.sidecars is None and by_ray([table.address for table in targets.tables], config):
-                    write_by_ray(work, photos.pieces, targets.tables[0], config, bar)
-                else:
+            if targets.sidecars is None and by_ray([table.address for table in targets.tables], config):
+                write_by_ray(work, photos.pieces, targets.tables[0], config, show)
+            else:
+                with Progress(total=total, initial=len(targets), desc="photos", unit="photo", disable=not show) as bar:
                     _write_locally(work, photos.pieces, targets, config, bar)
         except KeyboardInterrupt:
             counts = [result.photos for result in targets.finish(ended=False)] or [len(targets)]

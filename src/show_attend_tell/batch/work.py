@@ -91,7 +91,7 @@ class PhotoBatch:
     def row(self, made: Row | SatError) -> Row:
         """A row with all columns."""
         if isinstance(made, SatError):
-            made = {"error": ": ".join(part for part in (made.reason, made.remedy) if part)}
+            made = {"error": made.why}
         return {**dict.fromkeys(self.columns), **made}
 
     def __call__(self, batch: Any) -> Any:

@@ -1,7 +1,6 @@
 """`sat caption`: captions of photos, as text, JSON, pictures, a page, tables or sidecars."""
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from show_attend_tell.cli.command import BaseCommand, check_targets, loading_options, model_option, note_shadowed
-from show_attend_tell.cli.encode import check_errors, report
+from show_attend_tell.cli.encode import batch_options, report
 from show_attend_tell.cli.options import GENERATION, options_from
 from show_attend_tell.cli.outputs import Named, read_outputs
 from show_attend_tell.cli.whole import Whole, complain, read_stdin
@@ -86,15 +85,7 @@ RENAMED = {
     help="Another model, whose captions are shown with those of the first. It may be given several times.",
 )
 @loading_options
-@options_from(
-    "show_attend_tell.batch.work:BatchConfig",
-    "recursive",
-    "column",
-    "overwrite",
-    "workers",
-    "engine",
-    into="batch",
-)
+@batch_options
 @options_from(GENERATION, "min_confidence", into="generation", rest="--generation", default="the model's")
 def caption(
     sources: tuple[str, ...],
@@ -195,8 +186,4 @@ def caption_many(
     check_targets(*(output.file for output in outputs))
     addresses = [output.target for output in outputs if output.is_table]
     targets = Targets(tables_of(addresses, work, config), sidecars)
-    results = run(photos, targets, work, config, log=click.echo)
-    report(results, click.echo, sidecars)
-    check_errors(results)
-    if sidecars is not None and sidecars.failed:
-        sys.exit(1)
+    report(run(photos, targets, work, config, log=click.echo), sidecars)

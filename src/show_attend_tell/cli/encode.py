@@ -1,6 +1,7 @@
 """`sat encode`: a table of features of any number of photos."""
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -60,23 +61,17 @@ def encode(sources: tuple[str, ...], output: str, encoder: dict[str, Any], batch
     name, weights, resize = encoder.values()
     work = EncodeBatch(name or PAPERS_ENCODER, device=device, encoder_weights=weights, resize=resize or "crop")
     targets = Targets(tables_of([output], work, config))
-    results = run(select(sources, config), targets, work, config, log=click.echo)
-    report(results)
-    check_errors(results)
+    report(run(select(sources, config), targets, work, config, log=click.echo))
 
 
-def report(
-    results: "Sequence[Result]", log: Callable[[str], object] = click.echo, sidecars: "Sidecars | None" = None
-) -> None:
-    """Say how many photos each table has, and how many sidecars were written."""
+def report(results: "Sequence[Result]", sidecars: "Sidecars | None" = None) -> None:
+    """Say how many photos each table has, and how many sidecars were written; ends with 1 where some have none."""
     for result in results:
-        log(f"{result.table} has {plural(result.photos, 'photo')}: {result.new:,} new")
+        click.echo(f"{result.table} has {plural(result.photos, 'photo')}: {result.new:,} new")
     for line in sidecars.lines() if sidecars is not None else ():
-        log(line)
-
-
-def check_errors(results: "Sequence[Result]") -> None:
-    """End with 1 where photos could not be read."""
+        click.echo(line)
     errors = max((result.errors for result in results), default=0)
     if errors:
         fail(f"{plural(errors, 'photo')} could not be read: see the column error", 1)
+    if sidecars is not None and sidecars.failed:
+        sys.exit(1)

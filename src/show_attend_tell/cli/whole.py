@@ -159,7 +159,7 @@ class Whole:
                         if error is None:
                             self._add(item, captions)
                         else:
-                            self._add_error(item.source, error)
+                            self._add_error(item.source, error.why)
                     if self.pictures and error is None:
                         first, *others = captions
                         first.save(self.pictures[item.source], compare=others, **self.style)
@@ -172,8 +172,7 @@ class Whole:
                     files.callback(self._write, output)
         return False
 
-    def _add_error(self, source: str, error: PhotoError) -> None:
-        why = ": ".join(part for part in (error.reason, error.remedy) if part)
+    def _add_error(self, source: str, why: str) -> None:
         self.failed[source] = why
         self.entries.append({"source": source, "error": why})
         self.rows.append({"source": source, "error": why})

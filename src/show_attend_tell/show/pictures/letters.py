@@ -11,14 +11,14 @@ from pathlib import Path
 
 from PIL import ImageDraw, ImageFont, features
 
-
 INTER = str(Path(__file__).parent / "font" / "Inter-Regular.otf")
 
-# Files of fonts of many letters that come with Linux, macOS, Windows and office programs. Pillow finds them by their names.
+# Files of fonts of many letters that come with Linux, macOS, Windows and office programs; Pillow finds them by name.
 COMMON = (
     "DejaVuSans.ttf,NotoSans-Regular.ttf,NotoSansCJK-Regular.ttc,NotoSansArabic-Regular.ttf,"
     "NotoSansDevanagari-Regular.ttf,NotoSansHebrew-Regular.ttf,NotoSansThai-Regular.ttf,"
-    "DroidSansFallbackFull.ttf,wqy-microhei.ttc,Arial Unicode.ttf,PingFang.ttc,Hiragino Sans GB.ttc,AppleSDGothicNeo.ttc,"
+    "DroidSansFallbackFull.ttf,wqy-microhei.ttc,Arial Unicode.ttf,"
+    "PingFang.ttc,Hiragino Sans GB.ttc,AppleSDGothicNeo.ttc,"
     "arial.ttf,msyh.ttc,YuGothR.ttc,malgun.ttf,Nirmala.ttc,LeelawUI.ttf,seguisym.ttf"
 ).split(",")
 ABSENT = "\uffff"  # is not a letter, so every font draws it like a letter that it lacks
