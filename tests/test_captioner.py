@@ -173,7 +173,6 @@ def test_a_caption_reads_its_photo_again_wherever_it_is_asked_from(
 
 
 WRONG: list[tuple[str, Callable[[Captioner, Caption, Any], Any]]] = [
-    ("not a int", lambda captioner, caption, photo: captioner([3])),
     ("3 is not a photo: give a path", lambda captioner, caption, photo: captioner(3)),
     ("array of shape", lambda captioner, caption, photo: captioner(np.zeros((2, 3, 5)))),
     ("beam_size is '3': give", lambda captioner, caption, photo: captioner(photo, beam_size="3")),
@@ -181,17 +180,13 @@ WRONG: list[tuple[str, Callable[[Captioner, Caption, Any], Any]]] = [
     ("attention_mode is 3: choose", lambda captioner, caption, photo: captioner(photo, attention_mode=3)),
     ("batch_size is 0: give", lambda captioner, caption, photo: captioner(photo, batch_size=0)),
     ("caption 3 has no word", lambda captioner, caption, photo: captioner.score(photo, 3)),
-    ("no word", lambda captioner, caption, photo: captioner.score(photo, " . ")),
     ("is one photo: give several of them", lambda captioner, caption, photo: next(captioner.stream(photo))),
-    ("is one photo: give several of them", lambda captioner, caption, photo: next(captioner.stream("dog.jpg"))),
     (r"config is .*: give Gene", lambda captioner, caption, photo: next(captioner.stream([photo], {"beam_size": 3}))),
     ("there is no setting beam", lambda captioner, caption, photo: next(captioner.stream([photo], beam=3))),
     ("3 is not a path", lambda captioner, caption, photo: captioner.save_pretrained(3)),
-    ("3 is not a path", lambda captioner, caption, photo: Captioner.from_pretrained(3)),  # type: ignore[arg-type]
     ("device", lambda captioner, caption, photo: Captioner.from_pretrained("flickr8k-soft", device=3)),  # type: ignore[arg-type]
     ("3 is not a path", lambda captioner, caption, photo: caption.save(3)),
     ("compare", lambda captioner, caption, photo: caption.picture(compare=caption)),
-    ("compare", lambda captioner, caption, photo: caption.html(compare=["a dog"])),
 ]
 
 

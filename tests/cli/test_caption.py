@@ -136,10 +136,9 @@ def test_each_picture_has_a_name_of_its_own_also_of_very_many_photos() -> None:
     def names(*files: str) -> list[str]:
         return picture_names([Path(file) for file in files], "svg")
 
-    found = names("a.png", "x/a.png", "a-2.png", "b.png", "z/a.png")
+    found = names("a.png", "x/a.bmp", "a-2.png", "b.png", "z/a.png")
     assert found == ["a.svg", "a-2.svg", "a-2-2.svg", "b.svg", "a-3.svg"]
     assert names("x/Dog.png", "y/dog.png") == ["Dog.svg", "dog-2.svg"]  # also where a file system ignores case
-    assert names("a.bmp", "a.tiff", "b.webp", "x/a.bmp") == ["a.bmp.svg", "a.tiff.svg", "b.svg", "a.bmp-2.svg"]
     many = names(*(f"{folder}/a.png" for folder in range(20_000)))
     assert len(set(many)) == 20_000 and many[-1] == "a-20000.svg"
 

@@ -191,15 +191,6 @@ def test_what_cannot_be_written_is_named_before_the_work(
     assert not list(tmp_path.glob(".*")) and not list(tmp_path.glob("x*"))
 
 
-def test_folders_that_cannot_be_made_are_named_with_a_remedy(model: Path, data: Path, tmp_path: Path) -> None:
-    below = data / "captions.csv" / "below"
-    train = ("train", data, "--output", tmp_path / "trained", "--init-from", "none")
-    for command in (("evaluate", "--model", model, "--data", data), train):
-        line = refused(*command, "--cache", below, code=1)
-        assert "below" in line and "the folder cannot be made (Not a directory)" in line
-        assert "--cache or $SAT_CACHE" in line and "Errno" not in line
-
-
 @pytest.mark.parametrize(
     ("error", "code", "line"),
     [

@@ -123,16 +123,13 @@ def fingerprint(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def data_uri(photo: Image.Image, longest: int, *, most: int | None = None) -> str:
-    """A photo as a data: URI of a JPEG, its longer side at most ``longest`` pixels, in ``most`` bytes."""
+def data_uri(photo: Image.Image, longest: int, *, quality: int = 85) -> str:
+    """A photo as a data: URI of a JPEG, its longer side at most ``longest`` pixels."""
     small = photo.convert("RGB")
     small.thumbnail((longest, longest), Image.Resampling.LANCZOS)
-    for quality in (85, 70, 55):
-        file = io.BytesIO()
-        small.save(file, format="JPEG", quality=quality, optimize=True)
-        if most is None or file.tell() <= most:
-            return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
-    return data_uri(small, max(1, longest * 3 // 4), most=most)
+    file = io.BytesIO()
+    small.save(file, format="JPEG", quality=quality, optimize=True)
+    return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def packed(where: str, maps: Any, words: int, name: str = "attention") -> dict[str, Any] | None:
