@@ -31,7 +31,7 @@ def test_a_table_goes_on_and_keeps_what_a_person_wrote(desk: Path) -> None:
     rows = rows_of(Path("t.csv"))
     assert [row["source"] for row in rows] == ["p/0.png", "p/1.png", "p/2.png"]
     for row, caption in zip(rows, ("mine", "mine too", rows[2]["caption"]), strict=True):
-        row["caption"] = caption
+        row |= {"caption": caption, "rating": "5"}
     with Path("t.csv").open("w", newline="") as file:
         table = csv.DictWriter(file, rows[0])
         table.writeheader()
@@ -41,6 +41,7 @@ def test_a_table_goes_on_and_keeps_what_a_person_wrote(desk: Path) -> None:
     assert sat(*command).stdout.splitlines()[-1] == "t.csv has 4 photos: 2 new"
     again = {row["source"]: row for row in rows_of(Path("t.csv"))}
     assert [again[f"p/{number}.png"]["caption"] for number in (0, 1)] == ["mine", "mine too"]
+    assert [again[f"p/{number}.png"]["rating"] for number in range(4)] == ["5", "5", "5", None]
     assert again["p/2.png"]["file_version"] != rows[2]["file_version"]
     assert sat(*command).stdout.splitlines()[-1] == "t.csv has 4 photos: 0 new"
     other = (*command, "--generation", "length_penalty=0.25")

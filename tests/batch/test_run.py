@@ -178,7 +178,7 @@ def test_an_output_behind_an_address(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", pytest.param("parquet", marks=pytest.mark.proof)])
 def test_a_file_holds_what_all_runs_made(form: str, tmp_path: Path) -> None:
-    """Also one that was killed."""
+    """Also one that was killed, and what somebody has written into a table of text."""
     folder = folder_of(tmp_path / "photos", 5)
     output, parts = folder / f"out.{form}", folder / f".out.{form}.parts"  # among the photos, and no source itself
     (folder / "004.png").rename(folder / 'a, "b".png')
@@ -189,10 +189,14 @@ def test_a_file_holds_what_all_runs_made(form: str, tmp_path: Path) -> None:
         row = {"source": f"{folder}/100.png", "shade": 100.0, "never": None, "error": None}
         (parts / "killed-000000.jsonl").write_text(json.dumps(row) + "\n")
         (parts / "killed-000001.jsonl").write_text(json.dumps(row)[:-9])
+        first, *others = output.read_text().splitlines()
+        mine = [f"{first},mine", *(f"{each},Grün" for each in others)]
+        output.write_text("\n".join(mine if form == "csv" else [first, *others]), encoding="utf-8")
     assert go([folder], str(output)) == (9, 1, 5 if form == "parquet" else 4)  # with the error, which is tried again
     rows = rows_of(output)
     assert {Path(row["source"]).name for row in rows} == {file.name for file in folder.glob("*.png")} and len(rows) == 9
     assert sorted(float(row["shade"]) for row in rows if row["shade"] is not None) == [0, 1, 2, 4, 100, 101, 102, 103]
+    assert [row.get("mine") for row in rows] == (["Grün"] * 5 if form == "csv" else [None] * 5) + [None] * 4
     assert output.read_bytes().startswith("\ufeffsource".encode()) == (form == "csv")  # for Excel
     assert [file.name for file in parts.iterdir()] == ["_manifest.json"]
 

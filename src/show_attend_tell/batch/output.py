@@ -12,7 +12,8 @@ photos that a run still has to do are those whose sources neither the file nor a
 and those whose file has another size or time than it had. At the end of a run the parts become the file, which stays as
 it was until then. In a folder of parts, rows that are to be made again are taken out first.
 
-A row whose caption a person has edited (`reading.signature`) or reviewed is never made again.
+A row whose caption a person has edited (`reading.signature`) or reviewed is never made again, and what stands in
+columns of their own stays too.
 """
 
 import csv
@@ -215,18 +216,24 @@ class Output:
         return Sources(rows if ended else filter(self._stands, rows))
 
     def _merged(self, file: str, paths: Sequence[str], *, ended: bool) -> Iterator[Row]:
-        """The rows of the file that stay, and then those of the parts."""
+        """The rows of the file that stay, and then those of the parts, with what a person wrote into other columns."""
         new = Sources(self._rows(*paths))
         edited: set[str] = set()
+        others: Row = {}  # the columns of a person
+        replaced: dict[str, Row] = {}  # what they say of photos whose rows are replaced
         for row in self.read(file, self.form):
             own = _own(row)
-            if own["edited"]:
-                edited.add(row["source"])
-                yield row
-            elif row["source"] not in new and (not ended or self._stands(own)):
+            more = {name: value for name, value in row.items() if name not in self.columns}
+            others |= dict.fromkeys(more)
+            if row["source"] in new and not own["edited"]:
+                replaced[row["source"]] = more
+            elif own["edited"] or not ended or self._stands(own):
+                edited |= {row["source"]} if own["edited"] else set()
                 yield row
         for path in paths:
-            yield from (row for row in self.read(path, self.part_form) if row["source"] not in edited)
+            for row in self.read(path, self.part_form):
+                if row["source"] not in edited:
+                    yield {**row, **others, **replaced.get(row["source"], {})}
 
     def _files(self) -> set[str]:
         """The names of the files with parts of the rows."""

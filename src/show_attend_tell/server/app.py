@@ -154,15 +154,7 @@ def api(service: Service, token: str | None) -> APIRouter:
     async def log_probabilities(request: FormRequest, form: Annotated[schema.ScoreForm, FORM]) -> Response:
         """log p(caption | photo) of each caption for each photo, in the order of the photos."""
         (model,) = service.named([form.model])
-        vocabulary = model.checkpoint.vocabulary
-        texts: list[dict[str, Any]] = []
-        for caption in form.captions:
-            words = vocabulary.tokenizer.words(caption)
-            if not words:
-                raise Problem(422, f"captions: {caption!r} has no word in it.")
-            service.limits.check("caption_words", len(words), 422, f"captions: one has {len(words)} words")
-            unknown = [word for word in words if word not in vocabulary]
-            texts.append({"caption": caption, "words": words, "unknown": unknown})
+        texts = [as_read(caption, model, service.limits) for caption in form.captions]
         task = service.task(model, form.captions, **form.settings())
         about = {"model": model.name, "attention_mode": task.config.attention_mode}
 
@@ -218,6 +210,16 @@ def api(service: Service, token: str | None) -> APIRouter:
         return JSONResponse({"status": "ok", "waiting": service.queue.waiting})
 
     return router
+
+
+def as_read(caption: str, model: Captioner, limits: Limits) -> dict[str, Any]:
+    """A caption that was given, as the model reads it; raises `Problem` for one without a word or with too many."""
+    vocabulary = model.checkpoint.vocabulary
+    words = vocabulary.tokenizer.words(caption)
+    if not words:
+        raise Problem(422, f"captions: {caption!r} has no word in it.")
+    limits.check("caption_words", len(words), 422, f"captions: one has {len(words)} words")
+    return {"caption": caption, "words": words, "unknown": [word for word in words if word not in vocabulary]}
 
 
 def in_json(answers: Sequence[Photo], models: int, entry: Callable[[Any], dict[str, Any]]) -> Response:

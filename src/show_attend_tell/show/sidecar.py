@@ -114,9 +114,7 @@ def write_sidecar(
     return "replaced" if former else "written"
 
 
-def settled(
-    photo: Path, options: SidecarSettings, model: str = "", inside: Inside | None = None
-) -> Outcome | None:
+def settled(photo: Path, options: SidecarSettings, model: str = "", inside: Inside | None = None) -> Outcome | None:
     """Why a photo needs no caption, as far as its sidecars tell, and what is ``inside`` its file if that is known.
 
     That is so where a person or an earlier run has described it, and where the sidecar is about another photo.
