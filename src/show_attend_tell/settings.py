@@ -23,6 +23,7 @@ from typing import Annotated, Any, Literal, Union, dataclass_transform, get_args
 import numpy as np
 from pydantic import ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
+from pydantic.fields import FieldInfo
 from pydantic_core.core_schema import CoreSchema, no_info_after_validator_function
 
 from show_attend_tell.errors import InvalidValue
@@ -80,7 +81,7 @@ def settings(cls: Any = None, *, frozen: bool = True) -> Any:
     """Make a class one of settings: a data class, made with keywords, that raises `InvalidValue` for wrong values."""
 
     def decorate(cls: type) -> type:
-        made: Any = dataclass(cls, frozen=frozen, kw_only=True, config=CHECKED)
+        made: Any = dataclass(described(cls), frozen=frozen, kw_only=True, config=CHECKED)
         check = made.__init__
 
         @wraps(check)
@@ -116,10 +117,26 @@ def meant(name: str, names: Iterable[str]) -> str:
     return f"did you mean {found[0]}?" if found else ""
 
 
-def descriptions(cls: Any) -> dict[str, str]:
+def described(cls: type) -> type:
+    """Take the descriptions of a class's own fields, for `descriptions`; the fields keep their plain defaults."""
+    fields = {name: value for name, value in vars(cls).items() if isinstance(value, FieldInfo)}
+    for name, value in fields.items():
+        if value.is_required():
+            delattr(cls, name)
+        elif value.default_factory is None:
+            setattr(cls, name, value.default)
+        else:
+            setattr(cls, name, dataclasses.field(default_factory=value.default_factory))  # type: ignore[arg-type]
+    cls._descriptions = {name: value.description for name, value in fields.items()}  # type: ignore[attr-defined]
+    return cls
+
+
+def descriptions(cls: type) -> dict[str, str]:
     """What the description of each field of a class of settings says, by the field's name."""
-    fields = getattr(cls, "__pydantic_fields__", {}).items()
-    return {name: field.description for name, field in fields if field.description}
+    texts: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        texts |= vars(base).get("_descriptions", {})
+    return texts
 
 
 def read_setting(cls: type, name: str, text: str) -> Any:
