@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 from builders import shape_photo, shape_scenes, small_encoder
-from commands import refused
 from shades import rows_of
 
 from show_attend_tell.batch import CaptionBatch, EncodeBatch
@@ -103,18 +102,6 @@ def test_features_are_those_of_the_encoder(photos: Path) -> None:
     with torch.no_grad():
         next(encoder.parameters()).mul_(1e9)
     assert "beyond half precision" in work.rows([files[1].read_bytes()])[0]["error"]
-
-
-def test_the_commands_write_tables(photos: Path, tmp_path: Path) -> None:
-    output = tmp_path / "captions.jsonl"
-    command = ["caption", photos, "--output", output, "--engine", "local", *GENERATION]
-    assert "1 photo could not be read: see the column error" in refused(*command, code=1)
-    assert sorted(row["source"] for row in rows_of(output) if row["caption"]) == [
-        str(photos / f"photo{number}.png") for number in range(3)
-    ]
-    assert "must end in " in refused("encode", photos, "--output", tmp_path / "x.txt")
-    assert "must end in .jsonl, .parquet" in refused("encode", photos, "--output", tmp_path / "x.csv")
-    assert "Missing option '--output'" in refused("encode", photos)
 
 
 @pytest.mark.proof

@@ -163,16 +163,6 @@ def test_mistakes_with_train(
 # What commands do not write over, and what they cannot write
 
 
-def test_what_is_read_is_not_written_over(data: Path, model: Path, tmp_path: Path) -> None:
-    weights = tmp_path / "w.safetensors"
-    weights.write_bytes(b"weights")
-    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
-    for target in (data / "images" / "photo1.png", data / "captions.csv", weights, model / "config.json"):
-        line = refused("evaluate", "--model", model, "--data", data, "--encoder-weights", weights, "--json", target)
-        assert line.startswith(f"sat: {target} is ") and "read by this command, and would be overwritten" in line
-    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
-
-
 def test_what_cannot_be_written_is_named_before_the_work(
     photos: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
