@@ -10,6 +10,8 @@ from commands import refused, sat
 def test_it_says_what_a_training_would_do(tmp_path: Path) -> None:
     folder = shape_folder(tmp_path / "shapes", train=12, val=4, captions=7)
     (folder / "images" / "photo3.png").write_bytes((folder / "images" / "photo3.png").read_bytes()[:100])
+    whole = (folder / "images" / "photo2.png").read_bytes()
+    (folder / "images" / "photo2.png").write_bytes(whole[:33] + b"\0\0\0\x09pHYs" + bytes(13) + whole[33:])
     (folder / "images" / "alone.png").write_bytes(b"")
     with open(folder / "captions.csv", "a", encoding="utf-8") as file:
         file.write("photo1.png,Ein roter Kreis auf der linken Seite,train\n")
@@ -22,6 +24,7 @@ def test_it_says_what_a_training_would_do(tmp_path: Path) -> None:
     assert "so English" in said and "photo1.png (0 % English words): 'Ein roter Kreis auf der linken Seite'" in said
     assert "it takes about" in said and f"Next: sat train {folder}" in said
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert report["passed_over"] == {"photo2.png": "pHYs"} and "1 photo read without parts of" in said
     assert report["photos"] == {"train": 11, "val": 4, "test": 4}
     assert [Path(photo).name for photo in report["unreadable"]] == ["photo3.png"]
     assert report["estimate"]["updates"] > 0 and report["estimate"]["disk"] == 2 * 3 * 5 * 11 * (11 * 2 + 4)
