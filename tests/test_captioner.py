@@ -20,7 +20,6 @@ from show_attend_tell.caption import Caption
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.photos import open_photo
-from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import InvalidValue, PhotoError, SatError
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.settings import ATTENTION_MODES
@@ -100,8 +99,7 @@ def test_a_captioner_is_copied_and_pickled_also_after_its_use(photos: list[Image
     checkpoint = small_checkpoint(small_encoder())
     checkpoint.save(tmp_path / "beach")
     loaded = Captioner.from_pretrained(tmp_path / "beach")
-    both = Captioner.ensemble([tmp_path / "beach", tmp_path / "beach"])
-    for each in (loaded, Captioner(checkpoint, loaded.backend, name="own"), both):
+    for each in (loaded, Captioner(checkpoint, loaded.backend, name="own")):
         expected = each(photos[0])
         for again in (copy.copy(each), copy.deepcopy(each), pickle.loads(pickle.dumps(each))):
             assert again.name == each.name
@@ -459,25 +457,3 @@ def test_a_saved_captioner_is_the_same_captioner(photos: list[Image.Image], tmp_
     for name in (tmp_path / "absent", ""):
         with pytest.raises(SatError, match="there is no model"):
             Captioner.from_pretrained(name)
-
-
-def test_an_ensemble_is_made_explicitly(photos: list[Image.Image], tmp_path: Path) -> None:
-    encoder = load_encoder("efficientnet-lite2-1280", resize="squash")
-    for seed in (5, 7):
-        small_checkpoint(encoder, seed=seed, annotation_size=1280).save(tmp_path / f"model{seed}")
-    names = [tmp_path / "model5", tmp_path / "model7"]
-    both = Captioner.ensemble(names, device="cpu")
-    assert both.name == "model5 + model7" and both(photos[0]).words
-    with pytest.raises(SatError, match="is an ensemble: save its members"):
-        both.save_pretrained(tmp_path / "both")
-    for wrong, why in (([], "give a list of models"), ("model5", "give a list of models"), ([5], "5 is not a path")):
-        with pytest.raises(SatError, match=why):
-            Captioner.ensemble(wrong)
-    one = Checkpoint.load(names[1])
-    for changed, why in (
-        ({"vocabulary": Vocabulary([f"w{n}" for n in range(21)])}, "do not have the same vocabulary"),
-        ({"encoder": dataclasses.replace(one.encoder, digest="0" * 64)}, "model5 and other .* the same encoder"),
-    ):
-        dataclasses.replace(one, **changed).save(tmp_path / "other")
-        with pytest.raises(SatError, match=why):
-            Captioner.ensemble([names[0], tmp_path / "other"])

@@ -60,7 +60,7 @@ def found() -> dict[str, Any]:
 def test_captions_are_those_of_pytorch(model: str, found: dict[str, Any]) -> None:
     """Words, log p, α, β, locations, rerank scores and alternatives: by every attention mode, searched and drawn."""
     checkpoint = Checkpoint.load(SHIPPED / model)
-    loaded = TorchBackend.load([checkpoint], [model], device=torch.device("cpu"))
+    loaded = TorchBackend.load(checkpoint, model, device=torch.device("cpu"))
     backend = TorchBackend(loaded.decoder, loaded.encoder, reference=True)
     backend.encoder.fixed_precision = "float32"
     expected = without_pytorch.captions_of(Captioner(checkpoint, backend, name=model), str(PHOTO))

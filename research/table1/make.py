@@ -45,7 +45,7 @@ from show_attend_tell.training.selection import choose_generation
 from show_attend_tell.vision.encoder import load_encoder
 from show_attend_tell.vision.feature_cache import default_cache
 from show_attend_tell.vision.sources import cached
-from table1 import msr_training, templates
+from table1 import ensemble, msr_training, templates
 
 DOCUMENTS = [results.RESULTS.parent / "notes" / name for name in ("table1.md", "table1-runs.md")]
 PLUGIN = ("--plugin", os.path.relpath(Path(__file__).parent))
@@ -135,7 +135,9 @@ def stages_of(name: str, data: Path, output: Path, seeds: Sequence[int]) -> list
         return [Stage(f"evaluate {files[0].stem}", files[0].exists, make)]
     plugin = PLUGIN if name.partition("-")[0] in results.BASELINES else ()
     if name == "nic-ensemble":
-        return [stages.evaluation(data, [output / each for each in runs("nic")], files[0], "test", lambda: plugin)]
+        members = [str(output / each) for each in runs("nic")]
+        make = partial(ensemble.main, [str(data), *members, "--json", str(files[0])])
+        return [Stage(f"evaluate {files[0].stem}", files[0].exists, make)]
     if name == "templates":
         start = output / "msr-1"
         make = partial(templates.main, [str(data), str(start), "--json", str(files[0])])

@@ -16,7 +16,6 @@ from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, find_model, model_name
 from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.data.photos import FEWEST, Photo, is_photo
-from show_attend_tell.devices import needs_torch, pick_device
 from show_attend_tell.errors import InvalidValue, PhotoError, SatError
 from show_attend_tell.files import as_path
 from show_attend_tell.generation import Decoding, GenerationConfig, check_filters, photo_seed
@@ -62,7 +61,6 @@ class Captioner:
         self.checkpoint = checkpoint
         self.backend = backend
         self.name = name
-        self.members: Sequence[str] = [name]  # of an ensemble, the names of its models
         try:
             self.decoding = Decoding.of(checkpoint)
         except SatError as error:
@@ -96,44 +94,11 @@ class Captioner:
         captioner._load = partial(cls.from_pretrained, folder, device=device, backend=backend, encoder_weights=weights)
         return captioner
 
-    @classmethod
-    def ensemble(
-        cls,
-        names: Sequence[str | os.PathLike[str]],
-        *,
-        device: "str | torch.device" = "auto",
-        encoder_weights: str | os.PathLike[str] | None = None,
-    ) -> "Captioner":
-        """Several models as one, by the mean of their probabilities (Σ in the paper's Table 1); needs PyTorch.
-
-        It has the first model's generation settings, and the first reranker that a member has. Raises `SatError` as
-        `from_pretrained` does, without names, and for models of different vocabularies or encoders.
-        """
-        if isinstance(names, (str, os.PathLike)) or not names:
-            raise InvalidValue(f"names is {shorten(names)}: give a list of models")
-        try:
-            from show_attend_tell.backends.torch import TorchBackend
-        except ModuleNotFoundError as error:
-            raise needs_torch("an ensemble") from error
-        weights = None if encoder_weights is None else as_path(encoder_weights)
-        folders = [find_model(name) for name in names]
-        checkpoints = [Checkpoint.load(folder) for folder in folders]
-        titles = [model_name(folder) for folder in folders]
-        running = TorchBackend.load(checkpoints, titles, device=pick_device(device), encoder_weights=weights)
-        reranker = next((member.reranker for member in checkpoints if member.reranker is not None), None)
-        first = dataclasses.replace(checkpoints[0], reranker=reranker, confidence=None)
-        captioner = cls(first, running, name=" + ".join(titles))
-        captioner.members = titles
-        captioner._load = partial(cls.ensemble, folders, device=device, encoder_weights=encoder_weights)
-        return captioner
-
     def save_pretrained(self, folder: str | os.PathLike[str], *, bits: Bits = 32) -> None:
         """Write the model as a checkpoint folder, with ``bits`` bits per weight.
 
-        Raises `SatError` for an ensemble, and where `Checkpoint.save` does.
+        Raises `SatError` where `Checkpoint.save` does.
         """
-        if len(self.members) > 1:
-            raise InvalidValue(f"{self.name} is an ensemble: save its members")
         self.checkpoint.save(as_path(folder), bits=bits)
 
     @overload

@@ -17,10 +17,8 @@ from show_attend_tell.model.attention import (
     AttentionMode,
     GivenLocations,
     MeanAttention,
-    attention_mode_by_name,
     repeatable_mode,
 )
-from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.model.interface import Decoder, word_log_probabilities
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis
@@ -91,30 +89,6 @@ def test_both_back_ends_have_the_gradient(name: str, mode: AttentionModeName) ->
         for one in (light[row], made[row]):
             np.testing.assert_allclose(one, expected, atol=tolerance, rtol=0)
             np.testing.assert_allclose(one.sum(-1), 0, atol=tolerance)
-
-
-@pytest.mark.parametrize("mode", ["mean", "argmax"])
-def test_an_ensemble_weighs_its_members_by_how_likely_they_say_the_word(mode: AttentionModeName) -> None:
-    members, annotations = [small_decoder(seed=1), small_decoder(seed=2)], small_annotations(1, LOCATIONS)
-    ensemble = Ensemble(members)
-    captions = found(ensemble, annotations, mode)
-    whole = evidence_by_autograd(ensemble, annotations, captions, repeatable_mode(mode))
-    words = [*captions[0].words, Vocabulary.END]
-    maps, chances = [], []
-    for member in members:
-        backend, config = TorchBackend(member), settings({"attention_mode": mode})
-        forced = generation.explain(backend, annotations, words, config, 0)
-        maps.append(backend.evidence(annotations, [forced], config))
-        said, chance = torch.tensor([captions[0].words]), []
-        for time in range(said.shape[1]):  # p(y_t) of the mean context, after steps in the attention mode
-            raised = Raised(attention_mode_by_name(mode), time, 0, 0.0)
-            with torch.no_grad():
-                logits = member.teacher_forcing(annotations, said, mode=raised).logits
-            chance.append(float(word_log_probabilities(logits, said)[0, 0, time].exp()))
-        chances.append(np.array(chance)[:, None])
-    assert whole is not None
-    total = sum(chance * each[0] for chance, each in zip(chances, maps, strict=True) if each is not None)
-    np.testing.assert_allclose(whole[0], total / sum(chances), atol=1e-5)
 
 
 def test_without_a_choice_of_locations_there_is_no_evidence() -> None:

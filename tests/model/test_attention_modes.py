@@ -7,6 +7,7 @@ import pytest
 import torch
 from decoders import P, small_annotations, small_captions, small_decoder
 from searching import beam_search, same, talkative
+from show_attend_tell.model.ensemble import Ensemble
 from torch import Tensor
 
 from show_attend_tell import generation
@@ -23,7 +24,6 @@ from show_attend_tell.model.attention import (
     register_attention_mode,
 )
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.model.interface import Decoder, State
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.settings import ATTENTION_MODES

@@ -23,7 +23,6 @@ from show_attend_tell.model.attention import (
 )
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder, Dropout, grown, ungated, windowed
-from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.model.interface import Decoder, at_step, map_parts, previous_words
 from show_attend_tell.training.objectives.hard import HardObjective
 from show_attend_tell.training.objectives.soft import SoftObjective
@@ -346,7 +345,7 @@ def test_draws_are_a_photos_own() -> None:
 
 every_decoder = pytest.mark.parametrize(
     "decoder",
-    [small_decoder(), small_baseline("m_rnn"), Ensemble([small_decoder(), small_baseline("lrcn")])],
+    [small_decoder(), small_baseline("m_rnn")],
     ids=lambda decoder: type(decoder).__name__,
 )
 

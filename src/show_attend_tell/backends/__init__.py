@@ -44,7 +44,7 @@ def load(
     from show_attend_tell.backends.torch import TorchBackend
     from show_attend_tell.devices import pick_device
 
-    return TorchBackend.load([checkpoint], [name], device=pick_device(device), encoder_weights=encoder_weights)
+    return TorchBackend.load(checkpoint, name, device=pick_device(device), encoder_weights=encoder_weights)
 
 
 def pick_backend(name: str, checkpoint: Checkpoint, device: object = "auto") -> BackendName:

@@ -1,4 +1,4 @@
-"""The back end of PyTorch: any decoder and encoder, on a processor or a GPU, and ensembles.
+"""The back end of PyTorch: any decoder and encoder, on a processor or a GPU.
 
 B photos · P paths · L locations · D annotation size · K vocabulary.
 
@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from show_attend_tell.backends.base import Backend
 from show_attend_tell.backends.onnx.decoder import OnnxDecoder
@@ -36,7 +35,6 @@ from show_attend_tell.model.attention import (
 )
 from show_attend_tell.model.config import misfit
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.model.interface import (
     Decoder,
     State,
@@ -91,21 +89,13 @@ class TorchBackend:
 
     @classmethod
     def load(
-        cls,
-        checkpoints: Sequence[Checkpoint],
-        names: Sequence[str],
-        *,
-        device: torch.device,
-        encoder_weights: str | Path | None = None,
+        cls, checkpoint: Checkpoint, name: str, *, device: torch.device, encoder_weights: str | Path | None = None
     ) -> "TorchBackend":
-        """The back end of a model, or of several as an ensemble; raises `SatError` for models that are not alike."""
-        decoders = [build_decoder(checkpoint, name) for checkpoint, name in zip(checkpoints, names, strict=True)]
-        if len(decoders) > 1:
-            check_alike(names, checkpoints)
-        first = checkpoints[0]
-        tuned = None if first.tuned_encoder is None else as_tensors(first.tuned_encoder)
-        encoder = first.encoder.load(load_encoder, " + ".join(names), weights=encoder_weights, tuned=tuned)
-        return cls(decoders[0] if len(decoders) == 1 else Ensemble(decoders), encoder, device=device)
+        """The back end of the model called ``name``; raises `SatError` for an encoder that does not fit."""
+        decoder = build_decoder(checkpoint, name)
+        tuned = None if checkpoint.tuned_encoder is None else as_tensors(checkpoint.tuned_encoder)
+        encoder = checkpoint.encoder.load(load_encoder, name, weights=encoder_weights, tuned=tuned)
+        return cls(decoder, encoder, device=device)
 
     def share_encoder(self, other: Backend) -> None:
         self.encoder = other.encoder
@@ -278,10 +268,8 @@ def evidence_by_autograd(
 ) -> list[NDArray[Any]] | None:
     """`Backend.evidence` by automatic differentiation, of annotations (B, L, D).
 
-    The state goes on by the locations that the captions' decoder read, or else by ``mode``. An ensemble's energies are
-    shifted together, so that it has Σ_m p_m(y_t) evidence_m / Σ_m p_m(y_t), with p_m at the mean context. None where a
-    decoder does not depend on the context of its attention mode, and without locations and a mode, as where an ensemble
-    has sampled its locations.
+    The state goes on by the locations that the captions' decoder read, or else by ``mode``. None where a decoder does
+    not depend on the context of its attention mode, and without locations and a mode.
     """
     words = torch.from_numpy(padded([np.array(caption.words) for caption in captions])).to(annotations.device)
     if captions[0].locations is not None:
@@ -312,28 +300,16 @@ def evidence_by_autograd(
     return [of_photo[: len(caption.words)] for of_photo, caption in zip(maps, captions, strict=True)]
 
 
-class Unset(TorchFunctionMode):
-    """Leaves weights as they are instead of drawing them. Without memory, that would import PyTorch's compiler."""
-
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call ``function``, unless it draws numbers."""
-        if function.__name__ in ("normal_", "uniform_", "orthogonal_"):
-            return args[0] if args else kwargs["tensor"]
-        return function(*args, **(kwargs or {}))
-
-
 def build_decoder(checkpoint: Checkpoint, name: str = "the model") -> Decoder:
     """The decoder of a checkpoint; raises `SatError`, naming the model, for weights that do not fit."""
     try:
-        with torch.device("meta"), Unset():  # sizes alone: an absurd configuration takes no memory
-            shell = build(checkpoint.config)
+        decoder = build(checkpoint.config)
     except (TypeError, RuntimeError) as error:
         raise SatError(f"{name}: its config.json is damaged: the decoder cannot be made ({error})") from error
-    shapes = {key: tuple(weight.shape) for key, weight in shell.state_dict().items()}
+    shapes = {key: tuple(weight.shape) for key, weight in decoder.state_dict().items()}
     difference = misfit(checkpoint.weights, shapes)
     if difference:
         raise SatError(f"{name}: its model.safetensors does not fit its config.json: {difference}")
-    decoder = build(checkpoint.config)
     decoder.load_state_dict(as_tensors(checkpoint.weights))
     return decoder.eval()
 
@@ -341,21 +317,6 @@ def build_decoder(checkpoint: Checkpoint, name: str = "the model") -> Decoder:
 def decoder_weights(decoder: nn.Module) -> dict[str, NDArray[Any]]:
     """A decoder's weights as a checkpoint has them."""
     return {name: np.array(as_array(value), order="C") for name, value in decoder.state_dict().items()}
-
-
-def check_alike(names: Sequence[str], checkpoints: Sequence[Checkpoint]) -> None:
-    """Raise `SatError` naming the first model that cannot be in an ensemble with the first one."""
-    first = checkpoints[0]
-    for name, other in zip(names[1:], checkpoints[1:], strict=True):
-        frozen = first.tuned_encoder is None and other.tuned_encoder is None
-        encoder = frozen and other.encoder == first.encoder
-        vocabulary = other.vocabulary == first.vocabulary
-        if not (encoder and vocabulary):
-            raise SatError(
-                f"{names[0]} and {name} cannot be an ensemble, because they do not have the same "
-                f"{'vocabulary' if encoder else 'encoder'}: train both on the same captions and with the same frozen "
-                "encoder"
-            )
 
 
 def second_moments(annotations: Tensor, channels: Tensor) -> Tensor:

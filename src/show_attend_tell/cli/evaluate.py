@@ -58,7 +58,7 @@ def tokens_option(default: str) -> Callable[[F], F]:
 
 
 @click.command(cls=BaseCommand, epilog=EVALUATE_EXAMPLES)
-@model_option(several="Give it several times for an ensemble, which averages their probabilities.")
+@model_option()
 @click.option(
     "--data", type=click.Path(path_type=Path), required=True, help="Folder of captioned photos, as for sat train."
 )
@@ -72,7 +72,7 @@ def tokens_option(default: str) -> Callable[[F], F]:
 @cache_option
 @compute_options
 def evaluate(
-    models: tuple[str, ...],
+    model: str,
     data: Path,
     split: str,
     generation: dict[str, Any],
@@ -94,17 +94,16 @@ def evaluate(
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.vision.feature_cache import default_cache
 
-    check_targets(json_file, read=[data, loading["encoder_weights"]], models=models)
+    check_targets(json_file, read=[data, loading["encoder_weights"]], models=[model])
     if attention and not json_file:
         raise SatError("--attention goes into the JSON file: give --json FILE too")
-    if card and not (len(models) == 1 and Path(models[0]).is_dir() and find_model(models[0]) == absolute(models[0])):
-        raise SatError(f"--card writes into the model's folder, and {' + '.join(models)} is not one")
+    if card and not (Path(model).is_dir() and find_model(model) == absolute(model)):
+        raise SatError(f"--card writes into the model's folder, and {model} is not one")
     for name in ("README.md", "config.json") if card else ():
-        check_writable(Path(models[0]) / name, make=True)
+        check_writable(Path(model) / name, make=True)
     dataset = read_dataset(data)
     _note(dataset.report.remarks())
-    one = len(models) == 1
-    captioner = Captioner.from_pretrained(models[0], **loading) if one else Captioner.ensemble(models, **loading)
+    captioner = Captioner.from_pretrained(model, **loading)
     config = captioner.resolve_config(**{"seed": seed, **generation})
     result = evaluation.evaluate(
         captioner, dataset, split, config, cache=cache or default_cache(), tokens=tokens, attention=attention
@@ -114,7 +113,7 @@ def evaluate(
     how = f"{config.summary()}, attention mode {config.attention_mode}"
     write_scores(json_file, result, title, how)
     if card:
-        evaluation.add_to_card(captioner.checkpoint, Path(models[0]), result, dataset, str(data.resolve()))
+        evaluation.add_to_card(captioner.checkpoint, Path(model), result, dataset, str(data.resolve()))
 
 
 @click.command(cls=BaseCommand, epilog=SCORE_EXAMPLES)

@@ -61,8 +61,7 @@ class Attended(NamedTuple):
 class AttentionMode(Protocol):
     """A way of turning α into a context. A decoder calls it once a step, in the order of the steps.
 
-    `unroll.Unroll` computes a mode that has a method ``draws`` over all steps at once. Any other goes step by step. An
-    ensemble makes a copy (`copy.copy`) of a mode for each member at each step.
+    `unroll.Unroll` computes a mode that has a method ``draws`` over all steps at once. Any other goes step by step.
     """
 
     def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:

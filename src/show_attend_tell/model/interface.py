@@ -3,8 +3,7 @@
 B batch · P paths of one photo (beams, sampled sequences) · L locations · D annotation size · K vocabulary · C caption
 length with the end token.
 
-`decoder` has the paper's decoder, `ensemble` several decoders as one, and `registry` finds a decoder by its kind. To
-write a new one, read `Decoder` below.
+`decoder` has the paper's decoder, and `registry` finds a decoder by its kind. To write a new one, read `Decoder` below.
 """
 
 from collections.abc import Callable

@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 from decoders import B, C, P, Scripted, small_annotations, small_baseline, small_captions, small_decoder
+from table1.ensemble import Ensemble
 
 from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.generation import Decoding
 from show_attend_tell.model.attention import attention_mode_by_name
-from show_attend_tell.model.ensemble import Ensemble
 from show_attend_tell.search.config import GenerationConfig
 
 
