@@ -67,10 +67,3 @@ def computes_bf16(device: "torch.device | str") -> bool:
         probes = (getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
         return any(bool(probe()) for probe in probes if probe is not None)
     return False
-
-
-def on_device(tensor: "torch.Tensor", device: "torch.device") -> "torch.Tensor":
-    """A tensor of the processor on a device; a GPU copies it while it works, and nobody waits for it."""
-    if device.type != "cuda" or tensor.is_cuda:
-        return tensor.to(device)
-    return tensor.pin_memory().to(device, non_blocking=True)

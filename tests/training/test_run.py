@@ -56,7 +56,7 @@ from show_attend_tell.training.selection import (
     choose_generation,
 )
 from show_attend_tell.training.stages.confidence import confidence_of
-from show_attend_tell.training.trainer import Epoch, Trainer
+from show_attend_tell.training.trainer import Trainer
 from show_attend_tell.vision.encoder import Encoder, load_encoder
 
 CPU = torch.device("cpu")
@@ -255,7 +255,7 @@ def test_a_training_that_is_killed_ends_as_one_that_is_not(
 def test_damaged_lines_of_the_log_are_left_out(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_bytes(b'{"epoch": 1}\n{"epoch": 2, "nats\n[]\n\xff\n')
-    write_log(log, Epoch(3, {}, {}, 0.5))
+    write_log(log, 3, {"seconds": 0.5})
     assert log.read_text(encoding="utf-8") == '{"epoch": 1}\n{"epoch": 3, "seconds": 0.5}\n'
 
 

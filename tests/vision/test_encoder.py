@@ -27,7 +27,6 @@ from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.vision.backbones import Backbone
-from show_attend_tell.vision.blocks import cut
 from show_attend_tell.vision.encoder import Encoder, load_encoder
 from show_attend_tell.vision.vgg import VGG19
 
@@ -259,19 +258,6 @@ def test_transformers_models_give_a_grid_in_reading_order(transformers: Any, tmp
     alone = torch.cat([encoder.annotate(photo[None], precision="float32") for photo in pixels])
     torch.testing.assert_close(alone, annotations, rtol=1e-4, atol=1e-5)
     assert encoder.annotate(pixels, precision="bfloat16").dtype == torch.float32
-
-
-@pytest.mark.parametrize("kind", ["ViT", "ResNet", "ConvNext"])
-def test_transformers_models_are_cut_into_blocks(transformers: Any, tmp_path: Path, kind: str) -> None:
-    config, size, *_ = MODELS[kind]
-    encoder = load_encoder(save_model(transformers, tmp_path, kind, config, size))
-    with pytest.raises(SatError, match="has no block 'head': choose one of ") as refusal:
-        cut(encoder, "head")
-    block = str(refusal.value).split("choose one of ")[1].split(" to ")[0]  # versions of transformers differ in it
-    below, last, names = cut(encoder, block)
-    torch.testing.assert_close(last(below(noise(2, size))), encoder(noise(2, size)), rtol=1e-3, atol=1e-4)
-    assert names and set(names) < set(encoder.body.state_dict())
-    assert {id(weight) for weight in last.parameters()} <= {id(weight) for weight in encoder.body.parameters()}
 
 
 def test_a_transformers_model_is_trained_on_by_its_folder(

@@ -7,28 +7,28 @@ import dataclasses
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from show_attend_tell.backends.torch import TorchBackend, build_decoder, fastest_encode, second_moments
+from show_attend_tell.backends.torch import build_decoder, fastest_encode, second_moments
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.generation import Decoding
 from show_attend_tell.model.config import DecoderConfig
-from show_attend_tell.model.registry import build
 from show_attend_tell.rerank.ngrams import VisualNgrams
 from show_attend_tell.training import cautious
 from show_attend_tell.training.config import Start, TrainingConfig
 from show_attend_tell.training.data import InMemoryAnnotations, TrainingData, batches
-from show_attend_tell.training.selection import GRID, nats_a_word, usual_generation
+from show_attend_tell.training.selection import GRID, captions_of, nats_a_word, usual_decoding
+from show_attend_tell.training.trainer import Trainer
 from show_attend_tell.vision.reading import read_ahead
 
 try:
@@ -83,99 +83,108 @@ class Estimate:
         return self.encoding + self.judging + self.training + self.generation
 
 
+class Rates(NamedTuple):
+    """The seconds that the parts of a training take on this machine."""
+
+    step: float  # of a mini-batch, besides its captions
+    caption: float  # of a further caption in a mini-batch
+    generation: float  # of a caption of val, by a beam of one
+
+    def training(self, captions: Sequence[tuple[str, list[int]]], size: int, epochs: int) -> tuple[float, int]:
+        """The seconds of so many epochs in mini-batches of that ``size``, and the number of mini-batches."""
+        todo = batches(captions, size, seed=0)
+        return epochs * (self.step * len(todo) + self.caption * len(captions)), epochs * len(todo)
+
+
 def estimate(dataset: Dataset, config: TrainingConfig, start: Start, vocabulary: Vocabulary) -> Estimate:
     """Measure the rates of encoding, training and captioning, and multiply them by the numbers of the data set."""
-    encoder, train, val = start.encoder, dataset.split("train"), dataset.split("val")
+    encoder = start.encoder
+    train = dataset.split("train")
+    val = dataset.split("val")
     examples, pixels = readable(train, encoder.preprocessing)
     encode = fastest_encode(encoder)
-    singles = pixels[:, None]
-    first = encode(singles[0])
-    encoding, rest = seconds_of(lambda: [encode(single) for single in singles[1:]])
-    encoding /= max(1, len(rest))
-    annotations = torch.cat([first, *rest])
-    device = annotations.device
+    encode(pixels[:1])  # the first takes longer
+    encoding, annotations = seconds_of(lambda: torch.cat([encode(single) for single in pixels[:, None]]))
     known = None if start.checkpoint is None else likeness(start.checkpoint, examples, annotations)
 
     captions = [(example.name, vocabulary.encode(words)) for example in train for words in example.captions]
     typical = sorted(len(words) for _, words in captions)[len(captions) // 2]
     sizes = {"vocabulary_size": len(vocabulary), "annotation_size": encoder.annotation_size}
     config = dataclasses.replace(config, decoder=dataclasses.replace(config.decoder, **sizes))
-    decoder, objective = build(config.decoder).to(device), config.objective()
-    forced = torch.tensor([[*words, *[Vocabulary.UNKNOWN] * typical][:typical] for _, words in captions[: SIZES[-1]]])
-    generator = torch.Generator()
+    data = handful(vocabulary, examples, annotations)
+    ids = [(name, vocabulary.encode(words)) for name, texts in data.validation for words in texts]
+    data.captions = [(name, [*words, *[Vocabulary.UNKNOWN] * typical][:typical]) for name, words in ids]
+    trainer = Trainer(config, data, device=annotations.device)
+    rates = rates_of(trainer, typical)
 
-    def step(size: int) -> None:
-        rows = [row % len(annotations) for row in range(size)]
-        words = forced[[row % len(forced) for row in range(size)]].to(device)
-        draws = objective.draw(size, typical, generator)
-        output = decoder.teacher_forcing(annotations[rows], words, paths=objective.paths, mode=draws.mode)
-        objective(output, words, draws).total.backward()  # type: ignore[no-untyped-call]
-        if config.scheduled_sampling:
-            with torch.no_grad():
-                decoder.teacher_forcing(annotations[rows], words)
-
-    step(SIZES[0])
-    small, large = (seconds_of(partial(step, size))[0] for size in SIZES)
-    each = max(0.0, (large - small) / (SIZES[1] - SIZES[0]))  # of a further caption
-    weights = sum(parameter.numel() for parameter in decoder.parameters())
-    moving, _ = seconds_of(lambda: [parameter.data.mul_(1) for parameter in decoder.parameters()])
-    fixed = max(0.0, small - SIZES[0] * each) + 6 * moving  # of a step: its optimizer and average
-
-    def epochs_of(some: Sequence[tuple[str, list[int]]], number: int) -> tuple[float, int]:
-        todo = batches(some, config.batch_size, seed=0)
-        return number * sum(fixed + each * len(batch) for batch in todo), number * len(todo)
-
-    backend, beam = TorchBackend(decoder.eval()), max(2, config.validation_beam_size)
-    generation = usual_generation(config).merge(beam_size=beam, max_length=typical)
-    few = backend.features(annotations[:2])
-    decoding = Decoding(vocabulary=vocabulary, config=generation)
-    found, _ = seconds_of(lambda: decoding.candidates(backend, few, seeds=[0] * len(few)))
-    caption = found / len(few) / beam  # of one photo, a beam of one
-
-    views, photos = 1 + len(config.views), len(train) + len(val)
-    judging, stop = 0.0, config.epochs
+    judging = 0.0
+    stop = config.epochs
     if known is not None and cautious.judged_by_divisions(config, len(val)):
         gains = known.expect != "little"
-        halves = cautious.epochs_to_judge(config, gains=gains)
-        half, _ = epochs_of(captions[: len(captions) // 2], halves)
-        read = FORWARD * each * len(captions) * halves / 2  # nats a word, after each epoch
-        judging = 2 * (half + read)
+        half, _ = rates.training(captions[::2], config.batch_size, cautious.epochs_to_judge(config, gains=gains))
+        judging = 2 * (1 + FORWARD) * half  # with the nats a word of the other half after each epoch
         if gains:
-            judging += len(cautious.SHARES) * caption * beam * photos
+            judging += len(cautious.SHARES) * config.validation_beam_size * rates.generation * (len(train) + len(val))
         else:
             stop = 0
-    training, updates = epochs_of(captions, stop)
-    training += stop * caption * config.validation_beam_size * len(val)
+    training, updates = rates.training(captions, config.batch_size, stop)
     beams = sum(GRID.beam_sizes) + (sum(GRID.large_beam_sizes) if config.visual_ngrams else 0)
     chosen = cautious.val_chooses_decoding(config, len(val))
-    locations = encoder.grid[0] * encoder.grid[1]
-    row = 2 * locations * encoder.annotation_size  # bytes, in half precision
     # About what a step holds for a word of a caption, attention's layer and the logits, each three to four times: with
     # its gradient and what the gradient needs.
     attention = config.decoder.attention_size if isinstance(config.decoder, DecoderConfig) else 0
-    word = 4 * (4 * locations * attention + 3 * len(vocabulary))
+    word = 4 * (4 * annotations.shape[1] * attention + 3 * len(vocabulary))
+    weights = sum(parameter.numel() for parameter in trainer.decoder.parameters())
+    encoded = len(train) * (1 + len(config.views)) + len(val)
     return Estimate(
-        encoding=encoding * (len(train) * views + len(val)),
+        encoding=encoding / len(pixels) * encoded,
         judging=judging,
-        training=training,
-        generation=caption * beams * len(val) if chosen else 0.0,
+        training=training + stop * rates.generation * config.validation_beam_size * len(val),
+        generation=rates.generation * beams * len(val) if chosen else 0.0,
         updates=updates,
-        disk=row * (len(train) * views + len(val)),
+        disk=2 * annotations[0].numel() * encoded,  # in half precision
         model=weights * (2 + 4 * (4 if stop else 2)),  # the model; its weights, their average, two of the optimizer
-        memory=peak() + 4 * 5 * weights + config.batch_size * typical * word,
+        memory=peak() + 4 * weights + config.batch_size * typical * word,
         likeness=known,
+    )
+
+
+def rates_of(trainer: Trainer, length: int) -> Rates:
+    """The rates of a training, by a few steps with its captions, which have that length, and captions of two photos."""
+    data = trainer.data
+
+    def step(captions: int) -> None:
+        with ThreadPoolExecutor() as reader:
+            trainer.take(trainer.mini_batch([row % len(data.captions) for row in range(captions)], reader))
+        trainer.read_losses()
+
+    step(SIZES[0])  # the first takes longer
+    small, large = (seconds_of(partial(step, size))[0] for size in SIZES)
+    caption = max(0.0, (large - small) / (SIZES[1] - SIZES[0]))
+    usual = usual_decoding(trainer.config, data)
+    beam = max(2, trainer.config.validation_beam_size)
+    decoding = dataclasses.replace(usual, config=usual.config.merge(beam_size=beam, max_length=length))
+    few = dataclasses.replace(data, validation=data.validation[:2])
+    generation, _ = seconds_of(lambda: captions_of(trainer.average, few, decoding))
+    return Rates(max(0.0, small - SIZES[0] * caption), caption, generation / len(few.validation) / beam)
+
+
+def handful(vocabulary: Vocabulary, examples: Sequence[Example], annotations: Tensor) -> TrainingData:
+    """Some examples, of which the annotations (N, L, D) are given, with at most two captions each, as val."""
+    names = [example.name for example in examples]
+    return TrainingData(
+        vocabulary=vocabulary,
+        captions=(),
+        validation=[(example.name, example.captions[:2]) for example in examples],
+        views=[InMemoryAnnotations(dict(zip(names, annotations, strict=True)))],
     )
 
 
 def likeness(start: Checkpoint, examples: Sequence[Example], annotations: Tensor) -> Likeness:
     """The likeness of some examples, of which the annotations (N, L, D) are given, to what a model has learnt."""
-    data = TrainingData(
-        vocabulary=start.vocabulary,
-        captions=(),
-        validation=[(example.name, example.captions[:2]) for example in examples],
-        views=[InMemoryAnnotations(dict(zip([example.name for example in examples], annotations, strict=True)))],
-    )
-    nats, shift = nats_a_word(build_decoder(start).to(annotations.device), data), None
+    data = handful(start.vocabulary, examples, annotations)
+    nats = nats_a_word(build_decoder(start).to(annotations.device), data)
+    shift = None
     if start.reranker is not None and start.reranker.kind == "ngrams":
         ngrams = VisualNgrams(start.reranker.arrays)
         channels = torch.from_numpy(ngrams.channels).to(annotations.device)

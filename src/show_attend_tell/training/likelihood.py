@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.devices import on_device
 from show_attend_tell.model import kernels
 from show_attend_tell.model.interface import drawn_words
 from show_attend_tell.model.kernels import promote
@@ -118,7 +117,7 @@ class Likelihood:
         part = ranks.part_of(len(indices))
         captions = torch.tensor([self.data.captions[i][1] for i in indices])
         draws = self.objective.draw(len(indices), captions.shape[1], self.generator, part)
-        return Drawn([self.data.captions[i][0] for i in indices], captions, part, draws._replace(device=self.device))
+        return Drawn([self.data.captions[i][0] for i in indices], captions, part, draws)
 
     def draw_views(self, photos: int) -> Tensor:
         """Which view of each photo is shown: numbers (photos,)."""
@@ -175,8 +174,8 @@ class Likelihood:
 
     def loss_of_drawn(self, drawn: Drawn, annotations: Tensor) -> Loss:
         """The loss of this rank's rows of captions of one length, of the annotations (b, L, D) of their photos."""
-        annotations = on_device(annotations, self.device)
-        captions = on_device(drawn.captions, self.device)
+        annotations = annotations.to(self.device)
+        captions = drawn.captions.to(self.device)
         own = drawn.part.rows
         with self.autocast:
             history = self.history(annotations, captions, own)
@@ -195,7 +194,7 @@ class Likelihood:
         """
         if texts is None:
             return loss
-        captions = on_device(texts, self.device)
+        captions = texts.to(self.device)
         nothing = torch.zeros(len(texts), 1, self.config.decoder.annotation_size, device=self.device)
         with self.autocast, self.own_dropout(4):
             output = self.decoder.teacher_forcing(nothing, captions)
@@ -215,14 +214,14 @@ class Likelihood:
         if self.sampling == 0:
             return captions[own]
         chosen = torch.rand(captions.shape) < self.sampling  # on the CPU, which need not wait for their number
-        positions = on_device(chosen[own].flatten().nonzero().squeeze(1), self.device)
+        positions = chosen[own].flatten().nonzero().squeeze(1).to(self.device)
         with self.own_dropout(3, captions.shape[1]):
             output = self.decoder.teacher_forcing(annotations, captions[own])
             logits = promote(output.logits[:, 0].flatten(0, 1)[positions])  # (N, K)
         logits[:, Vocabulary.END] = float("-inf")
         uniforms = torch.rand(int(chosen.sum()))[int(chosen[: own.start or 0].sum()) :][: len(logits)]
-        words = drawn_words(torch.softmax(logits, dim=-1), on_device(uniforms, self.device))
-        return captions[own].masked_scatter(on_device(chosen[own], self.device), words)
+        words = drawn_words(torch.softmax(logits, dim=-1), uniforms.to(self.device))
+        return captions[own].masked_scatter(chosen[own].to(self.device), words)
 
     def own_dropout(self, *use: int) -> AbstractContextManager[None]:
         """Random masks of this rank's own for one use in a step, where several ranks share it."""

@@ -17,7 +17,7 @@ from show_attend_tell.training.cautious import Verdict
 from show_attend_tell.training.config import TrainingPlan
 from show_attend_tell.training.ranks import log
 from show_attend_tell.training.selection import divergence, nats_a_word, usual_generation
-from show_attend_tell.training.trainer import Epoch, Trainer
+from show_attend_tell.training.trainer import Trainer
 
 # What an epoch's message says of its captions of val, see `Trainer.validate`.
 REPORTED = {
@@ -52,34 +52,44 @@ def keep_best(
     if better:
         training.best = score
         training.best_epoch = training.epoch
-    seconds = time.monotonic() - training.began
-    report(plan, training, Epoch(training.epoch, scores, training.watch.means(), seconds, better), verdict)
-
-
-def report(plan: TrainingPlan, loop: Trainer, epoch: Epoch, verdict: Verdict | None) -> None:
-    """Log an epoch, and save its checkpoint if it is the best so far, or by a verdict the last; the first rank does."""
     if not ranks.is_main():
         return
-    write_log(plan.output / "training" / "log.jsonl", epoch)
-    config, stop = loop.config, loop.config.epochs if verdict is None else verdict.epochs
-    watched = [f"{name} {value:.3f}" for name, value in epoch.watch.items()]  # none if resumed after the last batch
-    left = (stop - epoch.number) * epoch.seconds if epoch.number else 0
-    scores = {name: form.format(epoch.scores[name]) for name, form in REPORTED.items() if name in epoch.scores}
+    seconds = time.monotonic() - training.began
+    watch = training.watch.means()
+    write_log(plan.output / "training" / "log.jsonl", training.epoch, {**scores, **watch, "seconds": round(seconds, 1)})
+    log(epoch_line(training, scores, watch, seconds, verdict, best=better and verdict is None))
+    if diverged := divergence(watch.get("nats_per_word", 0.0), training.data):
+        log(f"epoch {training.epoch} has {diverged}")
+    if better:
+        checkpoint_of(plan, training).save(plan.output, bits=plan.bits)
+
+
+def epoch_line(
+    training: Trainer,
+    scores: dict[str, float],
+    watch: dict[str, float],
+    seconds: float,
+    verdict: Verdict | None,
+    *,
+    best: bool,
+) -> str:
+    """What an epoch reached, in words; ``best`` marks the score by which it is the best so far."""
+    config = training.config
+    shown = {name: form.format(scores[name]) for name, form in REPORTED.items() if name in scores}
     if config.selected_by != "bleu_4_no_brevity":  # which only those who select by it look for
-        scores.pop("bleu_4_no_brevity", None)
+        shown.pop("bleu_4_no_brevity", None)
     marked = "nats" if config.selected_by == "cider_and_nats" else config.selected_by
-    if epoch.better and verdict is None and marked in scores:
-        scores[marked] += " (best)"
-    text = ", ".join([f"val {', '.join(scores.values())}", *watched, duration(epoch.seconds)])
-    what = f"epoch {epoch.number}" if epoch.number else "epoch 0, the model to start from"
-    log(f"{what}: {text}{f'; at most {duration(left)} left' if left else ''}")
-    if diverged := divergence(epoch.watch.get("nats_per_word", 0.0), loop.data):
-        log(f"epoch {epoch.number} has {diverged}")
-    if epoch.better:
-        checkpoint_of(plan, loop, epoch).save(plan.output, bits=plan.bits)
+    if best and marked in shown:
+        shown[marked] += " (best)"
+    watched = [f"{name} {value:.3f}" for name, value in watch.items()]  # none if resumed after the last batch
+    text = ", ".join([f"val {', '.join(shown.values())}", *watched, duration(seconds)])
+    if training.epoch == 0:
+        return f"epoch 0, the model to start from: {text}"
+    left = ((config.epochs if verdict is None else verdict.epochs) - training.epoch) * seconds
+    return f"epoch {training.epoch}: {text}{f'; at most {duration(left)} left' if left else ''}"
 
 
-def checkpoint_of(plan: TrainingPlan, loop: Trainer, epoch: Epoch) -> Checkpoint:
+def checkpoint_of(plan: TrainingPlan, loop: Trainer) -> Checkpoint:
     """The model as it is now, with a provisional generation config until the training ends."""
     encoder, before = plan.start.encoder, plan.start.checkpoint
     weights = {name: as_array(value.detach()) for name, value in encoder.body.state_dict().items()}
@@ -89,7 +99,7 @@ def checkpoint_of(plan: TrainingPlan, loop: Trainer, epoch: Epoch) -> Checkpoint
         tuned = unpack(pack(tuned))
     tokenizer = plan.dataset.tokenizer
     named = {} if tokenizer == KARPATHY else {"tokenizer": tokenizer.name}
-    made = {"seed": loop.config.seed, "epochs": epoch.number, "settings": loop.config.to_dict()}
+    made = {"seed": loop.config.seed, "epochs": loop.epoch, "settings": loop.config.to_dict()}
     return Checkpoint(
         config=loop.average.config,
         weights=decoder_weights(loop.average),
@@ -134,13 +144,12 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 100 * 60 else f"{seconds / 3600:.1f} h"
 
 
-def write_log(file: Path, epoch: Epoch) -> None:
+def write_log(file: Path, epoch: int, figures: dict[str, float]) -> None:
     """Add an epoch to the log, one JSON object a line, in the place of later ones and of damaged lines."""
     file.parent.mkdir(parents=True, exist_ok=True)
     lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else []
     kept = []
     for line in lines:
         with suppress(ValueError, KeyError, TypeError, RecursionError):
-            kept += [line] * (int(json.loads(line)["epoch"]) < epoch.number)
-    new = {"epoch": epoch.number, **epoch.scores, **epoch.watch, "seconds": round(epoch.seconds, 1)}
-    write_text(file, "".join(f"{line}\n" for line in [*kept, json.dumps(new)]))
+            kept += [line] * (int(json.loads(line)["epoch"]) < epoch)
+    write_text(file, "".join(f"{line}\n" for line in [*kept, json.dumps({"epoch": epoch, **figures})]))

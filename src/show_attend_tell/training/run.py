@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -78,13 +78,14 @@ def train(
             plan, data = prepare_data(plan, device, show=show)
         ranks.check_alike(lambda: identity(plan.config, data))  # first, since it alone waits for slow encoders
         with only_process(plan, device):
-            start = prepare_start(plan, data, device, show=show)
-            verdict = judge_small_data(plan, data, start, trainer, show=show)
+            work = Work(plan, data, device, trainer, choose, show)
+            start = prepare_start(work)
+            verdict = judge_small_data(work, start)
             epochs = plan.config.epochs if verdict is None else verdict.epochs
-            training = prepare_trainer(plan, data, device, start, trainer, show=show)
+            training = prepare_trainer(work, start)
             with pausing(training, plan) as pause:
                 if plan.start.checkpoint is not None and training.taken == 0:
-                    validate_start(plan, training, verdict, pause, show=show)
+                    validate_start(work, training, verdict, pause)
                 while not training.ended(epochs):
                     training.begin_epoch()
                     with epoch_bar(training, epochs, show=show) as bar:
@@ -105,10 +106,36 @@ def train(
                     pause()
             ranks.barrier()  # until the last checkpoint is written
             log_end(training, chosen=verdict is None)
-            model = complete_model(plan, data, device, start, verdict, choose, show=show)
+            model = complete_model(work, start, verdict)
         took = duration(time.monotonic() - began)
         log(f"{plan.output} generates captions with {model.generation.summary()}. Training took {took}")
         return model
+
+
+class Work(NamedTuple):
+    """What the parts of a training share."""
+
+    plan: TrainingPlan
+    data: TrainingData
+    device: torch.device
+    trainer: type[Trainer]
+    choose: Callable[..., Chosen]
+    show: bool
+
+    @property
+    def start_competes(self) -> bool:
+        """Whether the model to start from, as it is, is a model of the kind that the training makes."""
+        return competes(self.plan.start, self.plan.config.decoder)
+
+    @property
+    def start_may_be_given_back(self) -> bool:
+        """Whether the training may end in the model that it starts from, or between them."""
+        return self.start_competes and self.data.encoder is None
+
+    @property
+    def weights_of_start(self) -> str:
+        """The digest of the weights of the model to start from; empty where there is none."""
+        return "" if self.plan.start.checkpoint is None else weights_digest(self.plan.start.checkpoint.weights)
 
 
 # Before the loop
@@ -141,12 +168,12 @@ def only_process(plan: TrainingPlan, device: torch.device) -> Iterator[None]:
         yield
 
 
-def prepare_start(plan: TrainingPlan, data: TrainingData, device: torch.device, *, show: bool) -> Decoder | None:
+def prepare_start(work: Work) -> Decoder | None:
     """The stage "start": the decoder that the training starts from; None where it is random, or no longer needed."""
-    model = plan.start.checkpoint
-    if model is None or (is_resuming(plan) and not competes(plan.start, plan.config.decoder)):
+    model = work.plan.start.checkpoint
+    if model is None or (is_resuming(work.plan) and not work.start_competes):
         return None
-    return start_decoder(model, plan.config, data, device, show=show)
+    return start_decoder(model, work.plan.config, work.data, work.device, show=work.show)
 
 
 def is_resuming(plan: TrainingPlan) -> bool:
@@ -154,39 +181,35 @@ def is_resuming(plan: TrainingPlan) -> bool:
     return ranks.gathered(plan.resume and plan.state.exists())[0]
 
 
-def may_be_given_back(plan: TrainingPlan, data: TrainingData) -> bool:
-    """Whether the training may end in the model it starts from, or between them."""
-    return competes(plan.start, plan.config.decoder) and data.encoder is None
-
-
-def judge_small_data(
-    plan: TrainingPlan, data: TrainingData, start: Decoder | None, trainer: type[Trainer], *, show: bool
-) -> Verdict | None:
+def judge_small_data(work: Work, start: Decoder | None) -> Verdict | None:
     """The stage "judge small data": how far, and for how many epochs, a training should go; None where val decides."""
-    config, model, name = plan.config, plan.start.checkpoint, plan.start.name
-    if start is None or model is None or name is None or not may_be_given_back(plan, data):
+    plan, data = work.plan, work.data
+    if start is None or not work.start_may_be_given_back:
         return None
-    if not cautious.judged_by_divisions(config, len(data.validation)):
+    if not cautious.judged_by_divisions(plan.config, len(data.validation)):
         return None
-    about = identity(config, data), weights_digest(model.weights), cautious.SHARES
-    judge = partial(cautious.judge_by_divisions, config, data, plan.dataset, start, name, trainer, show=show)
+    about = identity(plan.config, data), work.weights_of_start, cautious.SHARES
+    judge = partial(
+        cautious.judge_by_divisions,
+        plan.config,
+        data,
+        plan.dataset,
+        start,
+        plan.start.name,
+        work.trainer,
+        show=work.show,
+    )
     verdict = cautious.verdict_of(plan.state.with_name("divisions.json"), about, judge)
     log(verdict.text)
     return verdict
 
 
-def prepare_trainer(
-    plan: TrainingPlan,
-    data: TrainingData,
-    device: torch.device,
-    start: Decoder | None,
-    trainer: type[Trainer],
-    *,
-    show: bool,
-) -> Trainer:
+def prepare_trainer(work: Work, start: Decoder | None) -> Trainer:
     """The weights and the optimizer, as they are at the start or where the training was interrupted."""
+    plan, device = work.plan, work.device
     initial = None if start is None else start.state_dict()
-    training = trainer(plan.config, data, device=device, initial=initial, init_from=plan.start.name, show=show)
+    how: dict[str, Any] = {"initial": initial, "init_from": plan.start.name, "show": work.show}
+    training = work.trainer(plan.config, work.data, device=device, **how)
     if is_resuming(plan):
         training.resume(plan.state)
     elif plan.resume:
@@ -200,15 +223,13 @@ def prepare_trainer(
 # In the loop
 
 
-def validate_start(
-    plan: TrainingPlan, training: Trainer, verdict: Verdict | None, pause: Callable[[], None], *, show: bool
-) -> None:
+def validate_start(work: Work, training: Trainer, verdict: Verdict | None, pause: Callable[[], None]) -> None:
     """Epoch 0: the model to start from is validated, and is the best so far if it may be given back."""
     training.begin_epoch()
-    training.save(plan.state)
-    scores = training.validate(show=show)
+    training.save(work.plan.state)
+    scores = training.validate(show=work.show)
     pause()
-    keep_best(plan, training, scores, verdict, better=competes(plan.start, plan.config.decoder))
+    keep_best(work.plan, training, scores, verdict, better=work.start_competes)
 
 
 def epoch_bar(training: Trainer, epochs: int, *, show: bool) -> Progress:
@@ -262,65 +283,49 @@ def ctrl_c_held_back() -> Iterator[Callable[[], bool]]:
 # After the loop
 
 
-def complete_model(
-    plan: TrainingPlan,
-    data: TrainingData,
-    device: torch.device,
-    start: Decoder | None,
-    verdict: Verdict | None,
-    choose: Callable[..., Chosen],
-    *,
-    show: bool,
-) -> Checkpoint:
+def complete_model(work: Work, start: Decoder | None, verdict: Verdict | None) -> Checkpoint:
     """The model of the best epoch with all that it needs besides its weights, as it is written."""
+    plan, data = work.plan, work.data
     config, origin = plan.config, plan.start
+    name = origin.name or ""
     model = Checkpoint.load(plan.output)
-    decoder = build_decoder(model).to(device)
-    if start is not None and may_be_given_back(plan, data) and MOVED not in model.training:
+    decoder = build_decoder(model).to(work.device)
+    if start is not None and work.start_may_be_given_back and MOVED not in model.training:
         if verdict is None and model.training["epochs"]:  # 0: the start itself was best
-            compared = identity(config, data), weights_digest(model.weights), cautious.SHARES
+            compared = identity(config, data), work.weights_of_start, cautious.SHARES
             judge = partial(cautious.judge_by_val, config, data, decoder, start)
             verdict = cautious.verdict_of(plan.state.with_name("verdict.json"), compared, judge)
             log(verdict.text)
         if verdict is not None:
-            apply_verdict(model, decoder, start, verdict, origin.name or "")
-    card = Stage("card", partial(write_card, model, plan.output, plan.bits))
+            apply_verdict(model, decoder, start, verdict, name)
+    stages = [Stage("card", partial(write_card, model, plan.output, plan.bits))]
     if origin.checkpoint is not None and model.training["epochs"] == 0:
-        give_start_back(model, origin.checkpoint, origin.name or "", config.learning_rate)
-        stages = [card]
+        give_start_back(model, origin.checkpoint, name, config.learning_rate)
     else:
         if model.tuned_encoder is not None:  # that of the best epoch, which the decoder was trained with
             origin.encoder.adopt(as_tensors(model.tuned_encoder))
         model.confidence = None
-        stages = [*what_captions_need(plan, data, model, decoder, choose, show=show), card]
+        stages = [*what_captions_need(work, model, decoder), *stages]
     settings = identity(config, data), config.visual_ngrams, sorted(plan.given or ())
     about = hashlib.sha256(repr((settings, weights_digest(model.weights))).encode()).hexdigest()
     complete(model, stages, plan.state.with_name("unfinished"), about)
     return model
 
 
-def what_captions_need(
-    plan: TrainingPlan,
-    data: TrainingData,
-    model: Checkpoint,
-    decoder: Decoder,
-    choose: Callable[..., Chosen],
-    *,
-    show: bool,
-) -> list[Stage]:
+def what_captions_need(work: Work, model: Checkpoint, decoder: Decoder) -> list[Stage]:
     """The stages that fill in a model whose weights are trained. A new one is a file in `stages/` and a line here."""
+    plan, data, show = work.plan, work.data, work.show
     config = plan.config
     custom_english = plan.dataset.custom and data.vocabulary.tokenizer in (KARPATHY, ENGLISH)
     before = plan.start.checkpoint if config.cautious else None  # what few photos do not replace without proof
     reranker = None if before is None else before.reranker
-    device = next(decoder.parameters()).device
-    peer = plan.start.checkpoint if competes(plan.start, config.decoder) else None
+    peer = plan.start.checkpoint if work.start_competes else None
     own_length = "max_length" in (plan.given or ())
     kept = partial(cautious.kept_decoding, config, model, peer, own_length=own_length) if config.cautious else None
-    how: dict[str, Any] = {"kept": kept, "filters": custom_english, "choose": choose, "show": show}
+    how: dict[str, Any] = {"kept": kept, "filters": custom_english, "choose": work.choose, "show": show}
     wanted = config.visual_ngrams
     return [
-        Stage("reranker", partial(fit_reranker, model, data, reranker, device, wanted=wanted, show=show)),
+        Stage("reranker", partial(fit_reranker, model, data, reranker, work.device, wanted=wanted, show=show)),
         Stage("class words", partial(fit_class_words, model, data, before, wanted=custom_english, show=show)),
         Stage("decoding", partial(choose_decoding, model, decoder, data, config, **how)),
         Stage("confidence", partial(fit_confidence, model, decoder, data, show=show)),

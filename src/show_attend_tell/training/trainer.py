@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,61 +38,42 @@ RESTART = 0.5  # of the first learning rate, where an ended training got more ep
 WATCHED = ("words_used", "distinct", "repetitive", "truncated")  # of `metrics.variety`, after each epoch
 
 
-class Epoch(NamedTuple):
-    """What an epoch reached."""
-
-    number: int
-    scores: dict[str, float]  # of validation captions, see `Trainer.validate`
-    watch: dict[str, float]  # means over the epoch's captions
-    seconds: float
-    better: bool = False  # than all before
-
-
 class Watch:
     """The means of what is watched over an epoch's captions. Values stay on the device until they are read."""
 
     def __init__(self) -> None:
-        self.sums: dict[str, NDArray[np.float64]] = {}  # of the values, each times its batch's weight, and of these
+        # of the values of all ranks, each times its batch's weight, and of these
+        self.sums: dict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(2))
         self.unread: list[tuple[int, int, dict[str, Tensor]]] = []  # number and captions of a batch, and its values
 
     def add(self, number: int, captions: int, values: dict[str, Tensor]) -> None:
         """Add the values of a mini-batch; ``number`` counts the mini-batches of the training from 1 on."""
         self.unread.append((number, captions, values))
 
-    def read(self, learning_rate: float) -> dict[str, str]:
-        """Wait for the values so far, and give `shown`; all ranks call this together.
+    def read(self, learning_rate: float) -> None:
+        """Wait for the values so far; all ranks call this together.
 
         Raises `SatError`, with the number of the mini-batch, for a loss that is not finite on any rank.
         """
-        if not self.unread:
-            return self.shown()
-        values = [value for _, _, values in self.unread for value in values.values()]
-        numbers = iter(torch.stack([value.float() for value in values]).tolist())
-        read = [(*batch[:2], dict(zip(batch[2], numbers, strict=False))) for batch in self.unread]
+        read = []
+        for number, captions, values in self.unread:
+            weight = ranks.part_of(captions).share * captions  # each caption weighs the same, as in the step
+            read.append((number, weight, {name: value.item() for name, value in values.items()}))
         self.unread.clear()
-        losses = ranks.all_reduce_sum(torch.tensor([of_batch["loss"] for _, _, of_batch in read])) / ranks.world_size()
-        for loss, (number, captions, of_batch) in zip(losses.tolist(), read, strict=True):
+        for of_ranks in zip(*ranks.gathered(read), strict=True):  # of one mini-batch
+            loss = sum(values["loss"] for _, _, values in of_ranks) / len(of_ranks)
             if not math.isfinite(loss):
                 raise SatError(
-                    f"the loss became {loss} at batch {number}: lower the learning rate ({learning_rate}) or clip the "
+                    f"the loss became {loss} at batch {of_ranks[0][0]}: lower the learning rate ({learning_rate}) or clip the "
                     "gradient"
                 )
-            weight = ranks.part_of(captions).share * captions  # each caption weighs the same, as in the step
-            for name, value in {**of_batch, "loss": loss}.items():
-                self.sums[name] = self.sums.get(name, 0.0) + np.array([weight * value, weight])
-        return self.shown()
-
-    def shown(self) -> dict[str, str]:
-        """The means so far of this rank's own captions, to be shown."""
-        return {name: f"{total / weights:.3f}" for name, (total, weights) in self.sums.items() if weights}
+            for _, weight, values in of_ranks:
+                for name, value in {**values, "loss": loss}.items():
+                    self.sums[name] += weight * value, weight
 
     def means(self) -> dict[str, float]:
-        """The means over the captions of all ranks."""
-        sums: dict[str, NDArray[np.float64]] = {}
-        for part in ranks.gathered(self.sums):
-            for name, pair in part.items():
-                sums[name] = sums.get(name, 0.0) + pair
-        return {name: float(total / weights) for name, (total, weights) in sums.items() if weights}
+        """The means over the captions of all ranks, of the values that were read."""
+        return {name: float(total / weights) for name, (total, weights) in self.sums.items() if weights}
 
 
 class Trainer(Likelihood):
@@ -183,9 +164,10 @@ class Trainer(Likelihood):
         """A step, of which `watch` keeps the figures."""
         self.watch.add(self.taken + 1, sum(piece.captions for piece in batch), self.step(batch))
 
-    def read_losses(self) -> dict[str, str]:
-        """Wait for the steps so far; the means to show. Raises `SatError` for a loss that is not finite."""
-        return self.watch.read(self.config.learning_rate)
+    def read_losses(self) -> dict[str, float]:
+        """Wait for the steps so far; the means of what is watched. Raises `SatError` for a loss that is not finite."""
+        self.watch.read(self.config.learning_rate)
+        return self.watch.means()
 
     def begin_epoch(self) -> None:
         """Watch a new epoch, or what is left of one."""

@@ -11,7 +11,6 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from show_attend_tell.devices import on_device
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.interface import DecoderOutput
 from show_attend_tell.model.kernels import WordScores, word_scores
@@ -166,7 +165,7 @@ class HardObjective:
         """The loss of captions (B, C), computed with ``draws.mode``; its gradient is minus the rule above."""
         if output.alpha is None or output.locations is None:
             raise SatError("hard attention is learnt from sampled locations: this decoder has no attention to sample")
-        expected = on_device(draws.expected, output.logits.device)
+        expected = draws.expected.to(output.logits.device)
         sampled = ~expected
         weight = torch.where(expected, 0.5, 0.5 / self.samples) if self.coin == "both" else 1 / self.samples
 
@@ -186,7 +185,7 @@ class HardObjective:
         watch = {"entropy": uncertainty.detach().mean()}
         for name, chosen in (("nats_per_word", ~draws.expected), ("nats_per_word_expected", draws.expected)):
             if chosen.any():
-                paths = on_device(chosen.flatten().nonzero().squeeze(1), expected.device)
+                paths = chosen.flatten().nonzero().squeeze(1).to(expected.device)
                 watch[name] = -log_probabilities.detach().flatten(0, 1)[paths].mean()
         return Loss(total, watch)
 

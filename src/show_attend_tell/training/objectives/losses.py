@@ -10,10 +10,8 @@ An objective is used in four steps: ``draws = objective.draw(…)``, then `teach
 
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
-from show_attend_tell.devices import on_device
 from show_attend_tell.model.attention import AttentionMode, MeanAttention, MixedAttention
 from show_attend_tell.model.kernels import WordScores, word_scores
 
@@ -30,14 +28,13 @@ class Draws(NamedTuple):
 
     expected: Tensor  # whether a path reads the expectation (true) or sampled locations (false), (B, P), on the CPU
     uniforms: Tensor | None = None  # which sample the locations, (B, P, C); None: every path reads the expectation
-    device: torch.device = torch.device("cpu")  # of the decoder
 
     @property
     def mode(self) -> AttentionMode:
         """How the decoder attends."""
         if self.uniforms is None:
             return MeanAttention()
-        return MixedAttention(on_device(self.expected, self.device), on_device(self.uniforms, self.device))
+        return MixedAttention(self.expected, self.uniforms)
 
 
 def word_losses(
