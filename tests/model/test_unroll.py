@@ -32,12 +32,12 @@ def draws() -> MixedAttention:
 
 
 def output_and_gradients(
-    decoder: AttentionDecoder, unrolled: bool, hard: bool
+    decoder: AttentionDecoder, loops: kernels.Kernels | None, hard: bool
 ) -> tuple[DecoderOutput, dict[str, Tensor]]:
     """The output of small captions, and the gradients of a sum that weighs all of it."""
     annotations = small_annotations().requires_grad_()
     mode = draws() if hard else MeanAttention()
-    decoder.kernels = kernels.REFERENCE if unrolled else None
+    decoder.kernels = loops
     output = decoder.teacher_forcing(annotations, small_captions(), paths=P if hard else 1, mode=mode)
     generator = torch.Generator().manual_seed(6)
     total = torch.zeros(())
@@ -55,7 +55,9 @@ def output_and_gradients(
 def test_it_is_the_step_by_step_recurrence(name: str) -> None:
     decoder = small_decoder(**MODELS[name])
     hard = decoder.config.attention == "hard"
-    (reference, expected), (unrolled, found) = (output_and_gradients(decoder, each, hard) for each in (False, True))
+    (reference, expected), (unrolled, found) = (
+        output_and_gradients(decoder, each, hard) for each in (None, kernels.REFERENCE)
+    )
     for part in ("logits", "alpha", "beta", "locations"):
         wanted, have = getattr(reference, part), getattr(unrolled, part)
         assert (wanted is None) == (have is None), part
@@ -81,7 +83,7 @@ def test_large_keys_and_queries(spread: float, same: bool) -> None:
     decoder = small_decoder(spread=spread)
     largest = decoder.start(small_annotations()).source[1].abs().max()
     assert (largest < 20) == same
-    output, gradients = output_and_gradients(decoder, True, hard=False)
+    output, gradients = output_and_gradients(decoder, kernels.REFERENCE, hard=False)
     assert output.alpha is not None and output.alpha.isfinite().all()
     assert all(gradient.isfinite().all() for gradient in gradients.values())
     if same:
@@ -93,29 +95,15 @@ def test_large_keys_and_queries(spread: float, same: bool) -> None:
 @pytest.mark.skipif(not kernels.can_compile(), reason="no C++ compiler here")
 @pytest.mark.filterwarnings("ignore")  # of PyTorch's compiler
 def test_compiled_kernels_are_the_written_ones() -> None:
-    generator = torch.Generator().manual_seed(1)
-
-    def drawn(*shape: int) -> Tensor:
-        return torch.rand(*shape, generator=generator) + 0.5
-
-    keys, query, slope, weight = drawn(2, 5, 16), drawn(2, 3, 16), drawn(2, 3, 5), drawn(16)
-    memory, gates = drawn(2, 3, 4), drawn(2, 3, 16)
-    cases: dict[str, tuple[Any, ...]] = {
-        "normalize": (drawn(2, 5, 16), drawn(2, 1, 16), torch.float32),
-        "exponentials": (drawn(2, 5, 16),),
-        "attend": (keys, query, weight),
-        "attend_slopes": (drawn(2, 3, 16), drawn(2, 5, 16), slope, drawn(2, 3, 5)),
-        "query_sums": (keys.mT.contiguous(), query, slope),
-        "key_sums": (keys, query, slope, weight),
-        "advance": (gates, drawn(2, 3, 16), drawn(2, 3, 16), memory),
-        "advance_slopes": (drawn(2, 3, 4), drawn(2, 3, 4), gates, memory, drawn(2, 3, 4)),
-        "word_scores": (drawn(6, 9), torch.tensor([0, 3, 8, 8, 1, 2])),
-    }
-    assert set(cases) == set(kernels.Kernels._fields)
-    made = kernels.compiled()
-    for name, arguments in cases.items():
-        expected = getattr(kernels.REFERENCE, name)(*arguments)
-        torch.testing.assert_close(getattr(made, name)(*arguments), expected, msg=name)
+    """By the output, the gradients and the words' log-probabilities of a decoder that uses all of them."""
+    compiled = kernels.compiled()
+    decoder = small_decoder(tied_embeddings=True, annotation_norm="layer")
+    (_, expected), (_, found) = (
+        output_and_gradients(decoder, each, hard=False) for each in (kernels.REFERENCE, compiled)
+    )
+    torch.testing.assert_close(found, expected)
+    logits, words = torch.randn(6, 9), torch.tensor([0, 3, 8, 8, 1, 2])
+    torch.testing.assert_close(compiled.word_scores(logits, words), kernels.word_scores(logits, words))
 
 
 def test_the_gradient_of_word_scores_is_the_one_that_pytorch_derives() -> None:

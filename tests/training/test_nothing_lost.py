@@ -60,34 +60,3 @@ def test_a_full_disk_costs_nothing_but_time(
         sat(*command, output, "--resume")
         assert model(output) == model(tmp_path / "whole")
         assert not list(output.rglob("*.part"))
-
-
-def test_a_truncated_state_is_told(command: tuple[object, ...], tmp_path: Path) -> None:
-    sat(*command, tmp_path / "model")
-    before = model(tmp_path / "model")
-    state = tmp_path / "model" / "training" / "state.safetensors"
-    whole = state.read_bytes()
-    for left in (0, len(whole) - 1):
-        state.write_bytes(whole[:left])
-        line = refused(*command, tmp_path / "model", "--resume", "--epochs", 4)
-        assert f"the training state {state} cannot be read" in line and "give another --output" in line
-        assert model(tmp_path / "model") == before
-    state.unlink()
-    line = refused(*command, tmp_path / "model", "--resume")
-    assert "cannot be resumed. Give another --output; --init-from" in line
-    sat(*command, tmp_path / "further", "--init-from", tmp_path / "model")
-    state.write_bytes(whole)
-    sat(*command, tmp_path / "model", "--resume")
-
-
-def test_damaged_annotations_stop_a_training_that_then_goes_on(command: tuple[object, ...], tmp_path: Path) -> None:
-    sat(*command, tmp_path / "before")
-    files = list((tmp_path / "cache").glob("*/*/*/*"))  # each of a photo
-    assert len(files) == 13
-    stored = files[3].read_bytes()
-    files[3].write_bytes(stored[:100] + bytes([stored[100] ^ 1]) + stored[101:])
-    line = refused(*command, tmp_path / "model")
-    assert "the stored annotations of photo" in line and "sat train with --resume" in line
-    sat(*command, tmp_path / "model", "--resume")
-    assert files[3].read_bytes() == stored
-    assert (tmp_path / "model" / "model.safetensors").exists()

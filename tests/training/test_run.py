@@ -18,8 +18,6 @@ from builders import (
     captioner_of,
     random_data,
     shape_folder,
-    shape_photo,
-    shape_scenes,
     small_config,
     small_encoder,
 )
@@ -525,32 +523,6 @@ def test_words_of_photos_that_cannot_be_read_are_not_learnt(dataset: Dataset, so
     model, messages = run(read_dataset(folder), small_config(epochs=1), tmp_path / "model", init_from=soft)
     assert any(line.startswith("left out: 1 of 13 photos cannot be read") for line in messages)
     assert not any("new word" in line for line in messages) and "upon" not in model.vocabulary
-
-
-@pytest.mark.acceptance
-def test_fine_tuning_changes_the_encoder_and_ships_it(dataset: Dataset, tmp_path: Path) -> None:
-    rates: set[tuple[float, ...]] = set()
-    noted = acting(
-        lambda _, trainer: rates.add(tuple(group["lr"] for group in trainer.optimizer.param_groups)), "update_average"
-    )
-    encoder = small_encoder()
-    before = {name: value.clone() for name, value in encoder.body.state_dict().items()}
-    model, _ = run(dataset, small_config(), tmp_path / "model", encoder=encoder, encoder_lr=0.003, trainer=noted)
-    assert rates == {(0.01, 0.003)}  # of the decoder and the encoder
-    assert model.tuned_encoder is not None
-    changed = {name for name, value in model.tuned_encoder.items() if not np.array_equal(value, before[name])}
-    assert changed == {"0.weight", "0.bias", "1.weight", "1.bias"}  # not the statistics of batch norm
-    assert not (tmp_path / "cache").exists()  # features that change are not kept
-
-    loaded = Checkpoint.load(tmp_path / "model")
-    assert loaded.tuned_encoder is not None and same(loaded.tuned_encoder, model.tuned_encoder)
-    fresh = small_encoder()
-    fresh.adopt(as_tensors(loaded.tuned_encoder))
-    assert fresh.digest == model.encoder.digest != small_encoder().digest
-    photos = [shape_photo(*scene) for scene in shape_scenes(5)]
-    encoder.adopt(as_tensors(model.tuned_encoder))
-    for found, caption in zip(captioner_of(loaded, fresh)(photos), captioner_of(model, encoder)(photos), strict=True):
-        assert str(found) == str(caption) and found.log_probability == caption.log_probability
 
 
 def test_generation_is_chosen_with_the_encoder_that_ships(dataset: Dataset, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from show_attend_tell.backends.onnx import encoder as onnx
 from show_attend_tell.backends.torch import fastest_encode
-from show_attend_tell.checkpoint.packing import as_array, as_tensors, pack, unpack, weights_digest
+from show_attend_tell.checkpoint.packing import as_array, as_tensors, pack, unpack
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.errors import SatError
 from show_attend_tell.vision.backbones import ConvolutionalNetwork
@@ -108,17 +108,6 @@ def test_the_folded_network_is_the_published_one(state: dict[str, Tensor], folde
     assert found.shape == head.shape == (2, 1280, 3, 3)
     assert 0.05 < (head > 0).float().mean() < 0.95
     assert (found - head).norm() < 1e-4 * head.norm()
-
-
-def test_both_back_ends_are_equal(folded: dict[str, Tensor]) -> None:
-    encoder = lite_encoder(folded)
-    name, blocks = EFFICIENTNET_LITE2.name, EFFICIENTNET_LITE2.blocks
-    light = onnx.OnnxEncoder(name, blocks, arrays(folded), encoder.preprocessing)
-    assert light.digest == encoder.digest == weights_digest(arrays(folded))
-    assert light.grid == encoder.grid and light.annotation_size == encoder.annotation_size
-    pixels = noise(3, 64)
-    expected = encoder.annotate(pixels).numpy()
-    assert np.abs(light.annotate(pixels.numpy()) - expected).max() < 1e-4 * np.abs(expected).max()
 
 
 def test_a_frozen_encoder_is_run_by_onnx_runtime_on_a_cpu(folded: dict[str, Tensor]) -> None:

@@ -299,7 +299,8 @@ encoder_options = options(
         "--encoder",
         help="Encoder: vgg19, efficientnet-lite2-1280, a vision model of Hugging Face transformers, or small (for "
         "generated scenes; it must be fine-tuned). "
-        f"[default: {PAPERS_ENCODER}, or that of the model to start from]",
+        f"[default: that of the model to start from; without one efficientnet-lite2-1280 for custom data, else "
+        f"{PAPERS_ENCODER}]",
     ),
     weights_option,
     click.option(

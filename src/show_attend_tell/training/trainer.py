@@ -64,8 +64,8 @@ class Watch:
             loss = sum(values["loss"] for _, _, values in of_ranks) / len(of_ranks)
             if not math.isfinite(loss):
                 raise SatError(
-                    f"the loss became {loss} at batch {of_ranks[0][0]}: lower the learning rate ({learning_rate}) or clip the "
-                    "gradient"
+                    f"the loss became {loss} at batch {of_ranks[0][0]}: lower the learning rate ({learning_rate}) or "
+                    "clip the gradient"
                 )
             for _, weight, values in of_ranks:
                 for name, value in {**values, "loss": loss}.items():
