@@ -2,7 +2,6 @@
 
 import errno
 import hashlib
-import json
 import os
 import pickle
 from collections.abc import Callable
@@ -16,14 +15,14 @@ import torch
 from PIL import Image, ImageOps
 from torch import Tensor, nn
 
-from show_attend_tell.data.datasets import Example, read_dataset
+from show_attend_tell.data.datasets import Example
 from show_attend_tell.data.photos import Preprocessing, open_photo
 from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.files import file_lock
 from show_attend_tell.vision.backbones import Backbone
 from show_attend_tell.vision.encoder import Encoder
 from show_attend_tell.vision.feature_cache import FeatureCache, UnreadablePhotos, default_cache, folder_name
-from show_attend_tell.vision.sources import LivePhotos, cached
+from show_attend_tell.vision.sources import LivePhotos
 
 STORED = 4 * 5 * 2 + 4  # bytes of a photo's stored file
 SQUASHED = Preprocessing(size=6, resize="squash")
@@ -231,22 +230,10 @@ def test_a_photo_that_changes_or_vanishes_while_it_is_encoded_is_not_stored(
 @pytest.mark.parametrize(
     "name", ["../../escaped", "/tmp/escaped", "..", ".", "a/../../escaped", "\\escaped", "\0", "é" * 300, "\ud800", " "]
 )
-def test_a_cache_never_leaves_its_folder(name: str, tmp_path: Path) -> None:
+def test_a_cache_never_leaves_its_folder(name: str) -> None:
     """Whatever a JSON file has for the name of a data set."""
-    data, cache = tmp_path / "data", tmp_path / "deep" / "cache"
-    (data / "images").mkdir(parents=True)
-    Image.new("RGB", (9, 7)).save(data / "images" / "photo.png")
-    Image.new("RGB", (9, 7), "red").save(data / "beside.png")
-    images = [
-        {"filename": photo, "split": split, "sentences": [{"tokens": ["a"]}]}
-        for photo, split in (("photo.png", "train"), ("beside.png", "val"))
-    ]
-    (data / "dataset.json").write_text(json.dumps({"dataset": name, "images": images}), encoding="utf-8")
-    before = {path for path in tmp_path.rglob("*") if cache not in path.parents}
-    found = cached(read_dataset(data), Counted(), cache, splits=("train", "val"), view="crop-1", show=False)
-    assert found.names == ["photo.png", "beside.png"]
-    assert found.folder.parent.parent == cache and found.folder.resolve() == found.folder
-    assert {path for path in tmp_path.rglob("*") if cache not in path.parents} - before == {cache.parent, cache}
+    folder = folder_name(name)
+    assert Path(folder).name == folder and not folder.startswith(".") and 0 < len(folder) <= 40
     assert [folder_name(kept) for kept in ("coco-2014_v1.2", "фото")] == ["coco-2014_v1.2", "фото"]
 
 

@@ -86,12 +86,6 @@ class Checkpoint(Description):
             raise SatError(f"{bits} bits a weight: choose 32, 16, 8 or 4")
         check_vacant(folder)
         weights = self.weights
-        infinite = not_finite(weights)
-        if infinite:
-            raise SatError(
-                f"{folder} was not written: {infinite} holds values that are not numbers. "
-                "Train at a lower learning rate"
-            )
         if bits == 8 or bits == 4:
             weights = pack(weights, bits)
         elif bits == 16:
@@ -99,7 +93,8 @@ class Checkpoint(Description):
         infinite = not_finite(weights)
         if infinite:
             raise SatError(
-                f"{folder} was not written: {infinite} holds values too large for {bits} bits: give more bits"
+                f"{folder} was not written: {infinite} holds values that are not numbers, or too large for {bits} "
+                "bits: train at a lower learning rate, or give more bits"
             )
         make_folder(folder, "name another folder")
         arrays: dict[str, dict[str, NDArray[Any]] | None] = {

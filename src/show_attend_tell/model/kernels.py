@@ -20,6 +20,7 @@ from show_attend_tell.model.config import LARGEST
 
 WordScores: TypeAlias = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 Normalize: TypeAlias = Callable[[Tensor, Tensor, torch.dtype], tuple[Tensor, Tensor]]
+Loop: TypeAlias = Callable[..., Any]  # of tensors
 
 
 def promote(values: Tensor) -> Tensor:
@@ -111,13 +112,13 @@ class Kernels(NamedTuple):
     """The functions above, as written or compiled."""
 
     normalize: Normalize
-    exponentials: Callable[[Tensor], Tensor]
-    attend: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-    attend_slopes: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-    query_sums: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-    key_sums: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-    advance: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
-    advance_slopes: Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+    exponentials: Loop
+    attend: Loop
+    attend_slopes: Loop
+    query_sums: Loop
+    key_sums: Loop
+    advance: Loop
+    advance_slopes: Loop
     word_scores: WordScores
 
 

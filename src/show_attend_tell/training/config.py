@@ -128,11 +128,8 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return result
 
 
-SET_ELSEWHERE = {
-    "decoder.attention": "--attention",
-    "decoder.annotation_size": "the encoder",
-    "decoder.vocabulary_size": "vocabulary_size and minimum_count",
-}
+# --attention, the encoder, and vocabulary_size with minimum_count set these
+NOT_SET = {"decoder.kind", "decoder.attention", "decoder.annotation_size", "decoder.vocabulary_size"}
 
 
 def changed(config: TrainingConfig, changes: Sequence[str]) -> TrainingConfig:
@@ -143,9 +140,7 @@ def changed(config: TrainingConfig, changes: Sequence[str]) -> TrainingConfig:
     groups: dict[str, dict[str, Any]] = defaultdict(dict)
     for change in changes:
         name, equals, text = change.partition("=")
-        if elsewhere := SET_ELSEWHERE.get(name):
-            raise SatError(f"--set {change}: {name} is set by {elsewhere}")
-        known = [each for each in config.to_dict() if each != "decoder.kind"]
+        known = [setting for setting in config.to_dict() if setting not in NOT_SET]
         if not equals or name not in known:
             raise SatError(f"--set {change}: give NAME=VALUE with one of these names: {', '.join(known)}")
         group, _, entry = name.rpartition(".")
@@ -166,14 +161,6 @@ class Start:
     checkpoint: Checkpoint | None = None  # of the model to start from; None: random weights
     name: str | None = None  # of this model
     lines: tuple[str, ...] = ()  # which start was chosen, and why
-
-
-@dataclass(frozen=True)
-class TunedEncoder:
-    """How an encoder is trained together with the decoder."""
-
-    learning_rate: float
-    unfreeze_from: str | None = None  # first of its blocks that is trained; None: all of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,11 +185,6 @@ class TrainingPlan(RunOptions):
             raise SatError(f"--encoder-lr {self.encoder_lr}: give a learning rate, 1e-5 for example")
         if self.unfreeze_from is not None and self.encoder_lr is None:
             raise SatError(f"--unfreeze-from {self.unfreeze_from} needs a learning rate: add --encoder-lr 1e-5")
-
-    @property
-    def tuned_encoder(self) -> TunedEncoder | None:
-        """How the encoder is trained, where it is."""
-        return None if self.encoder_lr is None else TunedEncoder(self.encoder_lr, self.unfreeze_from)
 
     @property
     def state(self) -> Path:

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.model import kernels
 from show_attend_tell.model.interface import drawn_words
 from show_attend_tell.model.kernels import promote
 from show_attend_tell.model.registry import build
@@ -60,7 +59,6 @@ class Likelihood:
         self.taken = 0  # mini-batches taken in all
         self.piece = 0  # of the mini-batch that is being computed
         self.sampling = config.scheduled_sampling  # the share of the previous words that are the decoder's own now
-        self.kernels = kernels.REFERENCE
         self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16")
 
     # Mini-batches
@@ -183,7 +181,7 @@ class Likelihood:
             output = self.decoder.teacher_forcing(
                 annotations, captions[own], paths=self.objective.paths, mode=drawn.draws.mode, history=history
             )
-            loss = self.objective(output, captions[own], drawn.draws, word_scores=self.kernels.word_scores)
+            loss = self.objective(output, captions[own], drawn.draws)
         watch = loss.watch if output.beta is None else {**loss.watch, "beta": output.beta.detach().mean()}
         return Loss(drawn.part.share * loss.total, watch)
 
@@ -199,7 +197,7 @@ class Likelihood:
         with self.autocast, self.own_dropout(4):
             output = self.decoder.teacher_forcing(nothing, captions)
             smoothing = self.objective.label_smoothing
-            log_p, losses = word_losses(output.logits, captions, smoothing, self.kernels.word_scores)
+            log_p, losses = word_losses(output.logits, captions, smoothing, self.objective.word_scores)
         total = loss.total + self.config.text_weight * share * losses.sum(-1).mean()
         return Loss(total, {**loss.watch, "text_nats": -log_p.detach().mean()})
 

@@ -120,7 +120,8 @@ class Trainer(Likelihood):
         self.batches_an_epoch = len(self.batches())
         long = config.epochs * self.batches_an_epoch >= LONG_TRAINING  # to compile takes up to a minute
         if long and device.type == "cpu" and kernels.can_compile():
-            self.kernels = self.decoder.kernels = kernels.compiled()
+            self.decoder.kernels = kernels.compiled()
+            self.objective.word_scores = self.decoder.kernels.word_scores
         self.loss = ranks.in_parallel(self.decoder, data.encoder)
 
     def ended(self, epochs: int) -> bool:

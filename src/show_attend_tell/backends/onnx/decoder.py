@@ -43,7 +43,7 @@ class OnnxDecoder:
         self.gates = 4 * config.hidden_size
         self.shared = self.gates + config.embedding_size  # S
         self._sessions: dict[tuple[Any, ...], Session] = {}
-        self._blind_start: list[NDArray[Any]] | None = None  # h_0 and c_0 at annotations of zeros
+        self._blind_start: list[NDArray[Any]] | None = None  # what `start` gives for annotations of zeros
         self._by_word = np.empty((config.vocabulary_size + 1, self.shared), np.float32)
         self._known = np.zeros(config.vocabulary_size + 1, dtype=bool)  # rows of the table above that are computed
 
@@ -262,26 +262,20 @@ class OnnxDecoder:
             graph.output(locations, "locations", 2, "int64")
         return graph
 
-    def advance(self, blind: bool = False) -> Graph:
+    def advance(self) -> Graph:
         """The step of P paths, which continue Q histories by a word each.
 
         In: the shares that `attend` gave (B, Q, S), c (B, Q, n), the history of each path (B, P), and what its word
-        adds (B, P, S). Out: h and c (B, P, n), and the deep output (B, P, m). At annotations of zeros, where ẑ is zero,
-        the paths are ``blind``: h (B, P, n) stands for the shares, and each path is a history.
+        adds (B, P, S). Out: h and c (B, P, n), and the deep output (B, P, m).
         """
         graph = Graph()
         n = self.config.hidden_size
         memory = graph.input("memory", ["B", "Q", n])
         words = graph.input("words", ["B", "P", self.shared])
-        if blind:
-            hidden = graph.linear(graph.input("hidden", ["B", "P", n]), self.weights["gates_from_hidden.weight"])
-            entered = self._entering(graph, hidden, words)
-        else:
-            shares = graph.input("shares", ["B", "Q", self.shared])
-            rows = graph("Unsqueeze", graph.input("rows", ["B", "P"], "int64"), graph.constant([-1]))
-            shares, memory = (graph("GatherND", part, rows, batch_dims=1) for part in (shares, memory))
-            entered = graph.add(shares, words)
-        _, memory, _, hidden, layers = self._advanced(graph, entered, memory)
+        shares = graph.input("shares", ["B", "Q", self.shared])
+        rows = graph("Unsqueeze", graph.input("rows", ["B", "P"], "int64"), graph.constant([-1]))
+        shares, memory = (graph("GatherND", part, rows, batch_dims=1) for part in (shares, memory))
+        _, memory, _, hidden, layers = self._advanced(graph, graph.add(shares, words), memory)
         graph.output(hidden, "new_hidden", 3)
         graph.output(memory, "new_memory", 3)
         graph.output(layers[-1], "deep", 3)
@@ -330,17 +324,21 @@ class OnnxDecoder:
         return graph("LogSoftmax", logits, axis=-1)
 
     def blind_log_probabilities(self, captions: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
-        """As `Backend.blind_log_probabilities`."""
+        """As `Backend.blind_log_probabilities`, with one location, since all of a photo of zeros are alike."""
         if self._blind_start is None:
             nothing = np.zeros((1, self.locations, self.config.annotation_size), np.float32)
-            self._blind_start = self.run(self.start, False, annotations=nothing)[:2]
-        hidden, memory = (np.repeat(part, len(captions), axis=1) for part in self._blind_start)
+            self._blind_start = self.run(self.start, False, annotations=nothing)
+        hidden, memory, weighed, keys = self._blind_start
+        hidden, memory = (np.repeat(part, len(captions), axis=1) for part in (hidden, memory))
+        photo = {"weighed": weighed[:, :1], "keys": keys[:, :1]}
+        rows = np.arange(len(captions))[None]
         words = padded([np.array(caption, np.int64) for caption in captions])
         before = np.concatenate([np.full((len(words), 1), self.vocabulary_size), words[:, :-1]], axis=1)
         deep = np.zeros((*words.shape, self.config.embedding_size), np.float32)
         for time in range(words.shape[1]):
-            inputs = {"hidden": hidden, "memory": memory, "words": self.of_words(before[None, :, time])}
-            hidden, memory, step = self.run(self.advance, True, **inputs)
+            _, shares, *_ = self.run(self.attend, "mean", False, **photo, hidden=hidden)
+            inputs = {"shares": shares, "memory": memory, "rows": rows, "words": self.of_words(before[None, :, time])}
+            hidden, memory, step = self.run(self.advance, **inputs)
             deep[:, time] = step[0]
         log_probabilities = []
         for caption, row in zip(captions, deep, strict=True):  # one at a time: log p of all words takes much memory

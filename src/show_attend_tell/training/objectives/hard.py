@@ -13,9 +13,8 @@ from torch import Tensor
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.interface import DecoderOutput
-from show_attend_tell.model.kernels import WordScores, word_scores
 from show_attend_tell.settings import Amount, Count, ShareBelowOne, settings
-from show_attend_tell.training.objectives.losses import Draws, Loss, doubly_stochastic, entropy, word_losses
+from show_attend_tell.training.objectives.losses import Draws, Loss, Objective, doubly_stochastic, entropy, word_losses
 from show_attend_tell.training.ranks import ALL, Part, all_reduce_sum
 
 # ---------------------------------------------------------------- coins: which paths read the expectation (B, P)
@@ -94,7 +93,7 @@ def expected_path(rewards: Tensor, sampled: Tensor) -> Tensor:
 
 
 @settings(frozen=False)
-class HardObjective:
+class HardObjective(Objective):
     """The sampled bound's gradient, by the rule after eq. 7:
 
         mean_n [ ∂log p(y|s̃,a) + λ_r (log p(y|s̃,a) − b) ∂log p(s̃|a) + λ_e ∂H[s̃] ]
@@ -159,9 +158,7 @@ class HardObjective:
             expected = torch.ones_like(expected)
         return Draws(expected, uniforms)
 
-    def __call__(
-        self, output: DecoderOutput, captions: Tensor, draws: Draws, *, word_scores: WordScores = word_scores
-    ) -> Loss:
+    def __call__(self, output: DecoderOutput, captions: Tensor, draws: Draws) -> Loss:
         """The loss of captions (B, C), computed with ``draws.mode``; its gradient is minus the rule above."""
         if output.alpha is None or output.locations is None:
             raise SatError("hard attention is learnt from sampled locations: this decoder has no attention to sample")
@@ -169,7 +166,9 @@ class HardObjective:
         sampled = ~expected
         weight = torch.where(expected, 0.5, 0.5 / self.samples) if self.coin == "both" else 1 / self.samples
 
-        log_probabilities, words = word_losses(output.logits, captions, self.label_smoothing, word_scores)  # (B, P, C)
+        log_probabilities, words = word_losses(
+            output.logits, captions, self.label_smoothing, self.word_scores
+        )  # (B, P, C)
         total = (weight * words.sum(-1)).sum(1).mean()
 
         rewards = self.rewards(log_probabilities.detach())

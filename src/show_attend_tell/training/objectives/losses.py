@@ -8,6 +8,7 @@ An objective is used in four steps: ``draws = objective.draw(…)``, then `teach
 ``objective.end_batch()``.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from torch import Tensor
@@ -21,6 +22,22 @@ class Loss(NamedTuple):
 
     total: Tensor  # to call ``backward`` on
     watch: dict[str, Tensor]  # means over the batch, without gradient
+
+
+class Objective:
+    """What both objectives have, and what the soft one needs no more of."""
+
+    word_scores = staticmethod(word_scores)  # `kernels.word_scores`, which a training may compile
+
+    def end_batch(self) -> None:
+        """Nothing changes from batch to batch."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """What a resumed training needs of this objective: nothing."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take over what `state_dict` gave: nothing."""
 
 
 class Draws(NamedTuple):

@@ -1,20 +1,17 @@
 """The soft model's loss (eq. 9)."""
 
-from collections.abc import Mapping
-
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from show_attend_tell.model.interface import DecoderOutput
-from show_attend_tell.model.kernels import WordScores, word_scores
 from show_attend_tell.settings import Amount, ShareBelowOne, settings
-from show_attend_tell.training.objectives.losses import Draws, Loss, doubly_stochastic, entropy, word_losses
+from show_attend_tell.training.objectives.losses import Draws, Loss, Objective, doubly_stochastic, entropy, word_losses
 from show_attend_tell.training.ranks import ALL, Part
 
 
 @settings(frozen=False)
-class SoftObjective:
+class SoftObjective(Objective):
     """−log p(y|a) + λ Σ_i (1 − Σ_t α_ti)², summed over the caption; its mean over the batch is the loss (eq. 9)."""
 
     doubly_stochastic: Amount = Field(0.33, description="λ; the authors' program's value at batches of 64")
@@ -26,16 +23,9 @@ class SoftObjective:
         """Nothing is drawn: every path reads the expectation."""
         return Draws(torch.ones(batch, 1, dtype=torch.bool))
 
-    def __call__(
-        self,
-        output: DecoderOutput,
-        captions: Tensor,
-        draws: Draws | None = None,
-        *,
-        word_scores: WordScores = word_scores,
-    ) -> Loss:
+    def __call__(self, output: DecoderOutput, captions: Tensor, draws: Draws | None = None) -> Loss:
         """The loss of captions (B, C). ``draws`` are not read; they are there because `HardObjective` needs them."""
-        log_probabilities, words = word_losses(output.logits, captions, self.label_smoothing, word_scores)
+        log_probabilities, words = word_losses(output.logits, captions, self.label_smoothing, self.word_scores)
         loss = words.sum(-1).mean()
         watch = {"nats_per_word": -log_probabilities.detach().mean()}
         if output.penalty is not None:
@@ -45,13 +35,3 @@ class SoftObjective:
             loss = loss + self.doubly_stochastic * doubly_stochastic(output.alpha).mean()
             watch["entropy"] = entropy(output.alpha.detach()).mean()
         return Loss(loss, watch)
-
-    def end_batch(self) -> None:
-        """Nothing changes from batch to batch."""
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """What a resumed training needs of this objective: nothing."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Take over what `state_dict` gave: nothing."""

@@ -16,7 +16,8 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import first_three, plural
 from show_attend_tell.model.config import DecoderConfig
-from show_attend_tell.training.config import Start, TrainingConfig, TunedEncoder
+from show_attend_tell.training import RunOptions
+from show_attend_tell.training.config import Start, TrainingConfig
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.presets import custom
 from show_attend_tell.training.ranks import log
@@ -31,12 +32,11 @@ def prepare(
     dataset: Dataset,
     config: TrainingConfig,
     start: Start,
-    tuned: TunedEncoder | None,
+    options: RunOptions,
     *,
     cache: Path,
-    text_corpus: Path | None = None,
-    fit: bool = False,
-    given: Collection[str] = (),
+    fit: bool,
+    given: Collection[str],
     show: bool,
 ) -> tuple[Dataset, TrainingConfig, TrainingData]:
     """The data set as it is learnt from, the settings for it, and the data of the training.
@@ -45,18 +45,21 @@ def prepare(
     """
     dataset, why = custom.retokenize(dataset, config, start.checkpoint)
     notes = [*dataset.report.lines(), *start.lines, why]
-    corpus = () if text_corpus is None else read_text_corpus(text_corpus, dataset.tokenizer, notes)
+    file = options.text_corpus
+    corpus = () if file is None else read_text_corpus(file, dataset.tokenizer, notes)
     tell(notes)
     try:
-        encoded = encode(dataset, config, start.encoder, tuned, cache, show=show)
+        encoded = encode(dataset, config, start.encoder, options, cache, show=show)
     except UnreadablePhotos as error:
         log(f"left out: {error.reason}")
         dataset = without_unreadable(dataset, error)
         tell(line for line in dataset.report.lines() if line not in notes)
-        encoded = encode(dataset, config, start.encoder, tuned, cache, show=show)
+        encoded = encode(dataset, config, start.encoder, options, cache, show=show)
     if fit and dataset.custom:
         started = start.checkpoint is not None
-        config, notes = custom.fitted(dataset, config, given=given, started=started, any_length=tuned is not None)
+        config, notes = custom.fitted(
+            dataset, config, given=given, started=started, any_length=options.encoder_lr is not None
+        )
         tell(notes)
     vocabulary = learnt_vocabulary(start.checkpoint, dataset, config, corpus)
     tell_new_words(vocabulary, start.checkpoint, config)
@@ -125,16 +128,16 @@ def validation_parts(dataset: Dataset) -> list[slice]:
 
 
 def encode(
-    dataset: Dataset, config: TrainingConfig, encoder: Encoder, tuned: TunedEncoder | None, cache: Path, *, show: bool
+    dataset: Dataset, config: TrainingConfig, encoder: Encoder, options: RunOptions, cache: Path, *, show: bool
 ) -> dict[str, Any]:
     """What the encoder gives a `TrainingData` of photos that can all be read. Raises `UnreadablePhotos` for others."""
     train, validation = dataset.split("train"), dataset.split("val")
     below = encoder  # what is cached
     trained: Encoder | LastBlocks | None = None
     names: list[str] = []
-    if tuned is not None and tuned.unfreeze_from is not None:
-        below, trained, names = cut(encoder, tuned.unfreeze_from)
-    elif tuned is not None:
+    if options.unfreeze_from is not None:
+        below, trained, names = cut(encoder, options.unfreeze_from)
+    elif options.encoder_lr is not None:
         # now, and not only when the training needs them
         problems = {name: problem for name, problem in unreadable([*train, *validation]) if problem}
         if problems:
@@ -142,7 +145,7 @@ def encode(
         trained = encoder
         names = list(encoder.body.state_dict())
         encoder.unfreeze()
-    if tuned is not None and config.precision != "auto":
+    if trained is not None and config.precision != "auto":
         encoder.fixed_precision = encoder.fixed_precision or config.precision  # resumed elsewhere, it goes on in it
     fastest = fastest_encode(below)
 
@@ -169,13 +172,13 @@ def encode(
     return {
         "views": [original, *map(training_view, config.views)],
         "encoder": trained,
-        "encoder_learning_rate": 0.0 if tuned is None else tuned.learning_rate,
+        "encoder_learning_rate": options.encoder_lr or 0.0,
         "tuned_names": names,
         "encoder_record": {
             "digest": encoder.digest,
             **encoder.preprocessing.to_dict(),
             "preprocessing_version": PREPROCESSING_VERSION,
-            "unfreeze_from": None if tuned is None else tuned.unfreeze_from,
+            "unfreeze_from": options.unfreeze_from,
         },
     }
 
