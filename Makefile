@@ -39,7 +39,8 @@ PIP_FAILED = { echo >&2; \
 	exit 1; }
 
 # What compares digits, by what an environment says of the processor.
-NUMERIC := tests/training/test_losses.py tests/training/test_steps.py tests/training/test_trainer.py tests/model tests/search tests/rerank/test_ngrams.py
+TRAINED := tests/training/test_steps.py tests/training/test_trainer.py
+NUMERIC := tests/training/test_losses.py $(TRAINED) tests/model/test_decoder.py tests/model/test_unroll.py tests/backends/test_onnx_decoder.py tests/rerank/test_ngrams.py
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile
 
 .PHONY: help demo test numeric acceptance docs lesson site release-check wheel proof models table1 paper bench web clean
@@ -82,7 +83,7 @@ test: $(DEV)
 # The same digits on every processor: with two threads, in both precisions, and with the instructions of AVX2 alone.
 numeric: $(DEV)
 	OMP_NUM_THREADS=2 SAT_PRECISION=float32 $(PYTEST) $(NUMERIC)
-	OMP_NUM_THREADS=1 SAT_PRECISION=bfloat16 $(PYTEST) $(NUMERIC)
+	OMP_NUM_THREADS=1 SAT_PRECISION=bfloat16 $(PYTEST) $(TRAINED)
 	OMP_NUM_THREADS=1 SAT_PRECISION=float32 ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(PYTEST) $(NUMERIC)
 
 # The program as its users meet it: what the documents say with the shipped models, pages in a browser, captions in
