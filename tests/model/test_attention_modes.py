@@ -7,7 +7,6 @@ import pytest
 import torch
 from decoders import P, small_annotations, small_captions, small_decoder
 from searching import beam_search, same, talkative
-from show_attend_tell.model.ensemble import Ensemble
 from torch import Tensor
 
 from show_attend_tell import generation
@@ -84,17 +83,6 @@ def test_a_training_on_all_steps_at_once_takes_no_mode_for_the_mean(paths: int) 
         expected, mean = logits_by_step(decoder, paths)
     torch.testing.assert_close(logits, expected)
     assert (logits - mean).abs().max() > 1e-3
-
-
-@pytest.mark.usefixtures("float64")
-def test_the_members_of_an_ensemble_each_take_the_same_step() -> None:
-    members = [small_decoder(seed=1), small_decoder(seed=2)]
-    for member in members:
-        member.kernels = kernels.REFERENCE
-    with torch.no_grad():
-        ensemble = Ensemble(members).teacher_forcing(small_annotations(), small_captions(), mode=Fading()).logits
-        chances = [torch.softmax(logits_by_step(member, 1)[0], dim=-1) for member in members]
-    torch.testing.assert_close(ensemble.exp(), torch.stack(chances).mean(0))
 
 
 @pytest.mark.parametrize("name", ["by-square", "fading"])
