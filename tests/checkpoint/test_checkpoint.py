@@ -383,7 +383,7 @@ def test_weights_that_are_no_numbers_are_neither_written_nor_read(encoder: Encod
     model = small_checkpoint(encoder)
     before = (saved / "model.safetensors").read_bytes()
     model.weights["initial_hidden.weight"][0, 0] = 1e6  # beyond half precision, not beyond single
-    with pytest.raises(SatError, match=r"was not written: initial_hidden\.weight .*too large for 16 bits: give more"):
+    with pytest.raises(SatError, match=r"was not written: initial_hidden\.weight .*too large for 16 bits: .*give more"):
         model.save(saved, bits=16)
     assert (saved / "model.safetensors").read_bytes() == before
     model.save(saved, bits=32)

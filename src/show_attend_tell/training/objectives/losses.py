@@ -27,7 +27,7 @@ class Loss(NamedTuple):
 class Objective:
     """What both objectives have, and what the soft one needs no more of."""
 
-    word_scores = staticmethod(word_scores)  # `kernels.word_scores`, which a training may compile
+    word_scores: WordScores = staticmethod(word_scores)  # `kernels.word_scores`, which a training may compile
 
     def end_batch(self) -> None:
         """Nothing changes from batch to batch."""
