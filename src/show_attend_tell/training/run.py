@@ -188,16 +188,9 @@ def judge_small_data(work: Work, start: Decoder | None) -> Verdict | None:
     if not cautious.judged_by_divisions(plan.config, len(data.validation)):
         return None
     about = identity(plan.config, data), work.weights_of_start, cautious.SHARES
-    judge = partial(
-        cautious.judge_by_divisions,
-        plan.config,
-        data,
-        plan.dataset,
-        start,
-        plan.start.name,
-        work.trainer,
-        show=work.show,
-    )
+    name = plan.start.name or ""
+    divisions = partial(cautious.judge_by_divisions, plan.config, data, plan.dataset)
+    judge = partial(divisions, start, name, work.trainer, show=work.show)
     verdict = cautious.verdict_of(plan.state.with_name("divisions.json"), about, judge)
     log(verdict.text)
     return verdict
