@@ -23,10 +23,10 @@ from pathlib import Path
 
 from stages import new_parser, reporting
 
-from show_attend_tell.data.datasets.coco import coco_photos
+from show_attend_tell.data.datasets.coco import coco_listing
 from show_attend_tell.data.datasets.listing import PhotoEntry
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import atomic_write
+from show_attend_tell.files import atomic_write, read_json
 from show_attend_tell.messages import first_three
 
 PHOTOS = Path(__file__).parent / "coco-photos.csv"
@@ -44,7 +44,12 @@ def read_photos(downloaded: Path) -> dict[int, PhotoEntry]:
     files = sorted((downloaded / "annotations").glob("captions_*.json"))
     if not files:
         raise SatError(f"{downloaded / 'annotations'} has no captions_*.json: give the folder of COCO's files")
-    return {photo.number: photo for file in files for photo in coco_photos(file)[0] if isinstance(photo.number, int)}
+    return {
+        photo.number: photo
+        for file in files
+        for photo in coco_listing(file, read_json(file)).photos
+        if isinstance(photo.number, int)
+    }
 
 
 def make(downloaded: Path, output: Path, known: Mapping[int, str]) -> tuple[int, int, int]:

@@ -57,12 +57,12 @@ TABLES: dict[str, Any] = {  # the file, its lines, and its encoding
 
 # A caption as it is written, what is read of it, and how the note about it begins.
 CLEANED: list[tuple[object, list[str], str]] = [
-    (json.dumps(TWO), TWO, "1 text with a list, of which each part is read as a caption"),
-    (repr(TWO), TWO, "1 text with a list"),
-    ("['a dog' 'two cats'\n \"a cat\"]", ["a dog", "two cats", "a cat"], "1 text with a list"),  # NumPy's
-    ("('a dog', 'two cats')", ["a dog", "two cats"], "1 text with a list"),
-    ("a dog's tail | two cats|", TWO, "1 text with |, of which each part is read as a caption"),
-    ("a dog's tail\n\ntwo cats\n", TWO, "1 text with line breaks"),
+    (json.dumps(TWO), TWO, "1 caption with a list, of which each part is read as a caption"),
+    (repr(TWO), TWO, "1 caption with a list"),
+    ("['a dog' 'two cats'\n \"a cat\"]", ["a dog", "two cats", "a cat"], "1 caption with a list"),  # NumPy's
+    ("('a dog', 'two cats')", ["a dog", "two cats"], "1 caption with a list"),
+    ("a dog's tail | two cats|", TWO, "1 caption with |, of which each part is read as a caption"),
+    ("a dog's tail\n\ntwo cats\n", TWO, "1 caption with line breaks"),
     ("[a dog, two cats]", ["[a dog, two cats]"], "to look at: 1 caption in [ ] that cannot be read as a list"),
     ("a &quot;dog&amp;#39;s&quot; tail &amp; R&D;", ['a "dog\'s" tail & R&D;'], "1 caption with HTML entities"),
     ("a <b>dog</b> runs<br/><3 x<end", ["a  dog  runs <3 x<end"], "1 caption with HTML tags, left out"),
@@ -117,13 +117,13 @@ FORMS: dict[str, tuple[str, str, dict[str, list[str]], str]] = {
         "captions.csv",
         "image,text,caption\na.jpg,SALE 50%,a shop\nb.jpg,MENU,a wall\n",
         {"a.jpg": ["a shop"], "b.jpg": ["a wall"]},
-        "not used: the column text of captions.csv",
+        "not used: text of captions.csv",
     ),
     "text and description in JSON": (
         "captions.jsonl",
         records({"image": "a.jpg", "text": "SALE", "description": "a shop"}, {"image": "b.jpg", "description": "x"}),
         {"a.jpg": ["a shop"], "b.jpg": ["x"]},
-        "not used: the field text of captions.jsonl",
+        "not used: text of captions.jsonl",
     ),
     "marks in a table": (
         "captions.csv",
@@ -196,7 +196,7 @@ FORMS: dict[str, tuple[str, str, dict[str, list[str]], str]] = {
             ]
         ),
         {"a.jpg": ["A dog."], "b.jpg": ["A cat."]},
-        "1 conversation with several answers, of which the first is read as the caption: a.jpg",
+        "not used: answers after the first of captions.json",
     ),
     "PaliGemma": (
         "captions.jsonl",
@@ -211,7 +211,7 @@ FORMS: dict[str, tuple[str, str, dict[str, list[str]], str]] = {
         "flickr_annotations_30k.csv",
         'raw,sentids,filename,img_id\n"[""Two men."", ""A yard""]","[0, 1]",a.jpg,0\n"[""A girl""]",[2],b.jpg,1\n',
         {"a.jpg": ["Two men.", "A yard"], "b.jpg": ["A girl"]},
-        "2 texts with a list, of which each part is read as a caption",
+        "2 captions with a list, of which each part is read as a caption",
     ),
     "ids that are texts": (
         "captions_all.json",

@@ -109,7 +109,7 @@ def test_a_data_folder_has_the_references_of_its_split(tmp_path: Path) -> None:
     references = read_references([tmp_path])
     assert references.texts == {example.name: [f"dog {example.name[:-4]}", "cat"] for example in test}
     assert references.split == "test" and len(references.training or ()) == 2 * 16
-    assert "20 texts with a list, of which each part is read as a caption" in references.notes
+    assert "20 captions with a list, of which each part is read as a caption" in references.notes
 
 
 ADDRESSES = [(f"a red mug number {number}", f"https://images.example.org/{number}/view") for number in range(3)]

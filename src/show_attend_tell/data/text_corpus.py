@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from show_attend_tell.data.datasets import read_listing
-from show_attend_tell.data.tokenizers import Tokenizer
+from show_attend_tell.data.tokenizers import KARPATHY, Tokenizer
 from show_attend_tell.errors import SatError
 
 LONGEST = 10_000  # characters of a caption; what is longer is none
@@ -17,10 +17,11 @@ def read_text_corpus(file: Path, tokenizer: Tokenizer, notes: list[str] | None =
     listing = read_listing(file, sentences=True)
     captions = []
     for photo in listing.photos:
-        for _, text in photo.captions:
+        for words, text in photo.captions:
             if len(text) > LONGEST:
                 raise SatError(f"{photo.where or file}: {len(text):,} characters: give one caption a line")
-            words = tuple(tokenizer.words(text))
+            if tokenizer != KARPATHY:
+                words = tuple(tokenizer.words(text))
             if words:
                 captions.append(words)
     if not captions:

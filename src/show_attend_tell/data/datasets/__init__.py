@@ -11,6 +11,7 @@ split get one at random (`splits`), and no photo, nor an exact copy of it, is in
 joined (`join`).
 """
 
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -57,10 +58,15 @@ def read_listing(source: Path, *, sentences: bool = False) -> CaptionFile:
     paper's data sets stay as they are. Raises `NoCaptions` for a folder without captions, and `SatError` for a file in
     no form that is read and for a damaged one.
     """
-    listing = _listing_of_folder(source) if source.is_dir() else read_file(source, sentences=sentences)
-    if listing.custom:
-        listing.notes += clean(listing.photos)
-        listing.notes += look_alike(listing.photos)
+    collecting = gc.isenabled()
+    gc.disable()  # of the millions of small objects that are made none is garbage; to look for it would double the time
+    try:
+        listing = _listing_of_folder(source) if source.is_dir() else read_file(source, sentences=sentences)
+        if listing.custom:
+            listing.notes += clean(listing.photos) + look_alike(listing.photos)
+    finally:
+        if collecting:
+            gc.enable()
     return listing
 
 
@@ -77,6 +83,8 @@ def _listing_of_folder(folder: Path) -> CaptionFile:
             "metadata.csv or metadata.jsonl (there and in train/, val/ and test/), flickr_annotations_30k.csv, "
             "results.csv, and a text file beside each photo (mug.txt for mug.jpg)"
         )
+    for file in listing.sources:
+        passed_over.pop(file.name, None)  # which another reader has read
     if passed_over:
         listing.notes.append(f"passed over, since no captions are in it: {first_three(passed_over)}")
     return listing

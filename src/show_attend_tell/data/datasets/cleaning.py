@@ -7,11 +7,10 @@ import html
 import json
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from show_attend_tell.data.datasets.listing import PhotoEntry
-from show_attend_tell.data.tokenizers import tokenize
+from show_attend_tell.data.rows import with_words
 from show_attend_tell.messages import first_three, plural
 
 _STRING = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
@@ -39,8 +38,7 @@ _INVISIBLE = re.compile(
 )
 _NOTHING = re.compile(r"nan|null|none|nil|n/?a|#n/a|<na>|undefined", re.IGNORECASE)
 LONGEST_NOTHING = 12  # characters of a text that may be nothing, with some space around
-# Without these, nothing is to be changed in a text.
-_SUSPECT = re.compile(r"[&<\[]|[^\x00-\x7f]|startseq|endseq", re.IGNORECASE)
+_SUSPECT = re.compile(r"[&<(\[|\n\x80-\U0010ffff]")  # a text without these has nothing to change, but for rare words
 
 
 def _decoded(text: str) -> str:
@@ -50,33 +48,53 @@ def _decoded(text: str) -> str:
     return text
 
 
-# Before texts are taken apart, since a marker may hold what separates them.
-FIRST: dict[str, Callable[[str], str]] = {
-    "markers such as <start>, [SEP] or <unk>, left out": lambda text: _MARKER.sub(" ", text),
-}
-CHANGES: dict[str, Callable[[str], str]] = {
-    "HTML entities, decoded": _decoded,
-    "HTML tags, left out": lambda text: _TAG.sub(" ", text),
-    "invisible characters, left out": lambda text: _INVISIBLE.sub("", text),
-    "decomposed letters, composed": lambda text: unicodedata.normalize("NFC", text),
-    "nothing but nan, null, NA or none, read as empty": lambda text: "" if _NOTHING.fullmatch(text.strip()) else text,
+def _parts(text: str) -> list[str]:
+    """The texts of a list in JSON, or as Python or NumPy print it; any other text as it is."""
+    text = text.strip()
+    if text[:1] not in ("[", "(") or not _LIST.fullmatch(text):
+        return [text]
+    try:
+        texts = json.loads(text)
+    except ValueError:
+        texts = [re.sub(r"\\(.)", r"\1", quoted[1:-1]) for quoted in re.findall(_STRING, text, re.DOTALL)]
+    return [text for text in texts if isinstance(text, str)]
+
+
+# What is done to each caption, in this order; None stands for the separators, since a marker may hold one.
+CHANGES: dict[str, Callable[[str], list[str]] | None] = {
+    "markers such as <start>, [SEP] or <unk>, left out": lambda text: [_MARKER.sub(" ", text)],
+    "a list, of which each part is read as a caption": _parts,
+    "separators": None,
+    "HTML entities, decoded": lambda text: [_decoded(text)],
+    "HTML tags, left out": lambda text: [_TAG.sub(" ", text)],
+    "invisible characters, left out": lambda text: [_INVISIBLE.sub("", text)],
+    "decomposed letters, composed": lambda text: [unicodedata.normalize("NFC", text)],
+    "nothing but nan, null, NA or none, read as empty": lambda text: ["" if _NOTHING.fullmatch(text) else text],
 }
 
 
 def clean(photos: Sequence[PhotoEntry]) -> list[str]:
     """Put the captions of photos right, in place. Returns lines for the user: what was changed, and what to look at."""
-    notes = _changed(photos, FIRST)
-    if lists := _replace(photos, lambda raw: text_list(raw) or [raw]):
-        notes.append(f"{plural(len(lists), 'text')} with a list, of which each part is read as a caption")
-    for separator, what, least in SEPARATORS:
-        notes += _separated(photos, separator, what, least)
-    notes += _changed(photos, CHANGES)
-    names = [_name(photo) for photo in photos for _, raw in photo.captions if re.fullmatch(r"\[.*\]", raw, re.DOTALL)]
+    texts = sum(len(photo.captions) for photo in photos)
+    suspects = [photo for photo in photos if any(_is_suspect(raw) for _, raw in photo.captions)]
+    notes = []
+    for what, change in CHANGES.items():
+        if change is None:
+            for separator, name, least in SEPARATORS:
+                notes += _separated(suspects, separator, name, least * texts)
+        elif count := _replace(suspects, change):
+            notes.append(f"{plural(count, 'caption')} with {what}")
+    names = [_name(photo) for photo in suspects for _, raw in photo.captions if re.fullmatch(r"\[.*\]", raw, re.DOTALL)]
     if names:
         notes.append(
             f"to look at: {plural(len(names), 'caption')} in [ ] that cannot be read as a list, of {first_three(names)}"
         )
     return notes
+
+
+def _is_suspect(text: str) -> bool:
+    """Whether something may have to be changed in a text; in most there is nothing."""
+    return len(text) <= LONGEST_NOTHING or _SUSPECT.search(text) is not None or "seq" in text.lower()
 
 
 def _name(photo: PhotoEntry) -> str:
@@ -85,40 +103,22 @@ def _name(photo: PhotoEntry) -> str:
 
 
 def _separated(photos: Sequence[PhotoEntry], separator: str, what: str, least: float) -> list[str]:
-    """Take texts apart at a separator, if a share of at least ``least`` has it; says so, or names those that do."""
-    texts = sum(bool(raw) for photo in photos for _, raw in photo.captions)
-    having = [_name(photo) for photo in photos for _, raw in photo.captions if separator in raw.strip()]
+    """Take texts apart at a separator, if at least so many have it; says so, or names those that do."""
+    having = [_name(photo) for photo in photos for _, raw in photo.captions if separator in raw]
     if not having:
         return []
-    if len(having) >= least * texts:
+    if len(having) >= least:
         _replace(photos, lambda raw: list(filter(None, map(str.strip, raw.split(separator)))))
-        return [f"{plural(len(having), 'text')} with {what}, of which each part is read as a caption"]
+        return [f"{plural(len(having), 'caption')} with {what}, of which each part is read as a caption"]
     return [
         f"to look at: {plural(len(having), 'caption')} with {what} inside, read as one caption each "
         f"({first_three(having)}): if they are several, give each a row"
     ]
 
 
-def _changed(photos: Sequence[PhotoEntry], changes: Mapping[str, Callable[[str], str]]) -> list[str]:
-    """Make changes in each caption; says how many captions each has changed."""
-    counts: Counter[str] = Counter()
-
-    def changed(raw: str) -> list[str]:
-        if len(raw) > LONGEST_NOTHING and not _SUSPECT.search(raw):
-            return [raw]  # most captions
-        for what, change in changes.items():
-            before = raw
-            raw = change(raw)
-            counts[what] += raw != before
-        return [raw]
-
-    _replace(photos, changed)
-    return [f"{plural(counts[what], 'caption')} with {what}" for what in changes if counts[what]]
-
-
-def _replace(photos: Sequence[PhotoEntry], texts_of: Callable[[str], list[str]]) -> list[str]:
-    """Put other captions in the place of each; returns the texts that were changed."""
-    changed = []
+def _replace(photos: Sequence[PhotoEntry], texts_of: Callable[[str], list[str]]) -> int:
+    """Put other captions in the place of each; returns how many captions were changed."""
+    changed = 0
     for photo in photos:
         captions = []
         for words, raw in photo.captions:
@@ -126,19 +126,7 @@ def _replace(photos: Sequence[PhotoEntry], texts_of: Callable[[str], list[str]])
             if texts == [raw]:
                 captions.append((words, raw))
             else:
-                changed.append(raw)
-                captions += [(tuple(tokenize(text)), text.strip()) for text in texts]
+                changed += 1
+                captions += with_words(texts)
         photo.captions = captions
     return changed
-
-
-def text_list(text: str) -> list[str] | None:
-    """The texts of a list in JSON, or as Python or NumPy print it; None for any other text."""
-    text = text.strip()
-    if text[:1] not in ("[", "(") or not _LIST.fullmatch(text):
-        return None
-    try:
-        texts = json.loads(text)
-    except ValueError:
-        texts = [re.sub(r"\\(.)", r"\1", quoted[1:-1]) for quoted in re.findall(_STRING, text, re.DOTALL)]
-    return [text for text in texts if isinstance(text, str)]

@@ -10,46 +10,42 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from show_attend_tell.data.datasets.dataset import SPLITS
 from show_attend_tell.data.datasets.listing import SPLIT_NAMES, CaptionFile, PhotoEntry, json_files
+from show_attend_tell.data.rows import with_words
 from show_attend_tell.data.rows.fields import Beside, beside_fields
-from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import list_of_objects, number_of, read_object, text_of
+from show_attend_tell.files import list_of_objects, number_of, text_of
 from show_attend_tell.messages import first_three
 
 PAPERS_FILES = re.compile(r"captions_(train|val)20(14|17)\.json")
 
 
 def read_coco(folder: Path, passed_over: dict[str, str]) -> CaptionFile | None:
-    """What COCO's caption files in a folder list; None where there are none.
-
-    Files of such a name with other content are noted in ``passed_over``.
-    """
-    for root in (folder, folder / "annotations"):
-        contents = json_files(root, "captions_", "dataset")
-        files = [file for file in contents if is_coco(contents[file])]
-        for name in (file.name for file in contents if file not in files):
-            passed_over.setdefault(name, f"{name} has no lists 'images' and 'annotations'")
-        if files:
-            break
-    else:
+    """What COCO's caption files in a folder list; None where there are none."""
+    contents: dict[Path, Any] = {}
+    for root in (folder / "annotations", folder):
+        contents = json_files(root, ("captions_", "dataset"), is_coco, passed_over) or contents
+    if not contents:
         return None
-    splits = {file: split_of(file) for file in files}
+    splits = {file: split_of(file) for file in contents}
     times = Counter(splits.values())
-    if times[None] < len(files) and (times[None] or max(times.values()) > 1):
+    if times[None] < len(splits) and (times[None] or max(times.values()) > 1):
         raise SatError(
-            f"{root} holds {first_three([file.name for file in files])}: keep one file of each split, named after "
+            f"{folder} holds {first_three([file.name for file in splits])}: keep one file of each split, named after "
             "train, val or test, or only files whose names have no split"
         )
-    photos: list[PhotoEntry] = []
-    strays: Counter[str] = Counter()
-    notes: list[str] = []
-    for file in sorted(files, key=lambda file: ("train", "val", "test", None).index(splits[file])):
-        listed, without_photo = coco_photos(file, splits[file], contents[file], notes)
-        photos += listed
-        strays += without_photo
-    papers = all(papers_coco(file) for file in files)
-    return CaptionFile("coco" if papers else folder.resolve().name, files, photos, strays, notes, custom=not papers)
+    files = sorted(splits, key=lambda file: (*SPLITS, None).index(splits[file]))
+    papers = all(map(papers_coco, files))
+    whole = CaptionFile("coco" if papers else folder.resolve().name, files, [], custom=not papers)
+    for file in files:
+        listing = coco_listing(file, contents[file])
+        for photo in listing.photos:
+            photo.split = splits[file]
+        whole.photos += listing.photos
+        whole.strays += listing.strays
+        whole.notes += listing.notes
+    return whole
 
 
 def is_coco(content: Any) -> bool:
@@ -64,47 +60,40 @@ def papers_coco(file: Path) -> bool:
 
 def split_of(file: Path) -> str | None:
     """The split that a file's name says, None for another name."""
-    return SPLIT_NAMES.get(
-        file.stem.lower().removeprefix("captions_").removeprefix("dataset_").rstrip("0123456789").strip("_-")
-    )
+    word = re.sub(r"^(captions|dataset)_|[-_\d]+$", "", file.stem.lower())
+    return SPLIT_NAMES.get(word)
 
 
-def coco_photos(
-    file: Path, split: str | None = None, content: Any = None, notes: list[str] | None = None
-) -> tuple[list[PhotoEntry], Counter[str]]:
-    """What a file of COCO's captions, or its ``content``, lists, and the captions for each photo it does not list.
+def coco_listing(file: Path, content: dict[str, Any]) -> CaptionFile:
+    """What the ``content`` of a file of COCO's captions lists, without splits.
 
-    Captions that the file marks as rejected, as VizWiz does, are left out; ``notes`` get a line that counts them.
+    Captions that the file marks as rejected, as VizWiz does, are left out and counted.
     """
-    content = read_object(file, "images") if content is None else content
-    photos: list[PhotoEntry] = []
+    listing = CaptionFile(file.stem, [file], [], custom=not papers_coco(file))
     by_id: dict[int | str, PhotoEntry] = {}
-    strays: Counter[str] = Counter()
     subfolder = file.stem.removeprefix("captions_")  # "train2014"
     for index, image in enumerate(list_of_objects(content, "images", str(file))):
         where = f"{file}: images[{index}]"
-        name = text_of(image, "file_name", where)
         number = _id_of(image, "id", where)
-        entry = PhotoEntry(name, split, subfolder, [], number)
+        entry = PhotoEntry(text_of(image, "file_name", where), None, subfolder, [], number)
         first = by_id.setdefault(number, entry)
         if first.name != entry.name:
             raise SatError(
-                f"{where}: {first.name!r} and {name!r} have the same id, {number}, by which captions name their "
+                f"{where}: {first.name!r} and {entry.name!r} have the same id, {number}, by which captions name their "
                 "photo: give each photo its own"
             )
-        photos.append(first)
+        listing.photos.append(first)
     beside = Beside()
     for index, annotation in enumerate(list_of_objects(content, "annotations", str(file))):
         where = f"{file}: annotations[{index}]"
         raw = text_of(annotation, "caption", where)
         image_id = _id_of(annotation, "image_id", where)
         if image_id not in by_id:
-            strays[f"id {image_id}"] += 1
+            listing.strays[f"id {image_id}"] += 1
         elif not beside.rejects(beside_fields(annotation)):
-            by_id[image_id].captions.append((tuple(tokenize(raw)), raw.strip()))
-    if notes is not None:
-        notes += beside.notes()
-    return photos, strays
+            by_id[image_id].captions += with_words([raw])
+    listing.notes += beside.notes()
+    return listing
 
 
 def _id_of(record: dict[str, Any], key: str, where: str) -> int | str:

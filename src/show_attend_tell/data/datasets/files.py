@@ -2,14 +2,12 @@
 
 from pathlib import Path
 
-from show_attend_tell.data.datasets.coco import coco_photos, is_coco, papers_coco
-from show_attend_tell.data.datasets.dataset import PAPERS
-from show_attend_tell.data.datasets.karpathy import is_karpathy, karpathy_photos
-from show_attend_tell.data.datasets.listing import CaptionFile, PhotoEntry
-from show_attend_tell.data.rows import UnknownForm, caption_rows
+from show_attend_tell.data.datasets.coco import coco_listing, is_coco
+from show_attend_tell.data.datasets.karpathy import is_karpathy, karpathy_listing
+from show_attend_tell.data.datasets.listing import CaptionFile
+from show_attend_tell.data.rows import caption_rows
 from show_attend_tell.data.rows.records import parsed
 from show_attend_tell.data.rows.text import decoded
-from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.messages import first_three, plural
 
 
@@ -22,25 +20,13 @@ def read_file(file: Path, *, sentences: bool = False) -> CaptionFile:
     text = decoded(file, notes)
     content = parsed(text)
     if is_karpathy(content):
-        photos, name = karpathy_photos(file, content)
-        return CaptionFile(name, [file], photos, notes=notes, custom=name not in PAPERS)
-    if is_coco(content) and content["images"]:
-        photos, strays = coco_photos(file, content=content, notes=notes)
-        return CaptionFile(file.stem, [file], photos, strays, notes, custom=not papers_coco(file))
-    photos = []
-    for row in caption_rows(file, text, notes, sentences=sentences):
-        captions = [(tuple(tokenize(caption)), caption) for caption in row.captions]
-        photos.append(PhotoEntry(row.photo, row.split, "", captions, where=row.where, error=row.error))
-    if errors := [f"{photo.name} ({photo.error})" for photo in photos if photo.error]:
-        notes.append(f"{plural(len(errors), 'photo')} with an error instead of a caption: {first_three(errors)}")
-    return CaptionFile(file.stem, [file], photos, notes=notes)
-
-
-def is_caption_file(file: Path) -> bool:
-    """Whether the content of a file has one of the forms that are read, also where it is damaged further down."""
-    text = decoded(file, [])
-    try:
-        next(caption_rows(file, text, []), None)
-    except UnknownForm:
-        return False
-    return True
+        listing = karpathy_listing(file, content)
+    elif is_coco(content) and content["images"]:
+        listing = coco_listing(file, content)
+    else:
+        photos = list(caption_rows(file, text, notes, sentences=sentences))
+        listing = CaptionFile(file.stem, [file], photos)
+        if errors := [f"{photo.name} ({photo.error})" for photo in photos if photo.error]:
+            notes.append(f"{plural(len(errors), 'photo')} with an error instead of a caption: {first_three(errors)}")
+    listing.notes += notes
+    return listing

@@ -31,20 +31,19 @@ def _read_files(name: str, file: Path, prefix: str) -> CaptionFile:
     captions: dict[str, list[tuple[tuple[str, ...], str]]] = {}
     for photo in read_file(file).photos:
         captions.setdefault(photo.name, []).extend(photo.captions)
-    lists = {split: file.with_name(f"{prefix}.{list_name}.txt") for split, list_name in LISTS.items()}
-    if not any(path.is_file() for path in lists.values()):
+    paths = {split: file.with_name(f"{prefix}.{list_name}.txt") for split, list_name in LISTS.items()}
+    lists = {split: path for split, path in paths.items() if path.is_file()}
+    if not lists:
         raise SatError(
-            f"{file} comes without its splits: put {first_three([path.name for path in lists.values()])} "
+            f"{file} comes without its splits: put {first_three([path.name for path in paths.values()])} "
             f"beside it, or Karpathy's dataset_{name}.json into the data folder"
         )
     photos = [
         PhotoEntry(line.strip(), split, "", captions.get(line.strip(), []))
         for split, path in lists.items()
-        if path.is_file()
         for line in read_lines(path)
         if line.strip()
     ]
     listed = {photo.name for photo in photos}
     strays = Counter({name: len(texts) for name, texts in captions.items() if name not in listed})
-    sources = [file, *(path for path in lists.values() if path.is_file())]
-    return CaptionFile(name, sources, photos, strays, custom=False)
+    return CaptionFile(name, [file, *lists.values()], photos, strays, custom=False)

@@ -1,7 +1,7 @@
 """What many captions of custom data have alike, which a model would learn to say: a beginning, an end, a sentence."""
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from operator import itemgetter
 
@@ -16,16 +16,15 @@ SENTENCE = 16  # bytes in UTF-8 of a caption that several photos should not have
 REPEATED = 0.05  # share of the photos that have the same caption, from which it is named
 FEWEST_PHOTOS = 5  # with the same caption
 NAMED = 3  # of these captions
-LOOKED_AT = 20_000  # photos, the first ones; a text corpus may have millions of captions
-_HASHTAG = re.compile(r"#\w+")
-_ADDRESS = re.compile(r"(https?://|www\.)\S+")
+LOOKED_AT = 5_000  # photos, the first ones; a text corpus may have millions of captions
+_OF_EACH_OWN = re.compile(r"#\w+|(https?://|www\.)\S+")  # hashtags and addresses, which may all differ
 
 
 def look_alike(photos: Sequence[PhotoEntry]) -> list[str]:
     """Lines that name what most captions begin or end with, and captions that many photos have."""
     photos = photos[:LOOKED_AT]
     captions = [
-        _ADDRESS.sub("https://…", _HASHTAG.sub("#…", raw.lower())).split()
+        _OF_EACH_OWN.sub(lambda match: "#…" if match[0][0] == "#" else "https://…", raw.lower()).split()
         for photo in photos
         for _, raw in photo.captions
         if raw
@@ -33,17 +32,25 @@ def look_alike(photos: Sequence[PhotoEntry]) -> list[str]:
     lines = []
     for what, step in (("begin", 1), ("end", -1)):
         shared, number = _shared([words[::step] for words in captions])
-        if shared:
+        if not all(part_of_speech(word) == "function" or word in ".!?," for word in shared):
             lines.append(
                 f"to look at: {number:,} of {plural(len(captions), 'caption')} {what} with "
                 f"{shorten(' '.join(shared[::step]))}, which a model learns to say, and for which scores are higher"
             )
-    return [*lines, *_repeated(photos)]
+    having = {(photo.name or photo.where, words) for photo in photos for words, _ in photo.captions}
+    every = len({name for name, _ in having})
+    sentences = (" ".join(words) for _, words in having)
+    times = Counter(sentence for sentence in sentences if len(sentence.encode()) >= SENTENCE)
+    return lines + [
+        f"to look at: {number:,} of {plural(every, 'photo')} have the caption {shorten(text)}"
+        for text, number in times.most_common(NAMED)
+        if number >= max(FEWEST_PHOTOS, REPEATED * every)
+    ]
 
 
 def _shared(captions: Sequence[Sequence[str]]) -> tuple[Sequence[str], int]:
-    """The longest beginning that enough captions share, and how many do; nothing for "a" and the like."""
-    shared: tuple[str, ...] = ()
+    """The longest beginning that enough captions share, and how many do."""
+    shared: Sequence[str] = ()
     number = 0
     while len(shared) < LONGEST and len(captions) >= FEWEST:
         length = len(shared) + 1
@@ -53,21 +60,4 @@ def _shared(captions: Sequence[Sequence[str]]) -> tuple[Sequence[str], int]:
             break
         shared = beginning
         number = times
-    plain = all(part_of_speech(word) == "function" or word in ".!?," for word in shared)
-    return ((), 0) if plain else (shared, number)
-
-
-def _repeated(photos: Sequence[PhotoEntry]) -> list[str]:
-    """Lines that name the captions of many photos."""
-    names_of: dict[str, set[str]] = defaultdict(set)
-    for photo in photos:
-        for words, raw in photo.captions:
-            if len(raw.encode()) >= SENTENCE:
-                names_of[" ".join(words)].add(photo.name or photo.where)
-    every = len({photo.name or photo.where for photo in photos})
-    often = Counter({text: len(names) for text, names in names_of.items()}).most_common(NAMED)
-    return [
-        f"to look at: {number:,} of {plural(every, 'photo')} have the caption {shorten(text)}"
-        for text, number in often
-        if number >= max(FEWEST_PHOTOS, REPEATED * every)
-    ]
+    return shared, number

@@ -8,30 +8,19 @@ the raw text (`Dataset.retokenize`).
 from pathlib import Path
 from typing import Any
 
-from show_attend_tell.data.datasets.coco import is_coco
 from show_attend_tell.data.datasets.dataset import PAPERS
-from show_attend_tell.data.datasets.listing import CaptionFile, PhotoEntry, json_files
+from show_attend_tell.data.datasets.listing import CaptionFile, PhotoEntry, check_one, json_files
 from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import list_of_objects, number_of, read_object, text_of
-from show_attend_tell.messages import first_three, quoted
+from show_attend_tell.files import list_of_objects, number_of, text_of
+from show_attend_tell.messages import quoted
 
 
 def read_karpathy(folder: Path, passed_over: dict[str, str]) -> CaptionFile | None:
-    """What Karpathy's split file in a folder lists; None where there is none.
-
-    Files of such a name with other content are noted in ``passed_over``.
-    """
-    contents = json_files(folder, "dataset")
-    files = [file for file, content in contents.items() if is_karpathy(content)]
-    others = [file.name for file in contents if file not in files and not is_coco(contents[file])]
-    passed_over |= {name: f"{name} has no list 'images'" for name in others}
-    if len(files) > 1:
-        raise SatError(f"{folder} holds {first_three([file.name for file in files])}; keep the one that is meant")
-    if not files:
-        return None
-    photos, name = karpathy_photos(files[0], contents[files[0]])
-    return CaptionFile(name, files, photos, custom=name not in PAPERS)
+    """What Karpathy's split file in a folder lists; None where there is none."""
+    contents = json_files(folder, ("dataset",), is_karpathy, passed_over)
+    check_one(contents)
+    return next((karpathy_listing(*item) for item in contents.items()), None)
 
 
 def is_karpathy(content: Any) -> bool:
@@ -39,9 +28,8 @@ def is_karpathy(content: Any) -> bool:
     return isinstance(content, dict) and isinstance(content.get("images"), list) and "annotations" not in content
 
 
-def karpathy_photos(file: Path, content: Any = None) -> tuple[list[PhotoEntry], str]:
-    """What one of Karpathy's split files, or its ``content``, lists, and the data set's name."""
-    content = read_object(file, "images") if content is None else content
+def karpathy_listing(file: Path, content: dict[str, Any]) -> CaptionFile:
+    """What the ``content`` of one of Karpathy's split files lists."""
     photos = []
     for index, image in enumerate(list_of_objects(content, "images", str(file))):
         where = f"{file}: images[{index}]"
@@ -56,7 +44,7 @@ def karpathy_photos(file: Path, content: Any = None) -> tuple[list[PhotoEntry], 
     name = content.get("dataset")
     if not isinstance(name, str) or not name:
         name = file.stem.removeprefix("dataset").lstrip("_") or file.resolve().parent.name
-    return photos, name
+    return CaptionFile(name, [file], photos, custom=name not in PAPERS)
 
 
 def _karpathy_caption(sentence: dict[str, Any], where: str) -> tuple[tuple[str, ...], str]:

@@ -1,37 +1,21 @@
 """What files of captions list: photos with captions, as they are written, and what a person should know of them."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from show_attend_tell.data.datasets.dataset import SPLITS
+from show_attend_tell.data.rows import PhotoEntry as PhotoEntry
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_json
-from show_attend_tell.messages import first_three
+from show_attend_tell.messages import first_three, shorten
 
 SPLIT_NAMES = {
     **{name: name for name in SPLITS},
     **{"training": "train", "dev": "val", "valid": "val", "validation": "val", "testing": "test"},
 }
-
-
-@dataclass
-class PhotoEntry:
-    """A photo as a file lists it: nothing checked yet but the form. Its path has slashes and begins with no ``./``."""
-
-    name: str  # empty for a sentence without its photo
-    split: str | None  # None: the file names none
-    subfolder: str  # of the folders of photos, where it is looked for first
-    captions: list[tuple[tuple[str, ...], str]]  # (words, raw text)
-    number: int | str | None = None  # by which results files name it, where the file gives one
-    where: str = ""  # the file and line, for messages; empty for those of the whole file
-    error: str = ""  # why the file has no caption of it, where it says so
-
-    def __post_init__(self) -> None:
-        self.name = self.name.replace("\\", "/").removeprefix("./")
-        self.subfolder = self.subfolder.replace("\\", "/")
 
 
 @dataclass
@@ -46,10 +30,22 @@ class CaptionFile:
     custom: bool = True  # not one of the paper's data sets
 
 
-def json_files(folder: Path, *names: str) -> dict[Path, Any]:
-    """What JSON files of a folder hold, of those whose names, in small letters, begin with one of ``names``."""
-    files = (file for file in sorted(folder.glob("*")) if file.name.lower().startswith(names) and file.is_file())
-    return {file: read_json(file) for file in files if file.suffix.lower() == ".json"}
+def json_files(
+    folder: Path, starts: tuple[str, ...], has_form: Callable[[Any], bool], passed_over: dict[str, str]
+) -> dict[Path, Any]:
+    """What JSON files of a folder hold, of those whose names begin so; files of another form are ``passed_over``."""
+    files = [file for file in sorted(folder.glob("*")) if file.name.lower().startswith(starts) and file.is_file()]
+    contents = {file: read_json(file) for file in files if file.suffix.lower() == ".json"}
+    passed_over |= {file.name: f"{file.name} has another form" for file in contents if not has_form(contents[file])}
+    return {file: content for file, content in contents.items() if has_form(content)}
+
+
+def check_one(files: Iterable[Path]) -> None:
+    """Raise `SatError` for several files of which a folder should have one."""
+    files = list(files)
+    if len(files) > 1:
+        names = first_three([file.name for file in files])
+        raise SatError(f"{files[0].parent} holds {names}; keep the one that is meant")
 
 
 def merged(photos: Iterable[PhotoEntry]) -> list[PhotoEntry]:
@@ -62,16 +58,25 @@ def merged(photos: Iterable[PhotoEntry]) -> list[PhotoEntry]:
     return list(entries.values())
 
 
-def folder_split(path: str) -> str | None:
-    """The split that the first folder of a photo's path names; None where it names none."""
-    folder, slash, _ = path.partition("/")
-    return SPLIT_NAMES.get(folder.lower()) if slash else None
+def settle_splits(photos: Sequence[PhotoEntry], file: Path, root: str | None = None) -> None:
+    """Give photos the usual names of their splits, or those of the folders below ``root`` that they are in.
 
-
-def check_all_or_none(file: Path, inside: Iterable[str], outside: Iterable[str]) -> None:
-    """Raise `SatError` where some photos are in sub-folders that are named like splits, and others are not."""
-    inside, outside = list(inside), list(outside)
-    if inside and outside:
+    Raises `SatError` for another name, for two, and where some photos are in such a folder and others are not.
+    """
+    for photo in photos:
+        folder, slash, _ = photo.name.removeprefix(root or "").partition("/")
+        of_folder = SPLIT_NAMES.get(folder.lower()) if slash and root is not None else None
+        split = of_folder if photo.split is None else SPLIT_NAMES.get(photo.split.lower())
+        if split is None and photo.split is not None:
+            raise SatError(f"{photo.where} has the split {shorten(photo.split)}; use train, val, test")
+        if of_folder not in (None, split):
+            raise SatError(
+                f"{photo.where} has the split {photo.split}, and {photo.name} is in {folder}; a score would be wrong: "
+                "delete the column, or move the photos"
+            )
+        photo.split = split
+    outside = [photo.name for photo in photos if photo.split is None]
+    if root is not None and 0 < len(outside) < len(photos):
         raise SatError(
             f"{file}: some photos are in a sub-folder that is named like a split, and others are not "
             f"({first_three(outside)}): move them, or add a column split"

@@ -6,10 +6,10 @@ That is what most trainers of image models read. Photos in sub-folders ``train``
 import os
 from pathlib import Path
 
-from show_attend_tell.data.datasets.listing import CaptionFile, PhotoEntry, check_all_or_none, folder_split
+from show_attend_tell.data.datasets.listing import CaptionFile, PhotoEntry, settle_splits
 from show_attend_tell.data.photos import counts_as_photo
+from show_attend_tell.data.rows import with_words
 from show_attend_tell.data.rows.text import decoded
-from show_attend_tell.data.tokenizers import tokenize
 
 SUFFIXES = (".txt", ".caption")
 
@@ -19,21 +19,19 @@ def read_text_files(folder: Path, passed_over: dict[str, str]) -> CaptionFile | 
 
     Files without a letter, such as the boxes of a detector's training, are noted in ``passed_over``.
     """
-    notes: list[str] = []
-    photos: list[PhotoEntry] = []
+    listing = CaptionFile(folder.resolve().name, [], [])
     files = {Path(root, name).relative_to(folder) for root, _, names in os.walk(folder) for name in names}
     for path in sorted(file for file in files if counts_as_photo(file.as_posix())):
-        for file in [path.with_suffix(suffix) for suffix in SUFFIXES if path.with_suffix(suffix) in files][:1]:
-            raw = decoded(folder / file, notes).strip()
-            name = path.as_posix()
-            split = folder_split(name.removeprefix("images/"))
-            photos.append(PhotoEntry(name, split, "", [(tuple(tokenize(raw)), raw)], where=str(folder / file)))
-    if not photos:
+        file = next((folder / text for text in map(path.with_suffix, SUFFIXES) if text in files), None)
+        if file:
+            captions = with_words([decoded(file, listing.notes)])
+            listing.photos.append(PhotoEntry(path.as_posix(), None, "", captions, where=str(file)))
+            listing.sources.append(file)
+    if not listing.photos:
         return None
-    if not any(letter.isalpha() for photo in photos for _, raw in photo.captions for letter in raw):
-        first = Path(photos[0].where).name
+    if not any(letter.isalpha() for photo in listing.photos for _, raw in photo.captions for letter in raw):
+        first = listing.sources[0].name
         passed_over[first] = f"{first} and the like, beside photos, have no words"
         return None
-    inside = [photo.name for photo in photos if photo.split]
-    check_all_or_none(folder, inside, [photo.name for photo in photos if not photo.split])
-    return CaptionFile(folder.resolve().name, [Path(photo.where) for photo in photos], photos, notes=notes)
+    settle_splits(listing.photos, folder, "images/")
+    return listing

@@ -12,24 +12,30 @@
 What the fields of a row are called, and what may stand beside a caption, is in `fields`.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from show_attend_tell.data.rows.fields import FORMS, Beside, Row, UnknownForm
+from show_attend_tell.data.rows.entry import PhotoEntry, with_words
+from show_attend_tell.data.rows.fields import FORMS, Beside, UnknownForm
 from show_attend_tell.data.rows.records import is_json, record_rows
 from show_attend_tell.data.rows.tables import listed_rows, look_like_sentences, named_columns, table_rows
 from show_attend_tell.messages import shorten
 
-__all__ = ["Row", "UnknownForm", "caption_rows"]
+__all__ = ["PhotoEntry", "UnknownForm", "caption_rows", "with_words"]
+
+_SEPARATOR_LINE = re.compile(r'"?sep=.?"?\r?\n')  # with which a spreadsheet says what separates cells
 
 
-def caption_rows(file: Path, text: str, notes: list[str], *, sentences: bool = False) -> Iterator[Row]:
-    """The rows of a file with that text; ``notes`` get what a person should know of how it was read.
+def caption_rows(file: Path, text: str, notes: list[str], *, sentences: bool = False) -> Iterator[PhotoEntry]:
+    """The photos of the rows of a file with that text; ``notes`` get what a person should know of how it was read.
 
     ``sentences`` says whether a file of sentences is read, too. Raises `UnknownForm` before the first row, and
     `SatError` for a damaged file.
     """
     beside = Beside()
+    if _SEPARATOR_LINE.match(text):
+        text = _SEPARATOR_LINE.sub("\n", text, count=1)
     if is_json(text):
         yield from record_rows(file, text, beside, notes)
     elif (table := named_columns(file, text, notes)) is not None:
@@ -44,5 +50,5 @@ def caption_rows(file: Path, text: str, notes: list[str], *, sentences: bool = F
                 f"photo,caption,split, and is {shorten(lines[0], 60)}. These forms are read: {FORMS}"
             )
         for number, line in enumerate(lines, start=1):
-            yield Row(f"{file}: line {number}", "", [line])
+            yield PhotoEntry("", None, "", with_words([line]), where=f"{file}: line {number}")
     notes += beside.notes()

@@ -6,13 +6,15 @@ used (`REJECTED`, `ACCEPTED`, `REVIEWED`), that there is none (`ERROR`), or of w
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from show_attend_tell.data.rows.entry import PhotoEntry, with_words
 from show_attend_tell.errors import SatError
-from show_attend_tell.messages import plural, shorten
+from show_attend_tell.files import encodable
+from show_attend_tell.messages import plural, quoted, shorten
 
 PHOTO = ("photo", "image", "file_name", "filename", "photo_path", "image_path", "image_name")
 # The photo where no field above is: the first of these that is there. "source" is that of `sat caption`.
@@ -43,51 +45,39 @@ class UnknownForm(SatError):
     """A file that has none of these forms."""
 
 
-class Row(NamedTuple):
-    """One photo's captions, as a line or an object of a file has them."""
-
-    where: str  # for messages
-    photo: str  # its name or number; empty for a sentence
-    captions: list[str]
-    split: str | None = None  # None: the file has no splits
-    error: str = ""  # why it has no caption
-
-
 class Fields(NamedTuple):
-    """Where the fields of a row are, by their positions."""
+    """The names of the fields of a row, by what they are."""
 
-    photo: tuple[int, ...]
-    captions: tuple[int, ...]
-    split: tuple[int, ...]
-    beside: tuple[int, ...]
-    not_read: tuple[int, ...]  # fields that are captions in other files
+    photo: tuple[str, ...]
+    captions: tuple[str, ...]
+    split: tuple[str, ...]
+    beside: tuple[str, ...]
+    not_read: tuple[str, ...]  # fields that are captions in other files
 
 
 @lru_cache(1000)
 def fields_of(names: tuple[str, ...]) -> Fields:
     """What fields are, by their names; a file should have one of the photo, and one of the split."""
 
-    def named(pattern: str) -> tuple[int, ...]:
-        return tuple(at for at, name in enumerate(names) if re.fullmatch(pattern, name.strip().lower()))
+    def named(pattern: str) -> tuple[str, ...]:
+        return tuple(name for name in names if re.fullmatch(pattern, name.strip().lower()))
 
     photo = next(filter(None, map(named, ("|".join(PHOTO), *IDS))), ())
     texts = [named(rf"{kind}s?[ _-]?\d*") for kind in CAPTION if kind != "suffix" or named("prefix")]
     captions = next(filter(None, texts), ())
-    beside = set(named(BESIDE)) - {*photo}
-    not_read = {at for at in named(f"({'|'.join(ALIKE)})s?") if at not in captions}
-    return Fields(photo, captions, named("split"), tuple(sorted(beside)), tuple(sorted(not_read)))
+    beside = tuple(name for name in named(BESIDE) if name not in photo)
+    not_read = tuple(name for name in named(f"({'|'.join(ALIKE)})s?") if name not in captions)
+    return Fields(photo, captions, named("split"), beside, not_read)
 
 
 def beside_fields(record: Mapping[str, Any]) -> dict[str, str]:
-    """The fields of a JSON object that say something of its caption."""
-    names = tuple(record)
-    known = (names[at] for at in fields_of(names).beside)
-    return telling({name: "" if record[name] is None else str(record[name]).strip() for name in known})
+    """The fields of a record that say something of its caption, by their names in small letters.
 
-
-def telling(fields: Mapping[str, str]) -> dict[str, str]:
-    """The fields that say something: those that are not empty, and whether anybody reviewed a caption."""
-    return {name: text for name, text in fields.items() if text or name.lower() == REVIEWED}
+    These are the ones that are not empty, and whether anybody reviewed it.
+    """
+    known = fields_of(tuple(record)).beside
+    texts = {name.lower(): "" if record[name] is None else str(record[name]).strip() for name in known}
+    return {name: text for name, text in texts.items() if text or name == REVIEWED}
 
 
 @dataclass
@@ -102,24 +92,31 @@ class Beside:
         """Whether the fields beside some captions mark them as not to be used; counts what the fields say."""
         marks = []
         for name, text in fields.items():
-            plain = name.lower()
-            if plain in KINDS:
+            if name in KINDS:
                 if len(self.kinds[name]) <= MOST_KINDS:
                     self.kinds[name][text] += captions
-            elif plain == REVIEWED:
+            elif name == REVIEWED:
                 if text in REVIEWS and text not in BY_PEOPLE:
                     marks.append(f"{name}: {text or 'no'}")
-            elif text.lower() in (FALSE if re.fullmatch(ACCEPTED, plain) else TRUE):
+            elif text.lower() in (FALSE if re.fullmatch(ACCEPTED, name) else TRUE):
                 marks.append(name)
         self.marks.update(dict.fromkeys(marks, captions))
         self.left_out += captions * bool(marks)
         return bool(marks)
 
-    def row(self, where: str, photo: str, captions: list[str], split: str | None, fields: Mapping[str, str]) -> Row:
-        """A row, without its captions if the ``fields`` beside them mark them, and with an error instead of none."""
-        error = "" if any(captions) else next((text for name, text in fields.items() if name.lower() == ERROR), "")
-        rejected = self.rejects(fields, sum(map(bool, captions)))
-        return Row(where, photo, [] if rejected or error else captions or [""], split, error)
+    def entry(self, where: str, record: Mapping[str, Any]) -> PhotoEntry:
+        """The photo of a record, without its captions if the fields beside them mark them."""
+        fields = fields_of(tuple(record))
+        if not fields.captions:
+            raise SatError(f"{where}: 'caption' must be a text, and is missing (it may be called text or description)")
+        photo = _only(record, fields.photo, where, "photo")
+        split = _only(record, fields.split, where, "split") if fields.split else None
+        texts = [text for name in fields.captions for text in _texts(record, name, where)]
+        beside = beside_fields(record)
+        rejected = self.rejects(beside, len(texts))
+        error = "" if texts else beside.get(ERROR, "")
+        captions = [] if rejected or error else with_words(texts or [""])
+        return PhotoEntry(photo, split, "", captions, where=where, error=error)
 
     def notes(self) -> list[str]:
         """What a person should know of it, in lines."""
@@ -137,3 +134,27 @@ class Beside:
 
 def _counted(values: Counter[str]) -> str:
     return ", ".join(f"{shorten(value, 30)} ({number:,})" for value, number in values.most_common())
+
+
+def _only(record: Mapping[str, Any], names: Sequence[str], where: str, what: str) -> str:
+    """The one text among the fields of those names, or the number of a photo."""
+    if len(names) > 1:
+        raise SatError(f"{where} names the {what} twice: as {' and as '.join(names)}; keep one")
+    name = names[0] if names else what
+    value = record.get(name)
+    if name in IDS and isinstance(value, (int, float)) and value % 1 == 0:
+        return str(int(value))
+    if not isinstance(value, str) or not value.strip():
+        kind = "a number or a file name" if name in IDS else "a text"
+        raise SatError(f"{where}: {name!r} must be {kind}, and is {quoted(value)}")
+    return encodable(value.strip(), where)
+
+
+def _texts(record: Mapping[str, Any], name: str, where: str) -> list[str]:
+    """The texts of a field of captions that are not empty."""
+    value = record[name]
+    texts = value if isinstance(value, list) else [value]
+    texts = [text for text in texts if text is not None and text == text]  # NaN is not equal to itself
+    if not all(isinstance(text, str) for text in texts):
+        raise SatError(f"{where}: {name!r} must be a text or a list of texts, and is {quoted(value)}")
+    return [encodable(text, where) for text in texts if text.strip()]

@@ -5,11 +5,12 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from show_attend_tell.data.photos import SUFFIXES as PHOTO_SUFFIXES
-from show_attend_tell.data.rows.fields import FORMS, Beside, Fields, Row, UnknownForm, fields_of, telling
+from show_attend_tell.data.rows.entry import PhotoEntry, with_words
+from show_attend_tell.data.rows.fields import FORMS, Beside, Fields, UnknownForm, fields_of
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import first_three, plural, shorten
 
@@ -17,26 +18,19 @@ DELIMITERS = {"\t": "tab", ";": "semicolon", ",": "comma", "|": "|"}
 DAMAGED = 0.1  # of a table's rows that may lack cells; these are left out
 
 
-@dataclass(frozen=True)
-class Columns:
+class Columns(NamedTuple):
     """The columns that a table's first line names, and what separates the cells."""
 
     names: list[str]
     fields: Fields
     delimiter: str
 
-    @property
-    def fewest(self) -> int:
-        """How many cells a row must have: up to its photo, its first caption and its split."""
-        return 1 + max(self.fields.photo[0], self.fields.captions[0], *self.fields.split)
-
 
 def named_columns(file: Path, text: str, notes: list[str]) -> Columns | None:
     """The columns that the first line names; None where it names none."""
-    _, text = _without_sep(text)
     for delimiter in DELIMITERS:
         try:
-            names = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), [])
+            names = next(filter(None, _reader(text, delimiter)), [])
         except csv.Error:
             continue
         names = [cell.strip().lower() for cell in names]
@@ -47,109 +41,80 @@ def named_columns(file: Path, text: str, notes: list[str]) -> Columns | None:
             break
     else:
         return None
-    captions = {names[at] for at in fields.captions}
-    if len(fields.photo) > 1 or len(fields.split) > 1 or len(captions) < len(fields.captions):
+    read = [*fields.photo, *fields.captions, *fields.split]
+    if len(fields.photo) > 1 or len(fields.split) > 1 or len(set(read)) < len(read):
         raise SatError(f"{file}: the first line names a column twice, and is {shorten(names)}: keep one of each")
-    read = {*fields.photo, *fields.captions, *fields.split, *fields.beside}
-    if unused := [name for at, name in enumerate(names) if name and at not in read]:
-        columns = "column" if len(unused) == 1 else "columns"
-        notes.append(f"not used: the {columns} {first_three(unused)} of {file.name}")
+    if unused := [name for name in names if name and name not in (*read, *fields.beside)]:
+        notes.append(f"not used: {first_three(unused)} of {file.name}")
     return Columns(names, fields, delimiter)
 
 
-def _without_sep(text: str) -> tuple[int, str]:
-    """A text without a first line ``sep=;``, and how many lines that was."""
-    first, end, _ = text.partition("\n")
-    skipped = re.fullmatch(r'"?sep=.?"?\r?', first) is not None
-    return int(skipped), text[len(first + end) :] if skipped else text
+def _reader(text: str, delimiter: str) -> Any:
+    """The rows of a table, from its first line on."""
+    return csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
 
 
-@dataclass
-class _Oddities:
-    """The rows of a table that do not have the cells that its first line names."""
-
-    rows: int = 0  # that have them
-    lacking: list[tuple[int, list[str]]] = field(default_factory=list)  # the lines without, which are left out
-    unquoted: list[str] = field(default_factory=list)  # captions with a delimiter that is not in quotes
-
-    def notes(self, file: Path, columns: Columns) -> list[str]:
-        """What a person should know of them; raises `SatError` where too many rows lack cells."""
-        lines = []
-        if self.lacking:
-            mark = DELIMITERS[columns.delimiter]
-            wanted = f"{', '.join(filter(None, columns.names))} (a caption with a {mark} in quotes)"
-            line, cells = self.lacking[0]
-            if len(self.lacking) > DAMAGED * (self.rows + len(self.lacking)):
-                raise SatError(f"{file}: line {line} must have the cells {wanted}, and is {shorten(cells)}")
-            lines.append(
-                f"left out: {plural(len(self.lacking), 'row')} of {file.name} without the cells {wanted}: "
-                f"{first_three([f'line {line}' for line, _ in self.lacking])}"
-            )
-        if self.unquoted:
-            lines.append(
-                f"{file.name}: {plural(len(self.unquoted), 'row')} with more cells than the first line names; the rest "
-                f"of the line is read as the caption ({first_three(self.unquoted)})"
-            )
-        return lines
-
-
-def table_rows(file: Path, text: str, columns: Columns, beside: Beside, notes: list[str]) -> Iterator[Row]:
-    """The rows of a table below its first line."""
-    last = len(columns.names) - 1
-    caption_is_last = columns.fields.captions == (last,)
-    oddities = _Oddities()
-    for line, cells in _cells_below(file, text, columns.delimiter):
-        if caption_is_last and any(cell.strip() for cell in cells[last + 1 :]):
-            cells[last:] = [columns.delimiter.join(cells[last:]).rstrip(f"{columns.delimiter} ")]
-            oddities.unquoted.append(f"line {line}: {shorten(cells[-1].strip(), 60)}")
+def table_rows(file: Path, text: str, columns: Columns, beside: Beside, notes: list[str]) -> Iterator[PhotoEntry]:
+    """The photos of the rows of a table below its first line; those that lack cells are left out."""
+    names, fields, delimiter = columns
+    needed = [names.index(name) for name in (*fields.photo, fields.captions[0], *fields.split)]
+    last = len(names) - 1
+    rows = 0
+    lacking: list[str] = []  # lines without the cells that the first line names
+    unquoted: list[str] = []  # captions with a delimiter that is not in quotes
+    for line, cells in _cells_below(file, text, delimiter):
+        if fields.captions == (names[last],) and any(cell.strip() for cell in cells[last + 1 :]):
+            cells[last:] = [delimiter.join(cells[last:]).rstrip(f"{delimiter} ")]
+            unquoted.append(f"line {line}: {shorten(cells[-1].strip(), 60)}")
         cells = [cell.strip() for cell in cells]
         if not any(cells):
             continue
-        if any(cells[last + 1 :]) or len(cells) < columns.fewest or not cells[columns.fields.photo[0]]:
-            oddities.lacking.append((line, cells))
+        rows += 1
+        if any(cells[last + 1 :]) or len(cells) <= max(needed) or not cells[needed[0]]:
+            lacking.append(f"line {line}")
             continue
-        oddities.rows += 1
-        yield _row(f"{file}: line {line}", cells, columns, beside)
-    notes += oddities.notes(file, columns)
+        entry = beside.entry(f"{file}: line {line}", dict(zip(names, cells, strict=False)))
+        _check_quotes(entry, delimiter, needed[0])
+        yield entry
+    if lacking:
+        wanted = f"the cells {', '.join(filter(None, names))} (a caption with a {DELIMITERS[delimiter]} in quotes)"
+        if len(lacking) > DAMAGED * rows:
+            raise SatError(f"{file}: {lacking[0]} must have {wanted}")
+        notes.append(f"left out: {plural(len(lacking), 'row')} of {file.name} without {wanted}: {first_three(lacking)}")
+    if unquoted:
+        notes.append(
+            f"{file.name}: {plural(len(unquoted), 'row')} with more cells than the first line names; the rest of the "
+            f"line is read as the caption ({first_three(unquoted)})"
+        )
 
 
 def _cells_below(file: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """The cells of each row below the first line, with the number of the line in which it begins."""
-    skipped, text = _without_sep(text)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    reader = _reader(text, delimiter)
     began = 1
     try:
-        next(reader)
+        next(filter(None, reader))
         began = reader.line_num + 1
         for cells in reader:
-            yield began + skipped, cells
+            yield began, cells
             began = reader.line_num + 1
     except csv.Error as error:
         raise SatError(
-            f"{file}: line {began + skipped} is damaged: {error}; close the quotes of the row that begins there, and "
-            "write a quote inside of them twice"
+            f"{file}: line {began} is damaged: {error}; close the quotes of the row that begins there, and write a "
+            "quote inside of them twice"
         ) from error
 
 
-def _row(where: str, cells: list[str], columns: Columns, beside: Beside) -> Row:
-    fields = columns.fields
-    captions = [cells[at] for at in fields.captions if at < len(cells) and cells[at]]
-    for caption in captions:
-        _check_quotes(where, caption, columns.delimiter, fields.photo[0])
-    split = cells[fields.split[0]] if fields.split else None
-    marks = telling({columns.names[at]: cells[at] for at in fields.beside if at < len(cells)})
-    return beside.row(where, cells[fields.photo[0]], captions, split, marks)
-
-
-def _check_quotes(where: str, caption: str, delimiter: str, photo: int) -> None:
-    """Raise `SatError` for a caption that holds other rows, because a pair of quotes begins too early."""
-    for further, line in enumerate(caption.split("\n")[1:], start=1):
-        cells = line.split(delimiter)
-        if len(cells) > photo + 1 and cells[photo].strip(' "').lower().endswith(PHOTO_SUFFIXES):
-            raise SatError(
-                f"{where}: a pair of quotes begins in this row and holds other rows, the first of them "
-                f"{plural(further, 'line')} further down, {shorten(line.strip(), 60)}: close the quotes in this row"
-            )
+def _check_quotes(entry: PhotoEntry, delimiter: str, photo: int) -> None:
+    """Raise `SatError` for captions that hold other rows, because a pair of quotes begins too early."""
+    for _, caption in entry.captions:
+        for further, line in enumerate(caption.split("\n")[1:], start=1):
+            cells = line.split(delimiter)
+            if len(cells) > photo + 1 and cells[photo].strip(' "').lower().endswith(PHOTO_SUFFIXES):
+                raise SatError(
+                    f"{entry.where}: a pair of quotes begins in this row and holds other rows, the first of them "
+                    f"{plural(further, 'line')} further down, {shorten(line.strip(), 60)}: close the quotes in this row"
+                )
 
 
 # Lines without names of columns
@@ -171,7 +136,7 @@ def look_like_sentences(lines: Sequence[str]) -> bool:
     return 2 * sum(_NO_SENTENCE.match(line) is not None and not _MARKER.match(line) for line in few) <= len(few)
 
 
-def listed_rows(file: Path, text: str) -> list[Row] | None:
+def listed_rows(file: Path, text: str) -> list[PhotoEntry] | None:
     """The rows of lines that all have a photo and a caption; None where most do not, or where the first one does not.
 
     The photo comes first, or last if it is a file's name or an address and the first cell is neither.
@@ -187,7 +152,7 @@ def listed_rows(file: Path, text: str) -> list[Row] | None:
     return None
 
 
-def _rows(file: Path, lines: Sequence[Line], delimiter: str) -> list[Row] | None:
+def _rows(file: Path, lines: Sequence[Line], delimiter: str) -> list[PhotoEntry] | None:
     """The rows of lines that begin with the photo; raises `UnknownForm` where one does not."""
     for number, cells in lines:
         if not _begins_with_photo(cells, delimiter):
@@ -199,14 +164,12 @@ def _rows(file: Path, lines: Sequence[Line], delimiter: str) -> list[Row] | None
                 f"{shorten(delimiter.join(cells), 60)}. These forms are read: {FORMS}"
             )
     numbered = all(len(cells) > 2 and cells[1].strip().isdigit() for _, cells in lines)
-    return [
-        Row(
-            f"{file}: line {number}",
-            re.sub(r"#\d+$", "", cells[0]),
-            [("" if delimiter == " " else delimiter).join(cells[1 + numbered :]).strip()],
-        )
-        for number, cells in lines
-    ]
+    entries = []
+    for number, cells in lines:
+        text = ("" if delimiter == " " else delimiter).join(cells[1 + numbered :])
+        name = re.sub(r"#\d+$", "", cells[0])
+        entries.append(PhotoEntry(name, None, "", with_words([text]), where=f"{file}: line {number}"))
+    return entries
 
 
 def _cells(lines: Sequence[str], delimiter: str) -> Iterator[Line]:
