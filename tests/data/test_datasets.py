@@ -413,7 +413,7 @@ REFUSED: list[tuple[dict[str, str | bytes], str]] = [
     ({"train/metadata.csv": NAMED, "val/a": ""}, "val has no metadata file, and other sub-folders have"),
     (
         {"val/metadata.csv": NAMED, "dev/metadata.csv": NAMED},
-        "has several sub-folders of one split: keep one of dev, val",
+        "has several sub-folders of one split: keep",
     ),
     (table("a.jpg,", "b.jpg,..."), "lists 2 photos, and none can be used: 2 without a caption, 0 not found"),
     (

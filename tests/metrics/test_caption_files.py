@@ -207,7 +207,7 @@ def test_captions_that_do_not_fit_are_refused(content: Any, message: str, tmp_pa
 def test_references_that_are_none_are_refused(tmp_path: Path) -> None:
     split, first = karpathy(tmp_path / "dataset.json"), write(tmp_path / "a.txt", "a\nb\n")
     longer, silent = write(tmp_path / "b.txt", "a\nb\nc\n"), coco(tmp_path / "c.json", {"cat.jpg": ["", " ."]})
-    evaluation, numbers = write(tmp_path / "d.json", {"results": []}), write(tmp_path / "e.json", "[3]")
+    evaluation, numbers = write(tmp_path / "d.json", {"tokens": "split", "results": []}), write(tmp_path / "e.json", "[3]")
     for files, options, message in (
         ([split], {"split": "val"}, "no split 'val'; it has test, train"),
         ([first, longer], {}, r"b\.txt has 3 lines and .*a\.txt 2"),

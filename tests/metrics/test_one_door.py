@@ -97,7 +97,7 @@ def test_a_photo_with_an_error_is_named_and_an_empty_caption_counted(tmp_path: P
     file.write_text("source,caption\nphotos/a.jpg,a dog\nphotos/b.jpg,\n", encoding="utf-8")
     references = read_references([wanted])
     assert read_captions(file, references) == {"a.jpg": "a dog", "b.jpg": ""}
-    assert references.notes[-1] == "captions.csv: 1 caption is empty, and scored as such: b.jpg"
+    assert references.notes[-1] == "captions.csv: empty, and scored as such: 1 caption of b.jpg"
 
 
 def test_a_data_folder_has_the_references_of_its_split(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ references adds to the photos' own, and so does a photo that is listed several t
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, get_args
@@ -36,7 +36,7 @@ class References:
     texts: dict[str, list[str]]  # by photo, in the file's order
     tokens: Tokens  # by which they are compared
     language: str = ""  # why these tokens, where the language of the references decided
-    numbers: dict[str, str] = field(default_factory=dict)  # the photo's name, by its number
+    names: dict[str, str] = field(default_factory=dict)  # of photos, by all that another file may call them
     split: str | None = None
     training: list[Words] | None = None  # the words of the training captions, if the file has them
     notes: list[str] = field(default_factory=list)  # how the files were read, where a person should know
@@ -68,102 +68,85 @@ def read_references(
     """
     notes: list[str] = []
     listings = [_listing(file, notes) for file in files]
-    _check_same_photos(listings)
-    known = sorted({photo.split for listing in listings for photo in listing.photos if photo.split})
+    by_lines = _number_sentences(listings)
+    photos = [photo for listing in listings for photo in listing.photos]
+    known = sorted({photo.split for photo in photos if photo.split})
     if known and split not in known:
         raise SatError(f"{files[0]} has no split {split!r}; it has {', '.join(known)}")
     spoken: Texts = {}
-    for listing in listings:
-        for name, photo in _of_split(listing, split):
-            with_words = [caption for caption in photo.captions if caption[0]]
-            if with_words or not photo.name:
-                spoken.setdefault(name, []).extend(with_words)
+    of_split = [photo for photo in photos if photo.split in (None, split)]
+    for photo in of_split:
+        with_words = [caption for caption in photo.captions if caption[0]]
+        if with_words or by_lines:
+            spoken.setdefault(photo.name, []).extend(with_words)
     if not any(spoken.values()):
-        photos = plural(sum(len(listing.photos) for listing in listings), "photo")
-        raise SatError(f"{files[0]} lists {photos} and no reference of any")
-    photos_of_training = [photo for listing in listings for photo in listing.photos if photo.split == "train"]
-    training = [caption for photo in photos_of_training for caption in photo.captions]
+        raise SatError(f"{files[0]} lists {plural(len(photos), 'photo')} and no reference of any")
+    training = [caption for photo in photos if photo.split == "train" for caption in photo.captions]
     language = ""
     if tokens is None:
         tokens = "split"
         if english and all(listing.custom for listing in listings):
             tokens, language = language_tokens([raw for texts in spoken.values() for _, raw in texts], english)
+    times = Counter(PurePosixPath(name).name for name in spoken)
+    names = {PurePosixPath(name).name: name for name in spoken if times[PurePosixPath(name).name] == 1}
+    names |= {str(photo.number): photo.name for photo in of_split if photo.number is not None and photo.name in spoken}
     return References(
         name=listings[0].name,
         source=files[0],
         texts={photo: [_in_form(caption, tokens) for caption in texts[:most]] for photo, texts in spoken.items()},
         tokens=tokens,
         language=language,
-        numbers=_numbers(listings, spoken),
+        names=names | {name: name for name in spoken},
         split=split if known else None,
         training=_words(training, tokens) or None,
         notes=notes,
     )
 
 
-def _listing(source: Path, notes: list[str]) -> CaptionFile:
+def _listing(source: Path, notes: list[str], *, references: bool = True) -> CaptionFile:
     """What a file of references or of captions lists, or a data folder; ``notes`` get what a person should know."""
     if source.is_dir():
-        return _listing_of_folder(source, notes)
-    content = parsed(decoded(source, []))
-    if isinstance(content, dict) and "results" in content:
+        dataset = read_dataset(source)
+        notes += dataset.report.remarks()
+        photos = [
+            PhotoEntry(example.name, example.split, "", list(zip(example.captions, example.raw, strict=True)))
+            for example in dataset.examples
+        ]
+        return CaptionFile(dataset.name, [source], photos, custom=dataset.custom)
+    if references and tokens_of(source):
         raise SatError(f"{source} is an evaluation, whose captions are no references: give the data set's own file")
     listing = read_listing(source, sentences=True)
-    return _noted(listing, source, notes)
-
-
-def _listing_of_folder(folder: Path, notes: list[str]) -> CaptionFile:
-    """The photos of a data folder in their splits, as a training and an evaluation have them."""
-    dataset = read_dataset(folder)
-    photos = [
-        PhotoEntry(example.name, example.split, "", list(zip(example.captions, example.raw, strict=True)))
-        for example in dataset.examples
-    ]
-    notes += dataset.report.remarks()
-    return CaptionFile(dataset.name, [folder], photos, custom=dataset.custom)
-
-
-def _noted(listing: CaptionFile, source: Path, notes: list[str]) -> CaptionFile:
-    """A listing with the usual names of splits, whose notes are added to ``notes``."""
+    remarks = [*listing.notes]
+    if strays := listing.strays.total():
+        remarks.append(f"left out: {plural(strays, 'caption')} of photos that it does not list")
+    if empty := sum(not words for photo in listing.photos for words, _ in photo.captions if photo.name):
+        remarks.append(f"{plural(empty, 'caption')} without a word")
+    notes += [f"{source.name}: {remark}" for remark in remarks]
     for photo in listing.photos:
         if photo.split:
             photo.split = SPLIT_NAMES.get(photo.split.lower(), photo.split)
-    notes += [f"{source.name}: {note}" for note in listing.notes]
-    if strays := listing.strays.total():
-        notes.append(f"{source.name}: left out: {plural(strays, 'caption')} of photos that it does not list")
-    empty = sum(not words for photo in listing.photos for words, _ in photo.captions if photo.name)
-    if empty:
-        notes.append(f"{source.name}: {plural(empty, 'caption')} without a word")
     return listing
 
 
-def _check_same_photos(listings: Sequence[CaptionFile]) -> None:
-    """Raise `SatError` where files of sentences have other numbers of lines, or only some files name their photos."""
+def _number_sentences(listings: Sequence[CaptionFile]) -> bool:
+    """Whether files are of sentences, which get the numbers of their lines as names.
+
+    Raises `SatError` where they have other numbers of lines, or only some files name their photos.
+    """
     first = listings[0]
-    named = any(photo.name for photo in first.photos)
-    for listing in listings[1:]:
-        other_kind = any(photo.name for photo in listing.photos) != named
-        if other_kind or (not named and len(listing.photos) != len(first.photos)):
+    by_lines = not any(photo.name for photo in first.photos)
+    for listing in listings:
+        named = any(photo.name for photo in listing.photos)
+        if named == by_lines or (by_lines and len(listing.photos) != len(first.photos)):
             raise SatError(
                 f"{listing.sources[0]} has {plural(len(listing.photos), 'line')} and {first.sources[0]} "
                 f"{len(first.photos)}; they must be of the same photos, in the same order or all with the photos' names"
             )
-
-
-def _of_split(listing: CaptionFile, split: str) -> list[tuple[str, PhotoEntry]]:
-    """The photos of a split, or of a file without splits, each entry once, by their names or the numbers of lines."""
-    entries = {id(photo): photo for photo in listing.photos}
-    return [
-        (photo.name or str(line), photo)
-        for line, photo in enumerate(entries.values(), start=1)
-        if photo.split in (None, split)
-    ]
-
-
-def _numbers(listings: Sequence[CaptionFile], names: Collection[str]) -> dict[str, str]:
-    """The names of photos by their numbers."""
-    photos = (photo for listing in listings for photo in listing.photos if photo.name in names)
-    return {str(photo.number): photo.name for photo in photos if photo.number is not None}
+    if by_lines:
+        for listing in listings:
+            for line, photo in enumerate(listing.photos, start=1):
+                photo.name = str(line)
+    return by_lines
 
 
 def _in_form(caption: tuple[Words, str], tokens: Tokens) -> str:
@@ -193,43 +176,37 @@ def language_tokens(texts: Sequence[str], english: Collection[str]) -> tuple[Tok
 def read_captions(file: Path, references: References) -> dict[str, str]:
     """Read a system's captions, by the photos' names in ``references``, in the form of their tokens.
 
-    Each photo with references has one caption; one that has several numbers there may have it under each. Raises
-    `SatError` for a photo that the file has without a caption because of an error.
+    Each photo with references has one caption. Raises `SatError` for a photo that the file has without a caption
+    because of an error.
     """
-    listing = _noted(read_listing(file, sentences=True), file, references.notes)
-    photos = _with_captions(file, listing, references)
-    name_of = _names(references)
     captions: dict[str, str] = {}
-    seen: set[str] = set()
-    for photo in photos:
-        where = photo.where or str(file)
-        name = name_of(photo)
+    for photo in _with_captions(file, references):
+        where = f"{photo.where or file}: the photo {photo.name!r}"
+        keys = (photo.name, str(photo.number), PurePosixPath(photo.name).name)
+        name = next((references.names[key] for key in keys if key in references.names), None)
         if len(photo.captions) > 1:
-            raise SatError(f"{where}: the photo {photo.name!r} has {len(photo.captions)} captions; keep one")
+            raise SatError(f"{where} has {len(photo.captions)} captions; keep one")
         if name is None:
             split = f", split {references.split}" if references.split else ""
-            raise SatError(f"{where}: the photo {photo.name!r} has no references in {references.source}{split}")
-        text = in_form(photo.captions[0][1], references.tokens)
-        both = photo.name != name and photo.name not in seen  # another number of a photo that has a caption already
-        if name in captions and not (both and captions[name] == text):
-            raise SatError(f"{where}: the photo {photo.name!r} has a caption already; keep one")
-        captions[name] = text
-        seen.add(photo.name)
+            raise SatError(f"{where} has no references in {references.source}{split}")
+        if name in captions:
+            raise SatError(f"{where} has a caption already; keep one")
+        captions[name] = in_form(photo.captions[0][1], references.tokens)
     if missing := [photo for photo in references.texts if photo not in captions]:
         raise SatError(
             f"{file} has no caption of {plural(len(missing), 'photo')} with references in {references.source}: "
             f"{first_three(missing)}; score the photos of one split"
         )
     if silent := [photo for photo, text in captions.items() if not text]:
-        verb = "is" if len(silent) == 1 else "are"
         references.notes.append(
-            f"{file.name}: {plural(len(silent), 'caption')} {verb} empty, and scored as such: {first_three(silent)}"
+            f"{file.name}: empty, and scored as such: {plural(len(silent), 'caption')} of {first_three(silent)}"
         )
     return captions
 
 
-def _with_captions(file: Path, listing: CaptionFile, references: References) -> list[PhotoEntry]:
+def _with_captions(file: Path, references: References) -> list[PhotoEntry]:
     """The photos of a system's captions; sentences get the names of the references, in their order."""
+    listing = _listing(file, references.notes, references=False)
     if errors := [f"{photo.name} ({photo.error})" for photo in listing.photos if photo.error]:
         raise SatError(
             f"{file} has an error instead of a caption for {plural(len(errors), 'photo')}: {first_three(errors)}; "
@@ -246,23 +223,6 @@ def _with_captions(file: Path, listing: CaptionFile, references: References) -> 
             f"{plural(len(references.texts), 'photo')}; give a caption a line, in that order"
         )
     return [replace(photo, name=name) for name, photo in zip(references.texts, photos, strict=True)]
-
-
-def _names(references: References) -> Callable[[PhotoEntry], str | None]:
-    """Finds the name that the references have for a photo: by its name, its number, or its file's name alone."""
-    times = Counter(PurePosixPath(name).name for name in references.texts)
-    by_file = {PurePosixPath(name).name: name for name in references.texts if times[PurePosixPath(name).name] == 1}
-
-    def name_of(photo: PhotoEntry) -> str | None:
-        if photo.name in references.texts:
-            return photo.name
-        for number in (photo.name, str(photo.number)):
-            name = references.numbers.get(number)
-            if name:
-                return name
-        return by_file.get(PurePosixPath(photo.name).name)
-
-    return name_of
 
 
 def read_evaluation(file: Path) -> EvaluationFile:

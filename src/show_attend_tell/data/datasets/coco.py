@@ -82,7 +82,7 @@ def coco_listing(file: Path, content: dict[str, Any]) -> CaptionFile:
                 f"{where}: {first.name!r} and {entry.name!r} have the same id, {number}, by which captions name their "
                 "photo: give each photo its own"
             )
-        listing.photos.append(first)
+    listing.photos += by_id.values()
     beside = Beside()
     for index, annotation in enumerate(list_of_objects(content, "annotations", str(file))):
         where = f"{file}: annotations[{index}]"
