@@ -23,25 +23,6 @@ def test_plain_and_compressed_files_have_the_same_captions(tmp_path: Path, mark:
 
 
 @pytest.mark.parametrize(
-    "content",
-    [
-        '{"image_id": 1, "caption": "A dog runs."}\n{"image_id": 2, "caption": "Two men, one boat"}\n',
-        "1\tA dog runs.\n2\tTwo men, one boat\n",
-        "a.jpg,A dog runs.\nb.jpg,Two men, one boat\n",
-        "a.jpg#0\tA dog runs.\na.jpg#1\tTwo men, one boat\n",
-        "photo,caption\na.jpg,A dog runs.\na.jpg,Two men, one boat\n",
-        '{"images": [], "annotations": [{"image_id": 1, "caption": "A dog runs."}, {"id": 2, "image_id": 1, "caption": '
-        '"Two men, one boat"}]}',
-        '{"images": [{"filename": "a.jpg", "sentences": [{"raw": "A dog runs."}, {"tokens": ["two", "men", "one", '
-        '"boat"]}]}]}',
-    ],
-)
-def test_captions_in_every_form_are_read_without_their_photos(tmp_path: Path, content: str) -> None:
-    (tmp_path / "texts").write_text(content, encoding="utf-8")
-    assert read_text_corpus(tmp_path / "texts", KARPATHY) == WORDS
-
-
-@pytest.mark.parametrize(
     ("name", "content", "words"),
     [
         ("a.txt", b"\n \n", "holds no captions"),

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from caption_cases import CLEANED, DAMAGED, FORMS, TABLES
+from caption_cases import CLEANED, DAMAGED, FORMS
 from commands import refused, sat
 
 from show_attend_tell.data.datasets import read_dataset
@@ -36,15 +36,6 @@ def read_by_all(file: Path) -> tuple[dict[str, list[str]], list[list[str]]]:
     corpus = read_text_corpus(file, KARPATHY, notes)
     assert sorted(corpus) == sorted(words for example in dataset.examples for words in example.captions)
     return captions, [dataset.report.lines(), references.notes, notes]
-
-
-@pytest.mark.parametrize("kind", TABLES)
-def test_tables_give_every_reader_the_same_captions(tmp_path: Path, kind: str) -> None:
-    name, lines, *encoding = TABLES[kind]
-    put_photos(tmp_path, "a.jpg", "b.jpg", "c.jpg")
-    (tmp_path / name).write_bytes("\r\n".join(lines).encode(*encoding))
-    captions, _ = read_by_all(tmp_path / name)
-    assert captions == {"a.jpg": ["Ein Bär, groß"], "b.jpg": ["Öl", "é"], "c.jpg": ["x"]}
 
 
 @pytest.mark.parametrize("kind", FORMS)

@@ -257,16 +257,11 @@ def check_alike(first: EvaluationFile, other: EvaluationFile) -> None:
             f"{other.file} compares {other.tokens} tokens and {first.file} {first.tokens} tokens, so their scores "
             "cannot be compared: evaluate both with the same --tokens"
         )
-    for one, two in ((first, other), (other, first)):
-        if strangers := [photo for photo in one.captions if photo not in two.captions]:
+    for photo in {**first.captions, **other.captions}:
+        if first.references.get(photo) != other.references.get(photo):
             raise SatError(
-                f"{two.file} has no caption of {first_three(strangers)}, and {one.file} has: evaluate both on one split"
-            )
-    for photo, references in first.references.items():
-        if references != other.references[photo]:
-            raise SatError(
-                f"{other.file} and {first.file} have other references of the photo {photo!r}: evaluate both on the "
-                "same data"
+                f"{other.file} and {first.file} have other references of the photo {photo!r}, or one of them lacks it: "
+                "evaluate both on one split of the same data"
             )
 
 

@@ -107,14 +107,12 @@ def _check_found(
 ) -> None:
     """Raise `SatError` where no photo is kept, and where one of val or test is not in any of the folders."""
     if not kept:
-        splits_named = ", ".join(sorted({entry.split or "none" for entry in listing.photos})) or "none"
         lost = [name for names in missing.values() for name in names]
-        which = f" ({first_three(lost)})" if lost else ""
-        remedy = ". Put the photos into images/, and write their names with suffixes (dog.jpg)" if lost else ""
+        where = f" in {folders} ({first_three(lost)})" if lost else ""
         raise SatError(
             f"{listing.sources[0]} lists {plural(len(listing.photos), 'photo')}, and none can be used: "
-            f"{len(report.captionless_photos)} without a caption, {len(lost)} not found in {folders}{which}; their "
-            f"splits: {splits_named}{remedy}"
+            f"{len(report.captionless_photos)} without a caption, {len(lost)} not found{where}, the others of splits "
+            "that are not used. Put the photos into images/, and write their names with suffixes (dog.jpg)"
         )
     for name in ("val", "test"):
         if names := missing[name]:

@@ -72,23 +72,21 @@ class DataReport:
                 f"{', '.join(self.split_at_random)}{shares}"
             )
         left_out = [f"{plural(count, 'photo')} of the split {split!r}" for split, count in self.other_splits.items()]
-        left_out += [
-            f"{plural(len(names), 'photo')} {what}: {first_three(names)}"
-            for names, what in (
-                (self.missing_photos, "not found" if "train" in self.split_at_random else "not found, in train"),
-                (self.captionless_photos, "without a caption"),
-                (self.duplicate_photos, "listed twice (the first listing is kept)"),
-                (self.copied_photos, "whose exact copy is in another split"),
-            )
-            if names
-        ]
-        if self.stray_captions:
-            photos = f"{plural(len(self.stray_photos), 'photo')} in no split: {first_three(self.stray_photos)}"
-            left_out.append(f"{plural(self.stray_captions, 'caption')} of {photos}")
-        if self.empty_captions:
-            left_out.append(f"{plural(self.empty_captions, 'caption')} without a word")
-        if self.extra_references:
-            left_out.append(f"{plural(self.extra_references, 'caption')} beyond {REFERENCES} of a photo")
+        not_found = "not found" if "train" in self.split_at_random else "not found, in train"
+        for names, what in (
+            (self.missing_photos, not_found),
+            (self.captionless_photos, "without a caption"),
+            (self.duplicate_photos, "listed twice (the first listing is kept)"),
+            (self.copied_photos, "whose exact copy is in another split"),
+        ):
+            left_out += [f"{plural(len(names), 'photo')} {what}: {first_three(names)}"] if names else []
+        strays = f"of {plural(len(self.stray_photos), 'photo')} in no split: {first_three(self.stray_photos)}"
+        for count, what in (
+            (self.stray_captions, strays),
+            (self.empty_captions, "without a word"),
+            (self.extra_references, f"beyond {REFERENCES} of a photo"),
+        ):
+            left_out += [f"{plural(count, 'caption')} {what}"] if count else []
         lines += [f"left out: {what}" for what in left_out]
         if self.duplicate_captions:
             lines.append(f"kept: {plural(self.duplicate_captions, 'caption')} that the same photo has twice")

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from show_attend_tell.data.datasets.dataset import SPLITS
@@ -10,7 +10,6 @@ from show_attend_tell.data.datasets.dataset import SPLITS
 TRAIN_SHARE, VAL_SHARE = 0.90, 0.05  # the rest is test
 FEWEST_WITH_TEST = 10  # photos; with fewer, test gets none
 AT_LEAST = 10  # photos of val and of test, where this is not more than a tenth of all
-MIDDLE = 4096  # bytes in the middle of a file, which tell most files of one size apart
 
 
 def split_at_random(groups: Sequence[Sequence[str]], splits: Collection[str] = SPLITS) -> dict[str, str]:
@@ -49,35 +48,27 @@ def position(name: str) -> float:
 
 def with_copies(photos: Mapping[str, Path]) -> list[list[str]]:
     """The names of photos in groups: each photo with those whose files hold the same bytes."""
-    groups: list[list[str]] = []
-    by_size: dict[int, list[str]] = defaultdict(list)
-    for name, photo in photos.items():
-        try:
-            by_size[photo.stat().st_size].append(name)
-        except OSError:
-            groups.append([name])
-    for size, names in by_size.items():
-        for candidates in _with_equal_bytes(names, photos, size // 2, MIDDLE):
-            groups += _with_equal_bytes(candidates, photos, 0, size)
+    by_size = _grouped(photos, lambda name: photos[name].stat().st_size)
+    groups = []
+    for names in by_size:
+        groups += _grouped(names, lambda name: _digest(photos[name])) if len(names) > 1 else [names]
     return groups
 
 
-def _with_equal_bytes(names: list[str], photos: Mapping[str, Path], start: int, length: int) -> list[list[str]]:
-    """Names in groups whose files hold the same bytes in one place."""
-    if len(names) == 1:
-        return [names]
+def _grouped(names: Iterable[str], key: Callable[[str], object]) -> list[list[str]]:
+    """Names in groups of one key; one whose file cannot be read is alone."""
     groups: dict[object, list[str]] = defaultdict(list)
     for name in names:
-        digest = hashlib.sha256()
         try:
-            with open(photos[name], "rb") as file:
-                file.seek(start)
-                digest.update(file.read(length))
+            groups[key(name)].append(name)
         except OSError:
             groups[name].append(name)
-            continue
-        groups[digest.digest()].append(name)
     return list(groups.values())
+
+
+def _digest(photo: Path) -> bytes:
+    with open(photo, "rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
 
 
 def copies_elsewhere(groups: Iterable[Sequence[str]], split_of: Mapping[str, str]) -> set[str]:

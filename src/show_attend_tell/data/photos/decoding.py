@@ -160,8 +160,6 @@ def from_tensor(tensor: Any) -> Image.Image:
     import torch
 
     what = f"tensor of shape {tuple(tensor.shape)} and type {tensor.dtype}"
-    if tensor.ndim not in (2, 3) or (tensor.ndim == 3 and tensor.shape[0] not in (1, 3, 4)):
-        raise PhotoError("a photo's shape is (H, W), (1, H, W), (3, H, W) or (4, H, W)", subject=what)
     if tensor.layout != torch.strided or tensor.is_meta:
         raise PhotoError("a photo's tensor is dense and holds data", subject=what)
     plain = tensor.detach().cpu()
@@ -176,7 +174,8 @@ def from_array(array: NDArray[Any], what: str = "") -> Image.Image:
     """An array as an image; ``what`` it is called in messages. Raises `PhotoError` for one that is no photo."""
     what = what or f"array of shape {array.shape} and type {array.dtype}"
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
-        raise PhotoError("a photo's shape is (H, W), (H, W, 1), (H, W, 3) or (H, W, 4)", subject=what)
+        channels = "first in a tensor, and last in an array"
+        raise PhotoError(f"a photo's shape is (H, W), or has 1, 3 or 4 channels, {channels}", subject=what)
     if array.size == 0:
         raise PhotoError("an empty photo", subject=what)
     if array.dtype.kind == "u" and array.dtype.itemsize == 2:  # also of another byte order

@@ -116,23 +116,16 @@ def _fetched(address: str) -> bytes:
 def _read_object(file: Any) -> Image.Image:
     path = getattr(file, "name", None)  # a number for a file without a name
     name = os.fsdecode(path) if isinstance(path, (str, os.PathLike)) else ""
-    start = 0
     try:
-        with contextlib.suppress(AttributeError, OSError):  # of what cannot tell
-            start = file.tell()
         content = file.read()
     except (OSError, ValueError) as error:  # the latter of a closed file, and of one that is opened as text
         raise PhotoError(f"cannot be read ({error})", subject=name or "file object") from None
     if not isinstance(content, (bytes, bytearray, memoryview)):
         what = "text" if isinstance(content, str) else type(content).__name__
         raise PhotoError(f"gives {what}, not bytes: open it with mode 'rb'", subject=name or "file object")
-    try:
-        return _read(io.BytesIO(content), name or f"photo of {len(content):,} bytes")
-    except PhotoError as error:
-        if not start:
-            raise
-        reason = f"{error.reason}. The file object was read before, up to byte {start:,}"
-        raise PhotoError(reason, subject=error.subject, remedy="rewind it with seek(0)") from None
+    if not content:
+        raise PhotoError("gives no bytes", subject=name or "file object", remedy="rewind it with seek(0)")
+    return _read(io.BytesIO(content), name or f"photo of {len(content):,} bytes")
 
 
 def _read(source: Path | io.BytesIO, name: str) -> Image.Image:
@@ -146,7 +139,7 @@ def _read(source: Path | io.BytesIO, name: str) -> Image.Image:
                 photo.info[PASSED_OVER] = image.info[PASSED_OVER]
             return photo
     except UnidentifiedImageError:
-        raise PhotoError(_no_photo(_head(source)), subject=name) from None
+        raise PhotoError(_no_photo(_content(source, 12)), subject=name) from None
     except Image.DecompressionBombError as error:
         raise PhotoError(f"too many pixels to decode safely ({error}); make it smaller first", subject=name) from None
     except (PhotoError, Warning):
@@ -156,10 +149,8 @@ def _read(source: Path | io.BytesIO, name: str) -> Image.Image:
         raise MissingPhoto("a link to a file that is not there" if link else "no such file", subject=name) from None
     except IsADirectoryError:
         raise PhotoError("a folder, not a photo", subject=name) from None
-    except OSError as error:
-        raise PhotoError(f"cannot be read ({error.strerror or error})", subject=name) from None
     except Exception as error:  # readers of headers raise almost anything on a damaged file
-        raise PhotoError(f"damaged, it cannot be decoded ({error})", subject=name) from None
+        raise PhotoError(unreadable(error)[0], subject=name) from None
 
 
 def _read_mended(source: Path | io.BytesIO, error: PhotoError) -> Image.Image:
@@ -173,13 +164,9 @@ def _read_mended(source: Path | io.BytesIO, error: PhotoError) -> Image.Image:
     raise error
 
 
-def _content(source: Path | io.BytesIO) -> bytes:
-    return source.read_bytes() if isinstance(source, Path) else source.getvalue()
-
-
-def _head(source: Path | io.BytesIO) -> bytes:
+def _content(source: Path | io.BytesIO, size: int = -1) -> bytes:
     with open(source, "rb") if isinstance(source, Path) else io.BytesIO(source.getvalue()) as file:
-        return file.read(12)
+        return file.read(size)
 
 
 def _no_photo(head: bytes) -> str:
@@ -203,7 +190,7 @@ def open_header(source: Path | io.BytesIO, name: str) -> ImageFile.ImageFile:
     except Image.DecompressionBombError:
         raise
     except Exception as error:
-        head = _head(source)
+        head = _content(source, 12)
         if head[4:8] == b"ftyp" and head[8:12] in HEIC_BRANDS:
             return _open_heic(source, name)
         for content, left_out in mended(_content(source) if head.startswith(PNG) else b""):

@@ -141,7 +141,7 @@ def listed_rows(file: Path, text: str) -> list[PhotoEntry] | None:
 
     The photo comes first, or last if it is a file's name or an address and the first cell is neither.
     """
-    for delimiter in (*DELIMITERS, " "):
+    for delimiter in DELIMITERS:
         few = list(_cells(text.split("\n", LOOKED_AT)[:LOOKED_AT], delimiter))
         caption_first = bool(few) and 2 * sum(_ends_with_photo(cells, delimiter) for _, cells in few) >= len(few)
         if caption_first or (few and 2 * sum(_begins_with_photo(cells, delimiter) for _, cells in few) >= len(few)):
@@ -158,15 +158,14 @@ def _rows(file: Path, lines: Sequence[Line], delimiter: str) -> list[PhotoEntry]
         if not _begins_with_photo(cells, delimiter):
             if number == lines[0][0]:
                 return None
-            between = "a space" if delimiter == " " else f"a {DELIMITERS[delimiter]}"
             raise UnknownForm(
-                f"{file}: line {number} has no photo and {between}, as the others have, and is "
+                f"{file}: line {number} has no photo and a {DELIMITERS[delimiter]}, as the others have, and is "
                 f"{shorten(delimiter.join(cells), 60)}. These forms are read: {FORMS}"
             )
     numbered = all(len(cells) > 2 and cells[1].strip().isdigit() for _, cells in lines)
     entries = []
     for number, cells in lines:
-        text = ("" if delimiter == " " else delimiter).join(cells[1 + numbered :])
+        text = delimiter.join(cells[1 + numbered :])
         name = re.sub(r"#\d+$", "", cells[0])
         entries.append(PhotoEntry(name, None, "", with_words([text]), where=f"{file}: line {number}"))
     return entries
@@ -177,8 +176,8 @@ def _cells(lines: Sequence[str], delimiter: str) -> Iterator[Line]:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        cells = line.split(None, 1) if delimiter == " " else line.split(delimiter)
-        if '"' in line and delimiter != " ":
+        cells = line.split(delimiter)
+        if '"' in line:
             with suppress(csv.Error):
                 (cells,) = csv.reader([line.strip()], delimiter=delimiter, strict=True, skipinitialspace=True)
         yield number, [cells[0].strip(), *cells[1:]]
@@ -188,13 +187,11 @@ def _begins_with_photo(cells: list[str], delimiter: str) -> bool:
     """Whether the cells of a line are a photo and a caption."""
     if delimiter == "\t":
         return bool(cells[0]) and (len(cells) == 2 or (len(cells) == 3 and cells[1].strip().isdigit()))
-    if delimiter == " ":
-        return len(cells) == 2 and cells[0].lower().endswith(PHOTO_SUFFIXES)
     return len(cells) > 1 and _PHOTO_OR_NUMBER.fullmatch(cells[0]) is not None
 
 
 def _ends_with_photo(cells: list[str], delimiter: str) -> bool:
     """Whether the cells of a line are a caption and the name or address of a photo."""
-    if delimiter == " " or len(cells) < 2 or (delimiter == "\t" and len(cells) > 2):
+    if len(cells) < 2 or (delimiter == "\t" and len(cells) > 2):
         return False
     return not _PHOTO_OR_NUMBER.fullmatch(cells[0]) and _PHOTO.fullmatch(cells[-1].strip()) is not None
