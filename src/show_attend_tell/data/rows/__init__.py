@@ -39,7 +39,7 @@ def caption_rows(file: Path, text: str, notes: list[str], *, sentences: bool = F
     if is_json(text):
         yield from record_rows(file, text, beside, notes)
     elif (table := named_columns(file, text, notes)) is not None:
-        yield from table_rows(file, text, table, beside, notes)
+        yield from table_rows(file, text, *table, beside, notes)
     elif (listed := listed_rows(file, text)) is not None:
         yield from listed
     else:

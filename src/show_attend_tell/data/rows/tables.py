@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from show_attend_tell.data.photos import SUFFIXES as PHOTO_SUFFIXES
 from show_attend_tell.data.rows.entry import PhotoEntry, with_words
-from show_attend_tell.data.rows.fields import FORMS, Beside, Fields, UnknownForm, fields_of
+from show_attend_tell.data.rows.fields import FORMS, Beside, UnknownForm, fields_of
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import first_three, plural, shorten
 
@@ -18,16 +18,8 @@ DELIMITERS = {"\t": "tab", ";": "semicolon", ",": "comma", "|": "|"}
 DAMAGED = 0.1  # of a table's rows that may lack cells; these are left out
 
 
-class Columns(NamedTuple):
-    """The columns that a table's first line names, and what separates the cells."""
-
-    names: list[str]
-    fields: Fields
-    delimiter: str
-
-
-def named_columns(file: Path, text: str, notes: list[str]) -> Columns | None:
-    """The columns that the first line names; None where it names none."""
+def named_columns(file: Path, text: str, notes: list[str]) -> tuple[list[str], str] | None:
+    """The columns that the first line names, and what separates the cells; None where it names none."""
     for delimiter in DELIMITERS:
         try:
             names = next(filter(None, _reader(text, delimiter)), [])
@@ -46,7 +38,7 @@ def named_columns(file: Path, text: str, notes: list[str]) -> Columns | None:
         raise SatError(f"{file}: the first line names a column twice, and is {shorten(names)}: keep one of each")
     if unused := [name for name in names if name and name not in (*read, *fields.beside)]:
         notes.append(f"not used: {first_three(unused)} of {file.name}")
-    return Columns(names, fields, delimiter)
+    return names, delimiter
 
 
 def _reader(text: str, delimiter: str) -> Any:
@@ -54,9 +46,11 @@ def _reader(text: str, delimiter: str) -> Any:
     return csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
 
 
-def table_rows(file: Path, text: str, columns: Columns, beside: Beside, notes: list[str]) -> Iterator[PhotoEntry]:
+def table_rows(
+    file: Path, text: str, names: list[str], delimiter: str, beside: Beside, notes: list[str]
+) -> Iterator[PhotoEntry]:
     """The photos of the rows of a table below its first line; those that lack cells are left out."""
-    names, fields, delimiter = columns
+    fields = fields_of(tuple(names))
     needed = [names.index(name) for name in (*fields.photo, fields.captions[0], *fields.split)]
     last = len(names) - 1
     rows = 0
@@ -127,8 +121,6 @@ _PHOTO_OR_NUMBER = re.compile(rf"\d+|{_PHOTO.pattern}", re.IGNORECASE)
 _NO_SENTENCE = re.compile(rf"\s*([{{\[]|\d+\s*[,;|]|\d{{4,}}\s|\S+({_SUFFIX})\b)|[^\t]+\t", re.IGNORECASE)
 _MARKER = re.compile(r"\[[A-Za-z]+\]\s")  # of a caption's begin, as "[CLS] a dog", which is no JSON
 
-Line = tuple[int, list[str]]  # its number, and its cells
-
 
 def look_like_sentences(lines: Sequence[str]) -> bool:
     """Whether most of the first lines may be sentences."""
@@ -137,61 +129,49 @@ def look_like_sentences(lines: Sequence[str]) -> bool:
 
 
 def listed_rows(file: Path, text: str) -> list[PhotoEntry] | None:
-    """The rows of lines that all have a photo and a caption; None where most do not, or where the first one does not.
+    """The photos of lines that all have a photo and a caption; None where most, or the first one, have not.
 
     The photo comes first, or last if it is a file's name or an address and the first cell is neither.
     """
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
     for delimiter in DELIMITERS:
-        few = list(_cells(text.split("\n", LOOKED_AT)[:LOOKED_AT], delimiter))
-        caption_first = bool(few) and 2 * sum(_ends_with_photo(cells, delimiter) for _, cells in few) >= len(few)
-        if caption_first or (few and 2 * sum(_begins_with_photo(cells, delimiter) for _, cells in few) >= len(few)):
-            lines = list(_cells(text.split("\n"), delimiter))
-            if caption_first:
-                lines = [(number, [cells[-1].strip(), delimiter.join(cells[:-1])]) for number, cells in lines]
-            return _rows(file, lines, delimiter)
+        few = [_photo_and_others(line, delimiter) for _, line in lines[:LOOKED_AT]]
+        if few and few[0] and 2 * sum(map(bool, few)) >= len(few):
+            return _listed(file, lines, delimiter)
     return None
 
 
-def _rows(file: Path, lines: Sequence[Line], delimiter: str) -> list[PhotoEntry] | None:
-    """The rows of lines that begin with the photo; raises `UnknownForm` where one does not."""
-    for number, cells in lines:
-        if not _begins_with_photo(cells, delimiter):
-            if number == lines[0][0]:
-                return None
+def _listed(file: Path, lines: Sequence[tuple[int, str]], delimiter: str) -> list[PhotoEntry]:
+    """The photos of lines; raises `UnknownForm` for a line without one."""
+    rows = []
+    for number, line in lines:
+        row = _photo_and_others(line, delimiter)
+        if row is None:
             raise UnknownForm(
                 f"{file}: line {number} has no photo and a {DELIMITERS[delimiter]}, as the others have, and is "
-                f"{shorten(delimiter.join(cells), 60)}. These forms are read: {FORMS}"
+                f"{shorten(line, 60)}. These forms are read: {FORMS}"
             )
-    numbered = all(len(cells) > 2 and cells[1].strip().isdigit() for _, cells in lines)
-    entries = []
-    for number, cells in lines:
-        text = delimiter.join(cells[1 + numbered :])
-        name = re.sub(r"#\d+$", "", cells[0])
-        entries.append(PhotoEntry(name, None, "", with_words([text]), where=f"{file}: line {number}"))
-    return entries
+        rows.append((f"{file}: line {number}", *row))
+    numbered = all(len(cells) > 1 and cells[0].strip().isdigit() for _, _, cells in rows)
+    return [
+        PhotoEntry(re.sub(r"#\d+$", "", photo), None, "", with_words([delimiter.join(cells[numbered:])]), where=where)
+        for where, photo, cells in rows
+    ]
 
 
-def _cells(lines: Sequence[str], delimiter: str) -> Iterator[Line]:
-    """The cells of each line that is not empty, with its number. Quotes count where they are whole."""
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        cells = line.split(delimiter)
-        if '"' in line:
-            with suppress(csv.Error):
-                (cells,) = csv.reader([line.strip()], delimiter=delimiter, strict=True, skipinitialspace=True)
-        yield number, [cells[0].strip(), *cells[1:]]
-
-
-def _begins_with_photo(cells: list[str], delimiter: str) -> bool:
-    """Whether the cells of a line are a photo and a caption."""
+def _photo_and_others(line: str, delimiter: str) -> tuple[str, list[str]] | None:
+    """The photo of a line, and its other cells; None where it has none. Quotes count where they are whole."""
+    cells = line.split(delimiter)
+    if '"' in line:
+        with suppress(csv.Error):
+            (cells,) = csv.reader([line.strip()], delimiter=delimiter, strict=True, skipinitialspace=True)
+    if len(cells) < 2:
+        return None
+    first = cells[0].strip()
+    last = cells[-1].strip()
+    is_photo = _PHOTO_OR_NUMBER.fullmatch(first) is not None
+    if not is_photo and _PHOTO.fullmatch(last) and (delimiter != "\t" or len(cells) == 2):
+        return last, cells[:-1]
     if delimiter == "\t":
-        return bool(cells[0]) and (len(cells) == 2 or (len(cells) == 3 and cells[1].strip().isdigit()))
-    return len(cells) > 1 and _PHOTO_OR_NUMBER.fullmatch(cells[0]) is not None
-
-
-def _ends_with_photo(cells: list[str], delimiter: str) -> bool:
-    """Whether the cells of a line are a caption and the name or address of a photo."""
-    if len(cells) < 2 or (delimiter == "\t" and len(cells) > 2):
-        return False
-    return not _PHOTO_OR_NUMBER.fullmatch(cells[0]) and _PHOTO.fullmatch(cells[-1].strip()) is not None
+        is_photo = bool(first) and (len(cells) == 2 or (len(cells) == 3 and cells[1].strip().isdigit()))
+    return (first, cells[1:]) if is_photo else None
