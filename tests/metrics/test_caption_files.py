@@ -203,7 +203,7 @@ def test_references_that_are_none_are_refused(tmp_path: Path) -> None:
     )
     for files, options, message in (
         ([split], {"split": "val"}, "no split 'val'; it has test, train"),
-        ([first, longer], {}, r"b\.txt has 3 lines and .*a\.txt 2"),
+        ([first, longer], {}, r"a\.txt \(2 lines\), .*b\.txt \(3 lines\) must"),
         ([split, first], {}, "must be of the same photos, in the same order or all with the photos' names"),
         ([silent], {}, r"c\.json lists 1 photo and no reference"),
         ([evaluation], {}, "is an evaluation"),

@@ -133,15 +133,13 @@ def _number_sentences(listings: Sequence[CaptionFile]) -> bool:
 
     Raises `SatError` where they have other numbers of lines, or only some files name their photos.
     """
-    first = listings[0]
-    by_lines = not any(photo.name for photo in first.photos)
-    for listing in listings:
-        named = any(photo.name for photo in listing.photos)
-        if named == by_lines or (by_lines and len(listing.photos) != len(first.photos)):
-            raise SatError(
-                f"{listing.sources[0]} has {plural(len(listing.photos), 'line')} and {first.sources[0]} "
-                f"{len(first.photos)}; they must be of the same photos, in the same order or all with the photos' names"
-            )
+    kinds = {any(photo.name for photo in listing.photos) for listing in listings}
+    by_lines = kinds == {False}
+    if len(kinds) > 1 or (by_lines and len({len(listing.photos) for listing in listings}) > 1):
+        lines = [f"{listing.sources[0]} ({plural(len(listing.photos), 'line')})" for listing in listings]
+        raise SatError(
+            f"{first_three(lines)} must be of the same photos, in the same order or all with the photos' names"
+        )
     if by_lines:
         for listing in listings:
             for line, photo in enumerate(listing.photos, start=1):
