@@ -22,7 +22,7 @@ def named_columns(file: Path, text: str, notes: list[str]) -> tuple[list[str], s
     """The columns that the first line names, and what separates the cells; None where it names none."""
     for delimiter in DELIMITERS:
         try:
-            names = next(filter(None, _reader(text, delimiter)), [])
+            names: list[str] = next(filter(None, _reader(text, delimiter)), [])
         except csv.Error:
             continue
         names = [cell.strip().lower() for cell in names]
