@@ -23,7 +23,7 @@ from show_attend_tell.data.photos import mirrors
 from show_attend_tell.data.sides import side_words
 from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.training.config import TunedEncoder
+from show_attend_tell.training.config import RunOptions
 from show_attend_tell.training.stages.data import encode
 
 
@@ -98,9 +98,9 @@ def test_a_photo_whose_caption_names_a_side_is_never_mirrored(
     train = dataset.split("train")
 
     def shown(**settings: bool) -> list[torch.Tensor]:
-        tuned = None if encoder_lr is None else TunedEncoder(encoder_lr)
+        options = RunOptions(encoder_lr=encoder_lr)
         config = replace(small_config(flipped=True, crops=4), **settings)
-        views = encode(dataset, config, encoder, tuned, tmp_path / "cache", show=False)["views"]
+        views = encode(dataset, config, encoder, options, tmp_path / "cache", show=False)["views"]
         with torch.no_grad():
             return [annotations[[example.name for example in train]].float() for annotations in views]
 
