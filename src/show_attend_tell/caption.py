@@ -48,6 +48,7 @@ class Caption:
     offset: tuple[float, float] = (0.0, 0.0)  # where a location looks, down and right of its cell's middle, in cells
     kept: Path | Image.Image | None = field(default=None, repr=False)  # where `photo` comes from
     others: Sequence["Caption"] = ()  # the other captions whole, where ``num_captions`` asked for several
+    hidden: Sequence[Mapping[str, Any]] = ()  # what came out when words were hidden: `Hidden.on_page`, if asked for
 
     @property
     def text(self) -> str:
@@ -135,6 +136,7 @@ class Caption:
             "visible_box": None if self.visible_box is None else list(self.visible_box),
             "offset": list(self.offset),
             "settings": self.settings,
+            **({"hidden": self.hidden} if self.hidden else {}),
         }
 
     def to_row(self) -> dict[str, Any]:
@@ -164,7 +166,7 @@ class Caption:
         captions = [
             {
                 **page.with_image(caption.to_dict(), caption.photo),
-                "hidden": [answer.on_page() for answer in answers if answer.before is caption],
+                "hidden": [*caption.hidden, *(answer.on_page() for answer in answers if answer.before is caption)],
             }
             for caption in self._with(compare)
         ]

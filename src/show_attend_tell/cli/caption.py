@@ -10,7 +10,7 @@ import click
 from show_attend_tell.cli.command import BaseCommand, check_targets, loading_options, model_option, note_shadowed
 from show_attend_tell.cli.encode import batch_options, report
 from show_attend_tell.cli.options import GENERATION, options_from
-from show_attend_tell.cli.outputs import Named, read_outputs
+from show_attend_tell.cli.outputs import TABLES, Named, read_outputs
 from show_attend_tell.cli.whole import Whole, complain, read_stdin
 from show_attend_tell.errors import SatError
 
@@ -31,6 +31,7 @@ Examples:
   sat caption dog.jpg --save-maps maps/ --compare everyday-hard --generation attention_mode=argmax
   sat caption photos/ --output captions.csv          a table; the same command goes on where it was interrupted
   sat caption dog.jpg --output dog.html              a page to explore it in
+  sat caption dog.jpg --hide nouns                   is a noun gone when what it lit is hidden?
   sat caption photos/ --output xmp                   a sidecar for each photo, for darktable or digiKam
   sat caption photos/ --output - | cut -f2           the captions alone
   sat caption dog.jpg --min-confidence 0.6           a caption whose nouns are probably right
@@ -39,7 +40,7 @@ Examples:
 """
 SECTIONS = {
     "Photos": "recursive column",
-    "Output": "output overwrite save-maps style sidecar",
+    "Output": "output overwrite save-maps style hide sidecar",
     "Model": "model compare encoder-weights plugin",
     "Captions": "min-confidence generation",
     "Machine": "workers engine backend device threads",
@@ -75,6 +76,12 @@ RENAMED = {
     into="style",
     rest="--style",
 )
+@click.option(
+    "--hide",
+    metavar="WORD",
+    help="Hide what a word of the caption lit, caption the photo again, and say whether the word is gone, beside five "
+    "controls; nouns hides each noun that has a confidence. A page and JSON hold what came out.",
+)
 @options_from("show_attend_tell.show.sidecar:SidecarSettings", into="sidecar", rest="--sidecar")
 @model_option()
 @click.option(
@@ -92,6 +99,7 @@ def caption(
     targets: tuple[str, ...],
     save_maps: Path | None,
     style: dict[str, Any],
+    hide: str | None,
     sidecar: dict[str, Any],
     model: str,
     compare: tuple[str, ...],
@@ -106,6 +114,7 @@ def caption(
     interrupted. It does photos again that had an error or have changed, and never those whose captions you have
     edited. Anything else is made in one go. Ctrl-C ends the command, and the files then hold the captions made so far.
     """
+    from show_attend_tell.batch.reading import expected
     from show_attend_tell.batch.run import select
     from show_attend_tell.batch.work import BatchConfig, CaptionBatch
 
@@ -119,16 +128,29 @@ def caption(
     work = CaptionBatch(model, **loading, **generation)
     named = [source for source in sources if source != "-"]
     photos = select(named, config)
+    if hide is not None:
+        check_hide(hide, outputs, captions=(expected(photos.pieces) + ("-" in sources)) * (1 + len(compare)))
     why = why_whole(sources, outputs, save_maps, compare, generation)
     if why and set(batch) & {"workers", "engine"}:
         raise SatError(f"{why}: leave out --workers and --engine, which make tables and sidecars")
     if not why and not is_one_photo(photos):
         caption_many(photos, outputs, sidecars, work, config)
         return
-    whole = Whole(photos, read_stdin() if "-" in sources else None, outputs, sidecars, work, compare)
+    whole = Whole(photos, read_stdin() if "-" in sources else None, outputs, sidecars, work, compare, hide)
     if save_maps is not None:
         whole.draw(save_maps, style)
     whole.run(loading, overwrite=config.overwrite)
+
+
+def check_hide(word: str, outputs: Sequence[Named], *, captions: int) -> None:
+    """Raises `SatError` for a word of several captions, and for an output that has no place for what came out."""
+    from show_attend_tell.hide.words import NOUNS
+
+    if word != NOUNS and captions > 1:
+        raise SatError(f"--hide {word} is for one caption, and here are {captions}: give --hide {NOUNS}")
+    for output in outputs:
+        if output.form in (*TABLES, "-", "xmp"):
+            raise SatError(f"--output {output.target} has no place for what --hide finds: name a page or JSON")
 
 
 def open_sidecars(outputs: Sequence[Named], options: Mapping[str, Any], model: str) -> "Sidecars | None":

@@ -44,6 +44,7 @@ class Whole:
     sidecars: "Sidecars | None"
     work: "CaptionBatch"
     compare: Sequence[str]  # more models
+    hide: str | None  # a word whose place is hidden, or nouns
     pictures: dict[str, Path] = field(default_factory=dict)  # by the photos' sources
     style: dict[str, Any] = field(default_factory=dict)
     cards: dict[str, str] = field(default_factory=dict)  # of the models, for the page
@@ -126,13 +127,16 @@ class Whole:
 
     def _streams(self, captioners: "Sequence[Captioner]") -> "Iterator[tuple[Item, *tuple[Caption | PhotoError, ...]]]":
         """Each photo with its captions, by each model."""
-        drawn = bool(self.pictures) or not self.forms.isdisjoint(("json", "html"))
+        from show_attend_tell.hide.words import hide_words
+
+        drawn = bool(self.pictures or self.hide) or not self.forms.isdisjoint(("json", "html"))
         items, *copies = tee(self.items(), 1 + len(captioners))
         streams = []
         for captioner, photos in zip(captioners, copies, strict=True):
             config = captioner.resolve_config(**self._overrides(captioner))
             contents: Iterator[Any] = (item.content for item in photos)
-            streams.append(captioner.stream(contents, config, evidence=drawn))
+            stream = captioner.stream(contents, config, evidence=drawn)
+            streams.append(hide_words(captioner, stream, self.hide, note) if self.hide else stream)
         return zip(items, *streams, strict=True)
 
     def _overrides(self, captioner: "Captioner") -> dict[str, Any]:
@@ -143,8 +147,7 @@ class Whole:
             if self.compare:
                 del overrides["attention_mode"]
             else:
-                note = f"{self.work.name} was trained with the mean of attention; with {mode} it is poor"
-                click.echo(f"note: {note}", err=True)
+                note(f"{self.work.name} was trained with the mean of attention; with {mode} it is poor")
         return overrides
 
     def _caption(self, streams: "Iterator[Any]") -> bool:
@@ -183,11 +186,13 @@ class Whole:
         self._keep(item, captions)  # before they are printed, so that Ctrl-C loses nothing that was seen
         self.captioned += 1
         if captions[0].warning:
-            click.echo(f"note: {printable(click.format_filename(item.source))}: {captions[0].warning}", err=True)
+            note(f"{click.format_filename(item.source)}: {captions[0].warning}")
         for caption in captions:
             self._print(item.source, caption)
 
     def _print(self, source: str, caption: "Caption") -> None:
+        from show_attend_tell.hide.words import lines_of
+
         others = [text for text, _ in caption.alternatives] if self.listed else []
         if "-" in self.forms:
             for text in (caption.text, *others):
@@ -203,6 +208,8 @@ class Whole:
         click.echo(f"{name}{printable(f'{by}: {caption}')}{ending}{printable(check)}")
         for text in others:
             click.echo(f"{name}{printable(f'{by}: {text}')}")
+        for line in lines_of(caption.hidden):
+            click.echo(f"  {printable(line)}")
 
     def _keep(self, item: "Item", captions: Sequence["Caption"]) -> None:
         """Keep a photo's captions for the files that are written at the end; its sidecar is written now."""
@@ -251,3 +258,8 @@ def read_stdin() -> bytes:
 def complain(text: str) -> None:
     """Say what went wrong with one photo."""
     click.echo(f"sat: {printable(text)}", err=True)
+
+
+def note(text: str) -> None:
+    """Say what is worth knowing, and no mistake."""
+    click.echo(f"note: {printable(text)}", err=True)

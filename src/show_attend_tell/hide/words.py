@@ -1,0 +1,43 @@
+"""Which words of a caption are hidden: one, or all nouns that have a confidence."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from show_attend_tell.caption import Caption
+from show_attend_tell.errors import InvalidValue, PhotoError
+
+NOUNS = "nouns"  # instead of a word
+
+
+def hide_words(
+    captioner: Any, captions: Iterable[Caption | PhotoError], word: str, log: Callable[[str], object]
+) -> Iterator[Caption | PhotoError]:
+    """Captions by a `Captioner`, each with what came out when a word (or its number), or each noun, was hidden.
+
+    ``log`` gets why a noun cannot be hidden. Raises `InvalidValue` for another word that cannot be.
+    """
+    for caption in captions:
+        if isinstance(caption, PhotoError):
+            yield caption
+            continue
+        judged = np.flatnonzero(~np.isnan(np.array(caption.word_confidence, float)))
+        if word == NOUNS and not judged.size:
+            log(f"no noun of “{caption}” has a confidence: name a word")
+        answers = []
+        for number in judged.tolist() if word == NOUNS else [int(word) if word.isdecimal() else word]:
+            try:
+                answers.append(captioner.hide(caption, number).on_page())
+            except InvalidValue as error:
+                if word != NOUNS:
+                    raise
+                log(f"{caption}: {error}")
+        yield dataclasses.replace(caption, hidden=answers)
+
+
+def lines_of(answers: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What came out, in sentences; the line that all end with is there once."""
+    lines = [line for answer in answers for line in answer["lines"][:-1]]
+    return [*lines, *(answer["lines"][-1] for answer in answers[-1:])]
