@@ -18,6 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import hidden
 from PIL import Image, ImageChops, ImageDraw, ImageOps
 
 from show_attend_tell import Caption, Captioner
@@ -196,6 +197,7 @@ def main() -> None:
     caption = captioner(ROOT / "examples" / "motorcycle.jpg", evidence=True)
     for dark in (False, True):
         moving(caption, dark=dark)
+    hidden.picture(captioner)
     if "--few" in sys.argv:
         return
     from playwright.sync_api import sync_playwright
