@@ -1,5 +1,7 @@
 """The web app and the API's manual, in a headless Chromium against a real server with small models."""
 
+import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -86,7 +88,12 @@ def test_a_photo_is_captioned_and_explored(
             with Image.open(file) as picture:
                 assert picture.width > 50
         else:
-            assert all(word in file.read_text(encoding="utf-8") for word in expected)
+            text = file.read_text(encoding="utf-8")
+            assert all(word in text for word in expected)
+            data = re.search(r'id="sat-data">(.*?)</script>', text)
+            captions = json.loads(data[1])["photos"][0]["captions"] if data else json.loads(text)
+            assert [[answer["lines"] for answer in one["hidden"]] for one in captions] == [[lines]]
+            assert captions[0]["hidden"][0]["step"] == 0
 
     first.get_by_role("button", name="Remove").click()
     expect(page.locator(".result h2")).to_have_text(["photo1.png"])

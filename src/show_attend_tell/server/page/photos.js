@@ -145,7 +145,12 @@
         size: photo.size ?? one.size ?? one.visible_box.slice(2),
         note: photo.image ? photo.note : "this browser cannot show this kind of photo",
       }));
-      photo.shown = SatCaptions.mount(photo.body, captions, { cards: cards(), hide: hide && ((one, asked) => hide(photo, one, asked)) });
+      const keep = async (one, asked) => {
+        const found = await hide(photo, one, asked);
+        if (!asked.mask) (answer[captions.indexOf(one)].hidden = one.hidden ??= []).push(found); // a saved page has it too
+        return found;
+      };
+      photo.shown = SatCaptions.mount(photo.body, captions, { cards: cards(), hide: hide && keep });
       photo.saves.hidden = false;
       say(photo, "");
       announce(answer.map((one) => `${photo.name}, by ${one.settings.model}: ${one.caption}`).join(". "));
