@@ -14,6 +14,7 @@ LONGEST_CAPTION = 400  # characters of a caption to be scored
 A_WORD = r"[^\s\-–—.,;!?'\"‘’“”…]"  # a character of which `tokenizers.tokenize` leaves something
 Maps = list[list[list[float]]]
 SETTINGS = get_type_hints(GenerationConfig, include_extras=True)
+del SETTINGS["filters"]  # pairs, which fields of a form cannot hold
 
 
 def as_form(schema: dict[str, Any], cls: type) -> None:
