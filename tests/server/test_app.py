@@ -40,7 +40,7 @@ def test_a_caption_is_what_the_captioner_says(web: httpx.Client, captioners: lis
 
 
 def test_every_setting_of_generation_can_be_asked_for(web: httpx.Client, captioners: list[Captioner]) -> None:
-    assert set(schema.SETTINGS) == {field.name for field in dataclasses.fields(GenerationConfig)}
+    assert {*schema.SETTINGS, "filters"} == {field.name for field in dataclasses.fields(GenerationConfig)}
     sampled = {"do_sample": True, "num_captions": 2, "temperature": 0.7, "top_k": 5, "top_p": 0.9, "seed": 3}
     searched = {"beam_size": 100, "num_captions": 2, "length_penalty": 0.7, "max_length": 6}
     searched |= {"allow_repetitions": True, "attention_mode": "argmax"}
