@@ -5,16 +5,16 @@ import json
 from pathlib import Path
 
 from commands import refused, sat
-from reviewing import write_table
+from reviewing import write_table as photos_and_table
 
-from show_attend_tell.review.table import Decided, read_table, table_bytes
+from show_attend_tell.review.table import Decided, read_table, write_table
 from show_attend_tell.show.sidecar import sidecar_of
 
 
 def edited(folder: Path) -> Path:
     """A table of which two rows are reviewed, one is left out, and one is trusted."""
-    table = write_table(folder)
-    found = read_table(table.read_bytes(), table)
+    table = photos_and_table(folder)
+    found = read_table(table)
     for row, decided in zip(
         found.rows,
         (
@@ -25,7 +25,7 @@ def edited(folder: Path) -> Path:
         strict=False,
     ):
         row.decided = decided
-    table.write_bytes(table_bytes(found.columns, found.rows))
+    write_table(table, found.columns, found.rows)
     return table
 
 
@@ -52,7 +52,7 @@ def test_each_form(tmp_path: Path) -> None:
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
-    assert "nobody" in refused("export", write_table(tmp_path), "--format", "jsonl")
+    assert "nobody" in refused("export", photos_and_table(tmp_path), "--format", "jsonl")
     assert "nothing.csv" in refused("export", tmp_path / "nothing.csv", "--format", "jsonl")
     table = edited(tmp_path)
     (tmp_path / "sub").mkdir()

@@ -125,7 +125,7 @@ def test_from_a_folder_by_keys_through_a_kill_to_the_table_and_sidecars(
     page.locator("#save .main").click()
     expect(page.locator("#save output")).to_contain_text("3 sidecars written")
     table = tmp_path / "captions.csv"
-    rows = {row.key: row.decided for row in read_table(table.read_bytes(), table).rows}
+    rows = {row.key: row.decided for row in read_table(table).rows}
     assert rows["c.png"].caption == "a c here and there" and rows["e.png"].alt_text == "the letter e"
     assert "a boat here" in sidecar_of(tmp_path / "b.png").read_text(encoding="utf-8")
 

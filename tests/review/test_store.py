@@ -24,7 +24,7 @@ def write(review: Review, key: str, text: str) -> None:
 
 
 def in_table(table: Path) -> dict[str, str]:
-    return {row.key: row.decided.caption for row in read_table(table.read_bytes(), table).rows}
+    return {row.key: row.decided.caption for row in read_table(table).rows}
 
 
 def change(table: Path, old: str, new: str) -> None:
@@ -32,27 +32,6 @@ def change(table: Path, old: str, new: str) -> None:
     text = table.read_text(encoding="utf-8")
     assert old in text
     table.write_text(text.replace(old, new, 1), encoding="utf-8")
-
-
-def test_what_is_decided_is_there_again_and_undone_to_the_beginning(tmp_path: Path) -> None:
-    table = write_table(tmp_path)
-    first = opened(table)
-    untouched = captions(first)
-    write(first, "a.png", "a blue dog")
-    together = {row.key: deciding.accepted(row, "accepted in bulk") for row in first.rows if not row.decided.reviewed}
-    first.decide("all", together)
-    assert in_table(table)["a.png"] == "a red dog"  # the table is a snapshot
-    second = opened(table)
-    assert captions(second) == captions(first)
-    assert captions(second)["a.png"] == ("a blue dog", "edited")
-    second.save()
-    assert in_table(table)["a.png"] == "a blue dog"
-    third = opened(table)
-    assert third.undo() and captions(third)["b.png"] == ("two cats", "")  # all of them at once
-    assert third.undo() and captions(third) == untouched
-    assert third.undo() is None
-    third.save()
-    assert captions(opened(table)) == untouched and in_table(table)["a.png"] == "a red dog"
 
 
 STEPS = """
@@ -200,8 +179,3 @@ def test_a_line_that_was_cut_off_was_never_confirmed(tmp_path: Path) -> None:
     assert again.entries() == [{"undo": 1}]
     again.append({"drawn": []})
     assert again.entries() == [{"undo": 1}, {"drawn": []}]
-
-
-def test_where_nothing_can_be_written_another_place_is_asked_for() -> None:
-    with pytest.raises(SatError, match="--output"):
-        Journal(Path("/proc/captions.csv.journal"))

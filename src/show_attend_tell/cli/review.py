@@ -2,7 +2,6 @@
 
 import contextlib
 import signal
-import sys
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,7 +120,6 @@ def table_of(source: Path, output: Path | None) -> Path:
 def show(address: str, note: str, browser: bool) -> None:
     """Say where the page is, and open it."""
     click.echo(f"{address} ({note})")
-    sys.stdout.flush()
     if browser:
         webbrowser.open(address)
 
@@ -147,14 +145,10 @@ def export(table: Path, form: str, output: str | None, above: float | None) -> N
 
     What a photo is for, and names of people and places, the model cannot know: these come from those who edit.
     """
-    from show_attend_tell.review.export import FORMATS, for_sidecars, write_sidecars
+    from show_attend_tell.review.export import NAMES, exported, for_sidecars, write_sidecars
     from show_attend_tell.review.table import read_table
 
-    try:
-        content = table.read_bytes()
-    except OSError as error:
-        raise SatError(f"cannot be read ({error.strerror})", subject=str(table)) from None
-    rows = for_sidecars(read_table(content, table).rows, above)
+    rows = for_sidecars(read_table(table).rows, above)
     if not rows:
         raise SatError("nobody has reviewed a caption", subject=str(table), remedy="sat review, or give --above 0.8")
     if form == "xmp":
@@ -164,10 +158,9 @@ def export(table: Path, form: str, output: str | None, above: float | None) -> N
         if problems:
             raise SatError(f"{plural(len(problems), 'sidecar')} not written: {first_three(problems)}")
         return
-    name, write = FORMATS[form]
-    target = output or str(table.with_name(name))
+    target = output or str(table.with_name(NAMES[form]))
     check_targets(target, read=[table])
     folder = table.parent if target == "-" else Path(target).absolute().parent
-    write_output(target, write(rows, folder))
+    write_output(target, exported(form, rows, folder))
     if target != "-":
         click.echo(f"{plural(len(rows), 'caption')} in {target}", err=True)

@@ -15,13 +15,19 @@ from show_attend_tell.messages import first_three, plural
 from show_attend_tell.review import deciding
 from show_attend_tell.review.background import Captioning, Saving
 from show_attend_tell.review.export import for_sidecars, write_sidecars
-from show_attend_tell.review.order import View, folder_of, shown
+from show_attend_tell.review.order import folder_of, shown
 from show_attend_tell.review.stopping import DRAW, forecast
 from show_attend_tell.review.store import Review
 from show_attend_tell.review.table import Decided, Row
 
 PATIENCE = 20.0  # seconds that a page waits for something new
 Asked = Mapping[str, Any]
+ACTIONS: dict[str, Callable[[Row, Asked], Decided]] = {
+    "accept": lambda row, asked: deciding.accepted(row),
+    "write": lambda row, asked: deciding.written(row, asked["text"]),
+    "leave out": lambda row, asked: deciding.left_out(row),
+    "describe": lambda row, asked: deciding.described(row, asked["text"], asked["decorative"]),
+}
 
 
 class Answers:
@@ -36,12 +42,6 @@ class Answers:
         self.saving = saving
         self.model = model
         self.left_out = left_out
-        self.actions: dict[str, Callable[[Row, Asked], Decided]] = {
-            "accept": lambda row, asked: deciding.accepted(row),
-            "write": lambda row, asked: deciding.written(row, str(asked["text"])),
-            "leave out": lambda row, asked: deciding.left_out(row),
-            "describe": lambda row, asked: deciding.described(row, str(asked["text"]), bool(asked["decorative"])),
-        }
 
     # Looking
 
@@ -70,9 +70,12 @@ class Answers:
     def order(self, asked: Asked) -> dict[str, Any]:
         """The numbers of the rows of a view, in order, and all folders."""
         with self.review.lock:
-            rows = shown(self.review.rows, _view(asked), self.review.drawn)
+            rows = self._in_view(asked)
             folders = sorted({folder_of(row) for row in self.review.rows})
             return {"ids": [row.number for row in rows], "folders": folders}
+
+    def _in_view(self, asked: Asked) -> list[Row]:
+        return shown(self.review.rows, asked, self.review.drawn)
 
     def rows(self, asked: Asked) -> list[dict[str, Any]]:
         """Rows by their numbers, ``ids`` with commas; these are captioned first."""
@@ -94,39 +97,36 @@ class Answers:
     def _shown(self, row: Row) -> dict[str, Any]:
         decided = row.decided
         choices = deciding.choices(row)
-        shown_choices = [{"text": text, "by": self._by(row, text)} for text in choices]
-        return {
+        by = {row.offered: self.model, decided.other_caption: "the table"}
+        answer = {
             "id": row.number,
             "name": row.source,
-            "caption": "" if row.hidden else decided.caption,
-            "words": [] if row.hidden else _words(row, choices),
-            "confidence": None if row.hidden else row.confidence,
+            "caption": "",
+            "words": [],
+            "confidence": None,
             "reviewed": decided.reviewed,
-            "model_caption": "" if row.hidden else row.model_caption,
-            "choices": shown_choices,
+            "model_caption": "",
+            "choices": [{"text": text, "by": by.get(text, "")} for text in choices],
             "alt_text": decided.alt_text,
             "decorative": bool(decided.decorative),
             "hidden": row.hidden,
             "error": row.error,
         }
-
-    def _by(self, row: Row, text: str) -> str:
-        if text == row.decided.other_caption:
-            return "the table"
-        if text == row.offered:
-            return self.model
-        return ""
+        if not row.hidden:
+            answer["caption"] = decided.caption
+            answer["words"] = _words(row, choices)
+            answer["confidence"] = row.confidence
+            answer["model_caption"] = row.model_caption
+        return answer
 
     # Deciding
 
     def decide(self, asked: Asked) -> dict[str, Any]:
         """Decide one row: an ``action``, with what it needs."""
         row = self._row(asked["id"])
-        action = str(asked["action"])
-        if action not in self.actions:
-            raise InvalidValue(f"there is no action {action!r}")
+        action = asked["action"]
         with self.review.lock:
-            decided = self.actions[action](row, asked)
+            decided = ACTIONS[action](row, asked)
             self.review.decide(f"{row.source}: {decided.reviewed or action}", {row.key: decided})
             return self._shown(row)
 
@@ -136,15 +136,17 @@ class Answers:
             last = self.review.undo()
             if last is None:
                 return {"label": "", "ids": []}
-            rows = [self.review.by_key[change.key] for change in last.changes if change.key in self.review.by_key]
-            return {"label": last.label, "ids": [row.number for row in rows]}
+            rows = self.review.by_key
+            return {"label": last.label, "ids": [rows[key].number for key, *_ in last.changes if key in rows]}
 
     def accept(self, asked: Asked) -> dict[str, Any]:
         """Accept all rows of a view that have a caption in sight and that nobody reviewed, as one decision."""
-        with self.review.lock:
-            rows = [row for row in self._in_view(asked) if row.decided.caption and not row.hidden]
-            decided = {row.key: deciding.accepted(row, "accepted in bulk") for row in rows if not row.decided.reviewed}
-            return self._together(asked, f"{plural(len(decided), 'caption')} accepted", decided, [])
+
+        def decided(row: Row) -> Decided:
+            waits = row.decided.caption and not row.hidden and not row.decided.reviewed
+            return deciding.accepted(row, "accepted in bulk") if waits else row.decided
+
+        return self._together(asked, "accepted in bulk", decided)
 
     def replace(self, asked: Asked) -> dict[str, Any]:
         """Replace a word, ``old``, by another in the captions of a view, as one decision."""
@@ -152,22 +154,18 @@ class Answers:
         new = str(asked["new"])
         if not old:
             raise InvalidValue("there is nothing to find: give a word")
+        return self._together(asked, f"{old} → {new}", lambda row: deciding.replaced(row, old, new))
+
+    def _together(self, asked: Asked, label: str, decide: Callable[[Row], Decided]) -> dict[str, Any]:
+        """Decide the rows of a view as one, or only say how many change, if ``try`` is asked."""
         with self.review.lock:
-            decided = {row.key: deciding.replaced(row, old, new) for row in self._in_view(asked)}
-            changes = {key: after for key, after in decided.items() if after != self.review.by_key[key].decided}
-            label = f"{old} → {new} in {plural(len(changes), 'caption')}"
-            return self._together(asked, label, changes, [after.caption for after in changes.values()])
-
-    def _together(
-        self, asked: Asked, label: str, decided: Mapping[str, Decided], captions: list[str]
-    ) -> dict[str, Any]:
-        """Decide rows as one, or only say how many they are, if ``try`` is asked."""
-        if not asked.get("try"):
-            self.review.decide(label, decided)
-        return {"label": label, "number": len(decided), "captions": captions[:3]}
-
-    def _in_view(self, asked: Asked) -> list[Row]:
-        return shown(self.review.rows, _view(asked), self.review.drawn)
+            rows = self._in_view(asked)
+            decided = {row.key: decide(row) for row in rows}
+            captions = [decided[row.key].caption for row in rows if decided[row.key] != row.decided]
+            label = f"{label}: {plural(len(captions), 'caption')}"
+            if not asked.get("try"):
+                self.review.decide(label, decided)
+            return {"label": label, "number": len(captions), "captions": captions[:3]}
 
     def draw(self, asked: Asked) -> dict[str, Any]:
         """Draw photos at random: to be checked, or, for ``judge``, to be written without the model's caption."""
@@ -185,9 +183,8 @@ class Answers:
         self.saving.save()
         message = self.saving.problem or f"{self.review.table} is written"
         if asked.get("sidecars"):
-            above = asked.get("above")
             with self.review.lock:
-                rows = for_sidecars(self.review.rows, None if above is None else float(above))
+                rows = for_sidecars(self.review.rows, asked.get("above"))
             sentences, problems = write_sidecars(rows)
             message = ". ".join([message, *sentences])
             if problems:
@@ -206,7 +203,3 @@ def _words(row: Row, choices: list[str]) -> list[dict[str, Any]]:
             word["instead"] = instead.get(place, [])
         words.append(word)
     return words
-
-
-def _view(asked: Asked) -> View:
-    return View(**{name: str(asked[name]) for name in View._fields if name in asked})

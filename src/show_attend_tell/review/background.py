@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from show_attend_tell.caption import Caption
@@ -94,15 +93,13 @@ class Captioning(threading.Thread):
         return chosen[:TOGETHER]
 
     def _waits(self, row: Row, *, in_view: bool = False) -> bool:
-        if row.decided.reviewed or row.hidden or row.error or row.key in self._done:
+        if row.decided.reviewed or row.hidden or row.key in self._done:
             return False
-        if self.compare:
-            return not row.offered
-        return not row.model_caption or (in_view and not row.alternatives)
+        return self.compare or not row.model_caption or (in_view and not row.alternatives)
 
     def _caption(self, model: "Captioner", rows: Sequence[Row]) -> None:
-        paths: list[Path] = [row.path for row in rows]
-        for row, caption in zip(rows, model.stream(paths, batch_size=TOGETHER), strict=True):
+        captions = model.stream([row.path for row in rows], batch_size=TOGETHER)
+        for row, caption in zip(rows, captions, strict=True):
             answer = made(caption)
             if self.compare and "error" not in answer:
                 answer = {"offered": answer["caption"]}

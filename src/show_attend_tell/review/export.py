@@ -4,12 +4,12 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.review.table import Row
+from show_attend_tell.review.table import Row, spelling
 from show_attend_tell.show.sidecar import REVIEW, Outcome, SidecarSettings, summary, write_sidecar
 
 OPTIONS = SidecarSettings(replace="own")  # a caption of an earlier run gives way to what is reviewed
@@ -41,55 +41,50 @@ def write_sidecars(rows: Iterable[Row]) -> tuple[list[str], list[str]]:
     return summary(outcomes), problems
 
 
-def jsonl(rows: Sequence[Row], folder: Path) -> str:
-    """A line for each photo: its path, its caption and who is behind it."""
-    return _lines(
-        [{"photo": row.source, "caption": row.decided.caption, "reviewed": row.decided.reviewed} for row in rows]
-    )
+def exported(form: str, rows: Sequence[Row], folder: Path) -> str:
+    """The content of a file in a folder, in one of the forms of `NAMES`.
 
-
-def imagefolder(rows: Sequence[Row], folder: Path) -> str:
-    """The ``metadata.jsonl`` of a Hugging Face imagefolder; raises `SatError` for a photo outside of the folder."""
-    outside = [row.source for row in rows if not row.path.is_relative_to(folder.absolute())]
-    if outside:
-        raise SatError(
-            f"is not in {folder}, and an imagefolder holds its photos",
-            subject=outside[0],
-            remedy="name a file in the folder of the photos: --output photos/metadata.jsonl",
+    Raises `SatError` for an imagefolder without one of its photos.
+    """
+    names = [spelling(row.path, folder) for row in rows]
+    named = list(zip(names, rows, strict=True))
+    if form == "jsonl":
+        return _lines(
+            {"photo": name, "caption": row.decided.caption, "reviewed": row.decided.reviewed} for name, row in named
         )
-    names = [row.path.relative_to(folder.absolute()).as_posix() for row in rows]
-    return _lines([{"file_name": name, "text": row.decided.caption} for name, row in zip(names, rows, strict=True)])
-
-
-def coco(rows: Sequence[Row], folder: Path) -> str:
-    """Images and annotations as COCO has them."""
-    numbers = {path: number for number, path in enumerate(dict.fromkeys(row.path for row in rows), start=1)}
-    names = {row.path: row.source for row in rows}
-    images = [{"id": number, "file_name": names[path]} for path, number in numbers.items()]
-    annotations = [
-        {"id": number, "image_id": numbers[row.path], "caption": row.decided.caption}
-        for number, row in enumerate(rows, start=1)
-    ]
-    return json.dumps({"images": images, "annotations": annotations}, ensure_ascii=False, indent=1) + "\n"
-
-
-def alt(rows: Sequence[Row], folder: Path) -> str:
-    """A table of photos and their alternative texts, of a decorative photo an empty one; a caption is none."""
+    if form == "imagefolder":
+        outside = [name for name in names if Path(name).is_absolute()]
+        if outside:
+            raise SatError(
+                f"is not in {folder}, and an imagefolder holds its photos",
+                subject=outside[0],
+                remedy="name a file in the folder of the photos: --output photos/metadata.jsonl",
+            )
+        return _lines({"file_name": name, "text": row.decided.caption} for name, row in named)
+    if form == "coco":
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(names), start=1)}
+        images = [{"id": number, "file_name": name} for name, number in numbers.items()]
+        annotations = [
+            {"id": number, "image_id": numbers[name], "caption": row.decided.caption}
+            for number, (name, row) in enumerate(named, start=1)
+        ]
+        return json.dumps({"images": images, "annotations": annotations}, ensure_ascii=False, indent=1) + "\n"
     file = io.StringIO(newline="")
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["source", "alt"])
-    described = [row for row in rows if row.decided.alt_text or row.decided.decorative]
-    writer.writerows([row.source, row.decided.alt_text] for row in described)
+    for name, row in named:
+        if row.decided.alt_text or row.decided.decorative:  # a caption is no alternative text
+            writer.writerow([name, row.decided.alt_text])
     return file.getvalue()
 
 
-FORMATS: dict[str, tuple[str, Callable[[Sequence[Row], Path], str]]] = {  # with the usual name of the file
-    "jsonl": ("captions.jsonl", jsonl),
-    "imagefolder": ("metadata.jsonl", imagefolder),
-    "coco": ("captions.json", coco),
-    "alt": ("alt.csv", alt),
+NAMES = {  # of the files
+    "jsonl": "captions.jsonl",
+    "imagefolder": "metadata.jsonl",
+    "coco": "captions.json",
+    "alt": "alt.csv",  # of a decorative photo an empty one
 }
 
 
-def _lines(records: Sequence[dict[str, Any]]) -> str:
+def _lines(records: Iterable[dict[str, Any]]) -> str:
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)

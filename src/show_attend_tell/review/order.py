@@ -1,12 +1,10 @@
 """Which rows are shown, and in which order."""
 
 import re
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from difflib import SequenceMatcher
-from typing import NamedTuple
 
-from show_attend_tell.errors import InvalidValue
-from show_attend_tell.review.table import REVIEWED, Row
+from show_attend_tell.review.table import Row
 
 UNKNOWN = 0.5  # the confidence of a caption that is not judged
 
@@ -30,15 +28,6 @@ SORTS: dict[str, Callable[[Row], tuple[object, ...]]] = {
 }
 
 
-class View(NamedTuple):
-    """What a person has chosen to see."""
-
-    sort: str = "doubt"
-    folder: str = ""  # photos in it and below it
-    word: str = ""  # of the caption; several are all in it
-    state: str = ""  # one of `REVIEWED`, or of `STATES`
-
-
 STATES: dict[str, Callable[[Row, Container[str]], bool]] = {
     "": lambda row, drawn: True,
     "to review": lambda row, drawn: not row.decided.reviewed and not row.error,
@@ -55,16 +44,21 @@ def folder_of(row: Row) -> str:
     return row.source.rpartition("/")[0]
 
 
-def shown(rows: Iterable[Row], view: View, drawn: Container[str]) -> list[Row]:
-    """The rows of a view, in order. Raises `InvalidValue` for an order or a state that there is not."""
-    if view.sort not in SORTS or view.state not in (*STATES, *REVIEWED):
-        raise InvalidValue(f"there is no order {view.sort!r}, or no state {view.state!r}")
-    patterns = [re.compile(rf"(?<!\w){re.escape(word)}", re.IGNORECASE) for word in view.word.split()]
-    found = []
+def shown(rows: Iterable[Row], view: Mapping[str, str], drawn: Container[str]) -> list[Row]:
+    """The rows of a view, in order.
+
+    A view has a ``sort`` of `SORTS`, a ``folder`` of photos in it and below it, a ``word`` of the caption, or several
+    that are all in it, and a ``state`` of `STATES`, or what was done.
+    """
+    folder = view.get("folder", "")
+    state = view.get("state", "")
+    words = view.get("word", "").split()
+    patterns = [re.compile(rf"(?<!\w){re.escape(word)}", re.IGNORECASE) for word in words]
+    known = STATES.get(state)
+    chosen = []
     for row in rows:
-        inside = not view.folder or f"{folder_of(row)}/".startswith(f"{view.folder}/")
+        inside = not folder or f"{row.source}/".startswith(f"{folder}/")
         said = not patterns or (not row.hidden and all(each.search(row.decided.caption) for each in patterns))
-        known = STATES.get(view.state)
-        if inside and said and (known(row, drawn) if known else row.decided.reviewed == view.state):
-            found.append(row)
-    return sorted(found, key=SORTS[view.sort])
+        if inside and said and (known(row, drawn) if known else row.decided.reviewed == state):
+            chosen.append(row)
+    return sorted(chosen, key=SORTS[view.get("sort", "doubt")])

@@ -1,7 +1,5 @@
 """One server for each table: what starts it, and what a second command does instead."""
 
-import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -9,13 +7,13 @@ from typing import TYPE_CHECKING
 from urllib.request import ProxyHandler, build_opener
 
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import atomic_write, file_lock
+from show_attend_tell.files import file_lock
 from show_attend_tell.review.answers import Answers
 from show_attend_tell.review.background import Captioning, Saving
 from show_attend_tell.review.journal import Journal
 from show_attend_tell.review.server import Server
 from show_attend_tell.review.store import Review
-from show_attend_tell.review.table import read_table, spelling, table_bytes
+from show_attend_tell.review.table import read_table, spelling, write_table
 from show_attend_tell.review.thumbnails import Thumbnails, default_folder
 
 if TYPE_CHECKING:
@@ -37,11 +35,11 @@ def _address_file(table: Path) -> Path:
 def running(table: Path) -> str | None:
     """The address of the server that already has a table; None where none answers."""
     try:
-        address: str = json.loads(_address_file(table).read_text(encoding="utf-8"))["address"]
+        address = _address_file(table).read_text(encoding="utf-8")
         without_proxy = build_opener(ProxyHandler({}))
         with without_proxy.open(f"{address}state?since=now", timeout=ANSWER) as answer:
             return address if answer.status == 200 else None
-    except (OSError, ValueError, KeyError):  # nothing listens there, or something else does
+    except (OSError, ValueError):  # nothing listens there, or something else does
         return None
 
 
@@ -49,11 +47,11 @@ def copied(source: Path, table: Path) -> None:
     """Write a table elsewhere, or in another form, unless it is there; its sources are spelled for the new place."""
     if table.exists() or source.resolve() == table.resolve():
         return
-    found = read_table(source.read_bytes(), source)
-    for row in found.rows:
-        row.source = spelling(row.path, table.parent)
-    content = table_bytes(found.columns, found.rows)
-    atomic_write(table, lambda scratch: scratch.write_bytes(content))
+    found = read_table(source)
+    if table.parent.resolve() != source.parent.resolve():
+        for row in found.rows:
+            row.source = spelling(row.path, table.parent)
+    write_table(table, found.columns, found.rows)
 
 
 @contextmanager
@@ -93,9 +91,8 @@ def _publish(table: Path, address: str) -> None:
     """Write the address where a second command finds it; other users may not read it, for it has the token."""
     file = _address_file(table)
     file.unlink(missing_ok=True)
-    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        json.dump({"address": address}, stream)
+    file.touch(0o600, exist_ok=False)
+    file.write_text(address, encoding="utf-8")
 
 
 def _end(captioning: Captioning, saving: Saving) -> None:

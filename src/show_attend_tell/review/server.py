@@ -7,6 +7,7 @@ answered under another name of the host, so that a page elsewhere cannot reach i
 import json
 import secrets
 import sys
+from collections.abc import Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -22,8 +23,13 @@ PAGE = Path(__file__).parent / "page"
 HOST = "127.0.0.1"
 LARGEST = 1_000_000  # bytes of a request
 LARGE = 1600  # pixels of the longer side of a photo that is looked at by itself
-FILES = ("review.html", "review.css", "review.js", "grid.js", "dialogs.js")  # of the page
-KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+FILES = {  # of the page, with their kinds
+    "": "html",
+    "review.css": "css",
+    "review.js": "javascript",
+    "grid.js": "javascript",
+    "dialogs.js": "javascript",
+}
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -69,45 +75,25 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Files of the page, photos, and what it asks without changing anything."""
         name = self._name()
-        file = name or "review.html"
         asked = dict(parse_qsl(urlsplit(self.path).query))
-        answers = self.server.answers
-        if name is None:
-            self._send(HTTPStatus.NOT_FOUND, b"not found", "text/plain")
-        elif file in (*FILES, "page.css"):
-            text = page.read(file) if file == "page.css" else (PAGE / file).read_text(encoding="utf-8")
-            self._send(HTTPStatus.OK, text.encode(), f"{KINDS[Path(file).suffix]}; charset=utf-8")
+        if name in FILES:
+            content = (PAGE / (name or "review.html")).read_bytes()
+            self._send(content, f"text/{FILES[name]}; charset=utf-8")
+        elif name == "page.css":
+            self._send(page.read(name).encode(), "text/css; charset=utf-8")
         elif name in ("thumbnail", "photo"):
             self._photo(name, asked)
         else:
-            self._answer({"state": answers.state, "order": answers.order, "rows": answers.rows}.get(name), asked)
+            self._answer(name, ("state", "order", "rows"), asked)
 
     def do_POST(self) -> None:
         """What changes something."""
-        name = self._name()
-        answers = self.server.answers
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or int(length) > LARGEST:
-            self.close_connection = True
-            self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, b"too large", "text/plain")
+            self.send_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return
         content = self.rfile.read(int(length))
-        try:
-            asked = json.loads(content)
-        except ValueError:
-            asked = None
-        if name is None or not isinstance(asked, dict):
-            self._send(HTTPStatus.NOT_FOUND, b"not found", "text/plain")
-            return
-        actions = {
-            "decide": answers.decide,
-            "undo": answers.undo,
-            "accept": answers.accept,
-            "replace": answers.replace,
-            "draw": answers.draw,
-            "save": answers.save,
-        }
-        self._answer(actions.get(name), asked)
+        self._answer(self._name(), ("decide", "undo", "accept", "replace", "draw", "save"), content)
 
     def _name(self) -> str | None:
         """What is asked for; None without the token, or under another name of the host."""
@@ -116,31 +102,33 @@ class Handler(BaseHTTPRequestHandler):
         known = secrets.compare_digest(token.encode(), self.server.token.encode())
         return names[0] if known and len(names) == 1 and self.headers.get("Host") in hosts else None
 
-    def _answer(self, action: Any, asked: dict[str, Any]) -> None:
-        if action is None:
-            self._send(HTTPStatus.NOT_FOUND, b"not found", "text/plain")
+    def _answer(self, name: str | None, known: Sequence[str], asked: dict[str, str] | bytes) -> None:
+        """Answer one of the ``known`` questions; what is ``asked`` may be JSON."""
+        if name not in known:
+            self.send_error(HTTPStatus.NOT_FOUND)
             return
         status = HTTPStatus.OK
         try:
-            answer = action(asked)
+            values = json.loads(asked) if isinstance(asked, bytes) else asked
+            answer = getattr(self.server.answers, name)(values)
         except SatError as error:
             status = HTTPStatus.CONFLICT
             answer = {"problem": str(error)}
-        except (KeyError, ValueError) as error:
+        except (KeyError, ValueError, TypeError, AttributeError) as error:  # of another page than ours
             status = HTTPStatus.BAD_REQUEST
-            answer = {"problem": f"the request lacks {error}"}
-        self._send(status, json.dumps(answer).encode(), "application/json")
+            answer = {"problem": f"the request is not understood: {error}"}
+        self._send(json.dumps(answer).encode(), "application/json", status)
 
     def _photo(self, name: str, asked: dict[str, str]) -> None:
         try:
             path = self.server.answers.path(asked.get("id", ""))
             content = self.server.thumbnails(path) if name == "thumbnail" else shrunk(path, LARGE)
-        except (PhotoError, SatError) as error:
-            self._send(HTTPStatus.NOT_FOUND, str(error).encode(), "text/plain; charset=utf-8")
+        except (PhotoError, SatError):
+            self.send_error(HTTPStatus.NOT_FOUND)
             return
-        self._send(HTTPStatus.OK, content, "image/jpeg", keep="private, max-age=3600")
+        self._send(content, "image/jpeg", keep="private, max-age=3600")
 
-    def _send(self, status: HTTPStatus, content: bytes, kind: str, *, keep: str = "no-store") -> None:
+    def _send(self, content: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK, *, keep: str = "no-store") -> None:
         self.send_response(status)
         headers = {"Content-Type": kind, "Content-Length": str(len(content)), "Cache-Control": keep, **HEADERS}
         for name, value in headers.items():

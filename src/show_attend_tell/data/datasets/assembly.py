@@ -161,7 +161,9 @@ def _finder(roots: Iterable[Path]) -> Callable[[PhotoEntry], Path | None]:
 
     def find(entry: PhotoEntry) -> Path | None:
         for root in roots:
-            for path in (root / entry.subfolder / entry.name, root / entry.name):
+            # `sat caption` names a photo from where it was called, so that the folder's own name comes first
+            inside = f"/{entry.name}".partition(f"/{root.absolute().name}/")[2] or entry.name
+            for path in (root / entry.subfolder / entry.name, root / entry.name, root / inside):
                 files = files_of(path.parent)
                 name = files.get(path.name) or files.get(_composed(path.name))
                 if name:

@@ -56,7 +56,7 @@ def table_rows(
     rows = 0
     lacking: list[str] = []  # lines without the cells that the first line names
     unquoted: list[str] = []  # captions with a delimiter that is not in quotes
-    for line, cells in _cells_below(file, text, delimiter):
+    for line, cells in cells_below(file, text, delimiter):
         if fields.captions == (names[last],) and any(cell.strip() for cell in cells[last + 1 :]):
             cells[last:] = [delimiter.join(cells[last:]).rstrip(f"{delimiter} ")]
             unquoted.append(f"line {line}: {shorten(cells[-1].strip(), 60)}")
@@ -82,7 +82,7 @@ def table_rows(
         )
 
 
-def _cells_below(file: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def cells_below(file: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """The cells of each row below the first line, with the number of the line in which it begins."""
     reader = _reader(text, delimiter)
     began = 1
