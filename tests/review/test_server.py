@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import shape_photo, shape_scenes
 from commands import refused, sat
 from PIL import Image
 from reviewing import CAPTIONS, captions, opened, serving_review, write_table
 from serving import client, until
 
 from show_attend_tell.errors import SatError
+from show_attend_tell.review.deciding import written
 from show_attend_tell.review.table import read_table
 from show_attend_tell.review.thumbnails import Thumbnails, raw_alone
 
@@ -150,3 +152,29 @@ def test_what_the_command_refuses(tmp_path: Path) -> None:
     assert ".csv" in refused("review", tmp_path, "--output", tmp_path / "table.xlsx")
     assert "no photo" in refused("review", tmp_path)
     assert "--output" in refused("review", write_table(tmp_path).parent, "--output", "/proc/captions.csv")
+
+
+def test_sat_caption_goes_on_with_a_table_that_was_reviewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    scenes = shape_scenes(4)
+    for number, scene in enumerate(scenes[:3]):
+        shape_photo(*scene).save(folder / f"{number}.png")
+    settings = ("--generation", "beam_size=1", "--generation", "rerank_weight=0")
+    command = ("caption", "photos", "--output", "photos/captions.csv", *settings)
+    sat(*command)
+    shape_photo(*scenes[3]).save(folder / "3.png")
+    monkeypatch.chdir(folder)  # where nobody calls photos by these names
+    table = folder / "captions.csv"
+    review = opened(table, sorted(folder.glob("*.png")))
+    keys = [f"photos/{number}.png" for number in range(4)]
+    assert [row.key for row in review.rows] == keys
+    review.decide("write", {key: written(review.by_key[key], "mine") for key in keys[:2]})
+    review.save()
+    monkeypatch.chdir(tmp_path)
+    assert "4 photos: 1 new" in sat(*command).stdout
+    rows = read_table(table).rows
+    assert [row.source for row in rows] == keys
+    assert [row.decided.caption == "mine" for row in rows] == [True, True, False, False]
+    assert all(row.decided.caption for row in rows)

@@ -7,6 +7,7 @@ import random
 import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from show_attend_tell.messages import first_three, plural
 from show_attend_tell.review import deciding
 from show_attend_tell.review.background import Captioning, Saving
 from show_attend_tell.review.export import for_sidecars, write_sidecars
-from show_attend_tell.review.order import folder_of, shown
+from show_attend_tell.review.order import shown
 from show_attend_tell.review.stopping import DRAW, forecast
 from show_attend_tell.review.store import Review
 from show_attend_tell.review.table import Decided, Row
@@ -30,18 +31,15 @@ ACTIONS: dict[str, Callable[[Row, Asked], Decided]] = {
 }
 
 
+@dataclass
 class Answers:
     """The answers to one page or several."""
 
-    def __init__(
-        self, review: Review, captioning: Captioning, saving: Saving, *, model: str, left_out: str = ""
-    ) -> None:
-        """``model`` names what captions, ``left_out`` says which files of the folder are not shown."""
-        self.review = review
-        self.captioning = captioning
-        self.saving = saving
-        self.model = model
-        self.left_out = left_out
+    review: Review
+    captioning: Captioning
+    saving: Saving
+    model: str  # what captions
+    left_out: str = ""  # which files of the folder are not shown
 
     # Looking
 
@@ -71,7 +69,7 @@ class Answers:
         """The numbers of the rows of a view, in order, and all folders."""
         with self.review.lock:
             rows = self._in_view(asked)
-            folders = sorted({folder_of(row) for row in self.review.rows})
+            folders = sorted({row.source.rpartition("/")[0] for row in self.review.rows})
             return {"ids": [row.number for row in rows], "folders": folders}
 
     def _in_view(self, asked: Asked) -> list[Row]:
@@ -95,29 +93,25 @@ class Answers:
             raise InvalidValue(f"there is no row {number!r}") from None
 
     def _shown(self, row: Row) -> dict[str, Any]:
-        decided = row.decided
         choices = deciding.choices(row)
-        by = {row.offered: self.model, decided.other_caption: "the table"}
-        answer = {
+        by = {row.offered: self.model, row.decided.other_caption: "the table"}
+        hidden = row.hidden
+        if hidden:
+            row = replace(row, decided=row.decided._replace(caption=""), model_caption="", confidence=None)
+        return {
             "id": row.number,
             "name": row.source,
-            "caption": "",
-            "words": [],
-            "confidence": None,
-            "reviewed": decided.reviewed,
-            "model_caption": "",
+            "caption": row.decided.caption,
+            "words": _words(row, choices),
+            "confidence": row.confidence,
+            "reviewed": row.decided.reviewed,
+            "model_caption": row.model_caption,
             "choices": [{"text": text, "by": by.get(text, "")} for text in choices],
-            "alt_text": decided.alt_text,
-            "decorative": bool(decided.decorative),
-            "hidden": row.hidden,
+            "alt_text": row.decided.alt_text,
+            "decorative": bool(row.decided.decorative),
+            "hidden": hidden,
             "error": row.error,
         }
-        if not row.hidden:
-            answer["caption"] = decided.caption
-            answer["words"] = _words(row, choices)
-            answer["confidence"] = row.confidence
-            answer["model_caption"] = row.model_caption
-        return answer
 
     # Deciding
 

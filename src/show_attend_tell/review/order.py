@@ -39,11 +39,6 @@ STATES: dict[str, Callable[[Row, Container[str]], bool]] = {
 }
 
 
-def folder_of(row: Row) -> str:
-    """The folder of a photo, as the table spells it; empty for the table's own."""
-    return row.source.rpartition("/")[0]
-
-
 def shown(rows: Iterable[Row], view: Mapping[str, str], drawn: Container[str]) -> list[Row]:
     """The rows of a view, in order.
 

@@ -155,6 +155,8 @@ def write_table(file: Path, columns: Sequence[str], rows: Iterable[Row]) -> None
             "to_check": ", ".join(row.to_check),
             "model_caption": row.model_caption,
             "split": row.decided.split or "train",
+            # what `sat caption` tries again
+            "error": "" if any(row.decided) else row.error or row.more.get("error") or "not captioned yet",
         }
         for row in rows
     ]

@@ -75,7 +75,5 @@ def _small(photo: Path, side: int) -> Image.Image:
 def raw_alone(folder: Path, photos: Iterable[Path]) -> list[Path]:
     """The cameras' raw files in a folder and below it that have no photo of the same name beside them."""
     files = [Path(parent, name) for parent, _, names in os.walk(folder) for name in names if name.lower().endswith(RAW)]
-    if files:
-        stems = {photo.with_suffix("") for photo in photos}
-        files = [file for file in files if file.with_suffix("") not in stems]
-    return sorted(files)
+    stems = {photo.with_suffix("") for photo in photos}
+    return sorted(file for file in files if file.with_suffix("") not in stems)
