@@ -127,7 +127,10 @@ def test_tables_of_several_forms(tmp_path: Path) -> None:
     assert again == Row(**{**vars(made), "more": {"notes": ""}})
     made.decided, made.more = Decided("=1+1", "edited"), {"log_probability": "-7.5"}
     write_table(file, ["source", "log_probability"], [made])
-    assert "a.png,-7.5, =1+1," in file.read_text(encoding="utf-8")  # no cell is a formula
+    assert file.read_text(encoding="utf-8").splitlines() == [
+        "source,log_probability,caption,confidence,to_check,reviewed,model_caption",
+        'a.png,-7.5, =1+1,0.25,"dog, red",edited,"a dog, red"',  # no cell is a formula
+    ]
     assert read_table(file).rows[0].decided.caption == "=1+1"
     for wrong in ("", "a,b\n1,2\n", 'source,caption\na.png,"open\n'):
         with pytest.raises(SatError):

@@ -146,24 +146,25 @@ def write_table(file: Path, columns: Sequence[str], rows: Iterable[Row]) -> None
     rows = list(rows)
     used = [name for name in Decided._fields if any(getattr(row.decided, name) for row in rows)]
     names = dict.fromkeys([*columns, *COLUMNS, *used], "string")
-    records = [
-        {
-            **row.more,
-            **row.decided._asdict(),
-            "source": row.source,
-            "confidence": "" if row.confidence is None else f"{row.confidence:.6g}",
-            "to_check": ", ".join(row.to_check),
-            "model_caption": row.model_caption,
-            "split": row.decided.split or "train",
-            # what `sat caption` tries again
-            "error": "" if any(row.decided) else row.error or row.more.get("error") or "not captioned yet",
-        }
-        for row in rows
-    ]
 
     def write(scratch: Path) -> None:
         with scratch.open("wb") as stream:
+            records = ({name: cells.get(name) for name in names} for cells in map(_cells, rows))
             write_rows(stream, records, names, "csv")
         mark_utf8(scratch)
 
     atomic_write(file, write, sync=True)
+
+
+def _cells(row: Row) -> dict[str, str]:
+    return {
+        **row.more,
+        **row.decided._asdict(),
+        "source": row.source,
+        "confidence": "" if row.confidence is None else f"{row.confidence:.6g}",
+        "to_check": ", ".join(row.to_check),
+        "model_caption": row.model_caption,
+        "split": row.decided.split or "train",
+        # what `sat caption` tries again
+        "error": "" if any(row.decided) else row.error or row.more.get("error") or "not captioned yet",
+    }

@@ -23,7 +23,8 @@ async function ask(path, body) {
 }
 
 const asked = () => Object.fromEntries(new FormData(view));
-const grid = new Grid(element("grid"), { load: (ids) => ask(`rows?ids=${ids}`), choose: panel });
+const load = (ids) => ask(`rows?ids=${ids}`).catch((error) => (problem("background", error.message), []));
+const grid = new Grid(element("grid"), { load, choose: panel });
 const say = (message) => { element("live").textContent = message; };
 const joined = (parts, by) => parts.filter(Boolean).join(by);
 

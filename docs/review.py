@@ -1,0 +1,100 @@
+"""The pictures of `sat review`: a still of its page, and a moving picture of twenty seconds. Needs Chromium.
+
+    python docs/review.py            # writes docs/images/review.jpg and docs/images/review.webp
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from io import BytesIO
+from pathlib import Path
+
+from PIL import Image
+from pictures import IMAGES, ROOT
+from playwright.sync_api import Page, expect, sync_playwright
+
+LEFT_OUT = ("dogs.jpg", "photographer.jpg")  # the photos are those that a rule has chosen, and coffee.jpg
+PHONE = {"width": 390, "height": 600}
+DESKTOP = {"width": 1200, "height": 700}
+
+
+class Film:
+    """Screenshots of a page, and how long each is shown."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.frames: list[Image.Image] = []
+        self.times: list[int] = []  # milliseconds
+
+    def shoot(self, seconds: float) -> None:
+        """Show the page as it is now for some seconds."""
+        self.page.wait_for_timeout(400)
+        self.frames.append(Image.open(BytesIO(self.page.screenshot(type="png"))).convert("RGB"))
+        self.times.append(round(1000 * seconds))
+
+    def press(self, key: str, seconds: float) -> None:
+        """Press a key, and show what it does."""
+        self.page.keyboard.press(key)
+        expect(self.page.locator("#saved")).to_have_text("Saved")
+        self.shoot(seconds)
+
+    def save(self, file: Path) -> None:
+        """Write the moving picture, which goes on forever."""
+        first, *others = self.frames
+        first.save(file, save_all=True, append_images=others, duration=self.times, loop=0, quality=60, method=6)
+
+
+def film(page: Page) -> Film:
+    """The least trusted first; Enter, E, and a doubted word's offer."""
+    moving = Film(page)
+    moving.shoot(3)
+    moving.press("Enter", 2.5)
+    moving.press("e", 1.5)
+    page.locator("#text").fill("two people riding horses on the beach")
+    moving.shoot(2.5)
+    moving.press("Enter", 2.5)
+    offers = page.locator("#caption select")
+    while not offers.count():
+        moving.press("ArrowRight", 0.8)
+    offers.first.focus()
+    moving.shoot(2)
+    offers.first.select_option(index=1)
+    moving.shoot(3)
+    return moving
+
+
+def main() -> None:
+    """Make both pictures."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    chromium = next(filter(None, map(shutil.which, names)), None)
+    with tempfile.TemporaryDirectory() as scratch, sync_playwright() as driver:
+        folder = Path(scratch, "photos")
+        folder.mkdir()
+        photos = [photo for photo in (ROOT / "examples").glob("*.jpg") if photo.name not in LEFT_OUT]
+        for photo in photos:
+            shutil.copy(photo, folder)
+        start = "from show_attend_tell.cli import main; main()"
+        command = [sys.executable, "-c", start, "review", str(folder), "--no-browser"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+            assert server.stdout is not None
+            address = server.stdout.readline().split(" ")[0]
+            browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+            page = browser.new_page(viewport=DESKTOP)
+            page.set_default_timeout(120_000)
+            page.goto(address)
+            expect(page.locator("#sentence")).to_contain_text(f"of {len(photos)} reviewed", timeout=200_000)
+            page.reload()
+            page.wait_for_timeout(3000)
+            page.screenshot(path=IMAGES / "review.jpg", type="jpeg", quality=70)
+            page.close()
+            page = browser.new_page(viewport=PHONE, device_scale_factor=2)
+            page.goto(address)
+            page.wait_for_timeout(3000)
+            film(page).save(IMAGES / "review.webp")
+            browser.close()
+            server.terminate()
+
+
+if __name__ == "__main__":
+    main()
