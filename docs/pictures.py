@@ -3,7 +3,8 @@
     python docs/pictures.py            # writes all; needs Chromium
     python docs/pictures.py --few      # without page.jpg and app.jpg, which need Chromium
 
-Those of `sat review` are made by docs/review_pictures.py, the tutorials' pictures are made by tests/docs/test_tutorial.py, and the chart by research/tables.py.
+The tutorials' pictures are made by tests/docs/test_tutorial.py, the chart by research/tables.py, and the pictures of
+`sat review` by review_pictures.py.
 """
 
 import csv

@@ -25,7 +25,7 @@ def made(caption: Caption | PhotoError) -> dict[str, Any]:
         return {"error": caption.reason}
     return {
         "caption": caption.text,
-        "confidence": None if caption.confidence is None else round(caption.confidence, 6),
+        "confidence": caption.confidence,
         "to_check": caption.to_check,
         "alternatives": [text for text, _ in caption.alternatives[:OTHERS]],
     }

@@ -104,7 +104,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self, name: str | None, known: Sequence[str], asked: dict[str, str] | bytes) -> None:
         """Answer one of the ``known`` questions; what is ``asked`` may be JSON."""
-        if name not in known:
+        if name is None or name not in known:
             self.send_error(HTTPStatus.NOT_FOUND)
             return
         status = HTTPStatus.OK
