@@ -27,8 +27,10 @@ def test_a_review_and_what_is_made_of_it(tmp_path: Path) -> None:
         assert server.stdout is not None
         address = server.stdout.readline().split(" ")[0]
         decision = json.dumps({"id": 0, "action": "write", "text": "an espresso"})
-        assert client().post(f"{address}decide", content=decision).json()["reviewed"] == "written"
+        with client() as web:
+            assert web.post(f"{address}decide", content=decision).json()["reviewed"] == "written"
         server.send_signal(signal.SIGINT)
+        assert "saved" in server.communicate()[0]
     assert server.returncode == 0
     for words in others:
         subprocess.run([*program, *words], cwd=tmp_path, check=True)
