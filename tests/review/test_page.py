@@ -80,15 +80,8 @@ def names(page: Page) -> list[str]:
     return [text.split(" · ")[-1] for text in page.locator(".cell .state").all_inner_texts()]
 
 
-def test_from_a_folder_by_keys_through_a_kill_to_a_model_whose_captions_are_taken(
-    open_page: Callable[..., Page], start: Callable[[], tuple[Any, str]], tmp_path: Path, small: None
-) -> None:
-    for name, scene in zip("abcdefghijklm", shape_scenes(13), strict=True):
-        shape_photo(*scene).save(tmp_path / f"{name}.png")
-    process, address = start()
-    page = open_page(address)
-    expect(page.locator("#sentence")).to_contain_text("0 of 13 reviewed")
-    expect(page.locator(".cell .check").first).to_have_text("a")
+def decide_by_keys(page: Page) -> None:
+    """Decide all photos but two, e and m."""
     page.keyboard.press("Enter")  # accept a
     page.keyboard.press("2")  # take "a boat here" for b
     page.keyboard.press("e")  # edit c
@@ -110,6 +103,18 @@ def test_from_a_folder_by_keys_through_a_kill_to_a_model_whose_captions_are_take
         page.keyboard.press("1")
     expect(page.locator("#sentence")).to_contain_text("11 of 13 reviewed")
     expect(page.locator("#saved")).to_have_text("Saved")
+
+
+def test_from_a_folder_by_keys_through_a_kill_to_a_model_whose_captions_are_taken(
+    open_page: Callable[..., Page], start: Callable[[], tuple[Any, str]], tmp_path: Path, small: None
+) -> None:
+    for name, scene in zip("abcdefghijklm", shape_scenes(13), strict=True):
+        shape_photo(*scene).save(tmp_path / f"{name}.png")
+    process, address = start()
+    page = open_page(address)
+    expect(page.locator("#sentence")).to_contain_text("0 of 13 reviewed")
+    expect(page.locator(".cell .check").first).to_have_text("a")
+    decide_by_keys(page)
     process.kill()
     process.wait()
     expect(page.locator("#problem")).to_contain_text("start sat review again")
