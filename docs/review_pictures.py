@@ -1,6 +1,6 @@
 """The pictures of `sat review`: a still of its page, and a moving picture of twenty seconds. Needs Chromium.
 
-    python docs/review_pictures.py  # writes docs/images/review.jpg and docs/images/review.webp
+``python docs/review_pictures.py`` writes docs/images/review.jpg and docs/images/review.webp.
 """
 
 import shutil
