@@ -66,7 +66,7 @@ help:
 demo: $(RUNTIME)
 	@mkdir -p demo
 	$(BIN)/sat caption examples/*.jpg --save-maps demo/maps
-	$(BIN)/sat caption examples/dogs.jpg examples/riders.jpg --compare everyday-hard --output demo/page.html
+	$(BIN)/sat caption examples/motorcycle.jpg examples/riders.jpg --compare everyday-hard --output demo/page.html
 	@echo "Pictures of every word are in demo/maps/. Open demo/page.html: two photos, each by soft and by hard attention."
 
 # Bytecode is kept, whatever the environment says: the tests start many processes, and each would compile NumPy and

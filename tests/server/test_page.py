@@ -115,8 +115,9 @@ def test_by_keyboard_alone(open_page: Callable[..., Page], server: Serving, phot
     expect(page.locator(".sat-word").first).to_be_visible()
     for _ in range(15):
         page.keyboard.press("Tab")
-        if page.locator(".sat-word.sat-on").evaluate("one => one === document.activeElement"):  # lit from the beginning
+        if page.evaluate("document.activeElement.matches('.sat-word')"):
             break
+    expect(page.locator(".sat-word").first).to_have_class("sat-word sat-on")
     page.keyboard.press("Home")
     expect(page.locator(".sat-word").first).to_be_focused()
     page.keyboard.press("ArrowRight")
@@ -138,17 +139,40 @@ def test_a_bad_file_is_told_and_the_others_are_captioned(
     expect(failed.get_by_role("button", name="Save")).to_have_count(0)
 
 
+def test_many_photos_are_a_grid_and_each_opens_in_its_place(
+    open_page: Callable[..., Page], server: Serving, photos: list[Path]
+) -> None:
+    page = open_page(server.url)
+    page.set_input_files("#choose", photos * 2)
+    expect(page.locator(".sat-captions")).to_have_count(6)  # few are shown in full
+    page.set_input_files("#choose", photos[:1])
+    expect(page.locator(".small .sat-sentence")).to_have_count(7)
+    expect(page.locator(".sat-captions")).to_have_count(0)
+    caption = small_captioners()[0](photos[2])
+    third = page.locator(".result").nth(3)
+    expect(third.locator(".sat-sentence")).to_have_text(str(caption))
+    third.locator(".sat-tile").click()
+    expect(third.locator(".sat-word > span:first-child")).to_have_text(caption.words)
+    third.get_by_role("button", name="Close").click()
+    expect(third.locator(".sat-tile")).to_be_focused()
+    third.locator(".sat-tile").click()
+    third.get_by_role("button", name="Remove").click()
+    expect(page.locator(".sat-captions")).to_have_count(6)
+    expect(page.locator(".sat-tile")).to_have_count(0)
+
+
 def test_on_a_phone_and_in_the_dark(open_page: Callable[..., Page], server: Serving, photos: list[Path]) -> None:
     phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
     page = open_page(server.url, color_scheme="dark", **phone)
     expect(page.get_by_text("Take a photo")).to_be_visible()
     expect(page.get_by_text("see what in the photo supports each word")).to_be_visible()
+    page.get_by_text("Options").tap()
     page.select_option("#model", label="both, side by side")
     assert page.locator("#model").bounding_box()["width"] > 160  # so that a model's name is not cut off
     page.get_by_role("button", name="Try an example").tap()
     expect(page.locator(".result h2")).to_have_text("example.jpg")
     expect(page.locator(".sat-word").first).to_be_visible()
-    expect(page.locator(".sat-word.sat-on").first).to_be_visible()  # the word of most evidence
+    expect(page.locator(".sat-word.sat-on")).to_have_count(0)  # the photo as it is
     page.locator(".sat-word").first.tap()
     expect(page.locator(".sat-readout").first).to_contain_text("evidence")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -318,8 +318,7 @@ def test_evidence_is_shown_first_and_attention_is_one_click_away(visit: Any) -> 
     ]
     for bar, share in zip(page.locator(".sat-beta span").all(), (4, 100, 16), strict=True):  # at least a line
         assert bar.evaluate("bar => parseFloat(bar.style.height)") == pytest.approx(share, abs=1)
-    assert word(page, "small").get_attribute("aria-pressed") == "true"  # lit from the beginning
-    assert bright(overlay(page, *UPPER_LEFT)) and dark(overlay(page, *LOWER_RIGHT))
+    assert page.locator("[aria-pressed=true]").count() == 0 and overlay(page, *UPPER_LEFT) == BARE  # the photo as it is
     word(page, "a").click()
     assert dark(overlay(page, *UPPER_LEFT)) and dark(overlay(page, *LOWER_RIGHT))
     word(page, "small").click()
@@ -355,7 +354,7 @@ def test_evidence_of_a_certain_word_is_as_bright_as_its_log_odds_say(visit: Any)
     assert heard[0].startswith("a: the strongest evidence") or heard[1].startswith("small: the strongest evidence")
     assert "evidence at the left, 14 % of the strongest" in heard[2]
     about = page.locator(".sat-about").inner_text()
-    assert "Dotted words are more probably wrong than right." in about
+    assert "Dotted words are doubted" in about and "doubted: confidence 0.20" in heard[2]
     assert "Dotted" not in visit(caption(evidence=evidence).html()).locator(".sat-about").inner_text()
     shown = Panels(sure._figure_data("evidence"), Style(), area=90_000, widest=300, room=300)
     assert shown.peaks[0] == pytest.approx(shown.peaks[1], rel=0.02)
@@ -367,7 +366,6 @@ def test_evidence_of_a_certain_word_is_as_bright_as_its_log_odds_say(visit: Any)
 
 def test_pointing_at_a_word_shows_and_tells_its_attention(visit: Any) -> None:
     page = visit(caption().html())
-    page.locator(".sat-photo").click()  # lets go of the word that is lit from the beginning
     word(page, "a").hover()
     assert bright(overlay(page, *UPPER_LEFT)) and dark(overlay(page, *LOWER_RIGHT))
     assert "most attention at the upper left, relied 25 % on the photo" in page.locator(".sat-readout").inner_text()
@@ -412,9 +410,10 @@ def test_the_keyboard_reaches_every_word(visit: Any) -> None:
     for key in ("ArrowLeft", "End", "ArrowRight"):  # the ends hold
         page.keyboard.press(key)
     assert word(page, "dog").get_attribute("aria-pressed") == "true" and overlay(page, *UPPER_LEFT) != BARE
-    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Copy picture").focus()
+    page.keyboard.press("Escape")  # from anywhere in the caption
     assert overlay(page, *UPPER_LEFT) == BARE and page.locator("[aria-pressed=true]").count() == 0
-    page.keyboard.press("Tab")
+    page.get_by_role("button", name="Play").focus()
     page.keyboard.press("Shift+Tab")
     assert page.evaluate(focused) == "dog"  # one stop for the sentence, at the last word visited
 
@@ -439,6 +438,7 @@ def test_soft_and_hard_stand_side_by_side_and_a_place_is_framed(visit: Any) -> N
     page = visit(caption().html(compare=[hard()]))
     left, right = (page.locator(".sat-photo").nth(panel).bounding_box() for panel in (0, 1))
     assert left["y"] == right["y"] and left["x"] + left["width"] < right["x"]
+    word(page, "a", panel=0).click()
     word(page, "small", panel=1).hover()
     assert dark(overlay(page, *LOWER_RIGHT, panel=0))  # which shows its own word
     red, _, blue, alpha = overlay(page, 0.9, 2 / 3, panel=1)  # the upper edge of the location
@@ -496,6 +496,9 @@ def test_a_phone_taps_words_and_never_scrolls_sideways(visit: Any) -> None:
         caption().html(compare=[hard()]), viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True
     )
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert not page.get_by_label("Scale per word").is_visible()
+    page.get_by_text("Options").tap()
+    assert page.get_by_label("Scale per word").is_visible()
     word(page, "small").tap()
     assert bright(overlay(page, *LOWER_RIGHT))
     photo, sentence = page.locator(".sat-photo").first.bounding_box(), word(page, "small").bounding_box()

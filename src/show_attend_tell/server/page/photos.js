@@ -1,4 +1,5 @@
-/* Photos on a page: chosen, taken, dropped or pasted, each captioned, drawn by SatCaptions, and removable.
+/* Photos on a page: chosen, taken, dropped or pasted, each captioned, drawn by SatCaptions, and removable. Many stand in
+   a grid, where each opens in its place.
 
    SatPhotos.open({atOnce, caption, hide, acts, cards}) takes the page's elements by their ids and returns {photos, add, enqueue,
    resume, fail, notice, save}. caption(photo, signal, say) gives a photo's captions as SatCaptions.mount takes them, but
@@ -10,6 +11,7 @@
   "use strict";
 
   const PREVIEW = 1600; // pixels of the longer side of what is shown
+  const FEW = 6; // photos that are all shown in full
   const make = SatCaptions.make;
   const element = (id) => document.getElementById(id);
 
@@ -24,7 +26,7 @@
   function open({ atOnce, caption, hide, acts, cards }) {
     const photos = []; // those on the page, the newest first
     const queue = []; // those that still need captions
-    let asking = 0;
+    let asking = 0, gridded = false;
     let previewed = Promise.resolve(); // previews are made one by one: a photo takes much memory while it is decoded
 
     // Photos
@@ -39,10 +41,11 @@
         const act = (text, work) => make("button", {
           type: "button", "aria-label": `${text}: ${photo.name}`, onclick: (event) => work(photo, event.currentTarget),
         }, text);
+        photo.tile = make("div");
         photo.saves = make("span", { class: "acts", hidden: true }, [...acts, ["Save JSON", saveJSON]].map((each) => act(...each)));
         photo.element = make("article", { class: "result", "aria-label": photo.name },
-          make("header", {}, make("h2", { dir: "auto" }, photo.name), photo.saves, make("span", { class: "acts" }, act("Remove", remove))),
-          photo.state, photo.body);
+          make("header", {}, make("h2", { dir: "auto" }, photo.name), photo.saves, make("span", { class: "acts" }, act("Close", close), act("Remove", remove))),
+          photo.tile, photo.state, photo.body);
         added.push(photo);
         element("results").insertBefore(photo.element, earlier);
         document.body.classList.add("filled");
@@ -50,6 +53,57 @@
         enqueue(photo);
       }
       photos.unshift(...added);
+      arrange(added);
+    }
+
+    // Few in full, many in a grid
+
+    /** Draw photos that were added, and all where few have become many or many few. */
+    function arrange(added = []) {
+      const before = gridded;
+      gridded = element("results").classList.toggle("grid", photos.length > FEW);
+      (gridded === before ? added : photos).forEach(draw);
+    }
+
+    /** Draw a photo with what is known of it: in full, or in a grid small, unless it was opened. */
+    function draw(photo) {
+      const { image, answer, opened, shown } = photo, small = gridded && !opened;
+      photo.element.classList.toggle("small", small);
+      if (small) photo.tile.replaceChildren(SatCaptions.tile(image, photo.name, (answer ?? []).map((one) => SatCaptions.line(one, photo.name)), () => show(photo)));
+      else photo.tile.replaceChildren();
+      shown?.destroy();
+      photo.shown = null;
+      photo.body.replaceChildren();
+      if (small) return;
+      if (!answer) {
+        if (image) photo.body.append(make("img", { class: "preview", src: image, alt: "" }));
+        return;
+      }
+      const captions = answer.map((one) => ({
+        ...one,
+        image,
+        size: photo.size ?? one.size ?? one.visible_box.slice(2),
+        note: image ? photo.note : "this browser cannot show this kind of photo",
+      }));
+      const keep = async (one, asked) => {
+        const found = await hide(photo, one, asked);
+        if (!asked.mask) (answer[captions.indexOf(one)].hidden = one.hidden ??= []).push(found); // a saved page has it too
+        return found;
+      };
+      photo.shown = SatCaptions.mount(photo.body, captions, { cards: cards(), hide: hide && keep });
+    }
+
+    function show(photo) {
+      photo.opened = true;
+      draw(photo);
+      photo.element.scrollIntoView({ block: "nearest" });
+      photo.element.querySelector("[aria-label^='Close']").focus({ preventScroll: true });
+    }
+
+    function close(photo) {
+      photo.opened = false;
+      draw(photo);
+      photo.tile.firstChild.focus();
     }
 
     /** A copy of the photo that any browser shows quickly: its first frame, upright, on white, no larger than the page. */
@@ -70,7 +124,7 @@
         photo.size = [width, height];
         photo.preview = blob;
         photo.image = URL.createObjectURL(blob);
-        if (!photo.shown) photo.body.append(make("img", { class: "preview", src: photo.image, alt: "" }));
+        draw(photo);
       } catch {
         photo.image = null; // not a photo, which `caption` will say, or of a kind that it knows and the browser does not
       }
@@ -83,10 +137,11 @@
       if (photo.image) URL.revokeObjectURL(photo.image);
       const at = photos.indexOf(photo);
       photos.splice(at, 1);
+      arrange();
       photo.element.remove();
       document.body.classList.toggle("filled", photos.length > 0);
       const next = photos[Math.min(at, photos.length - 1)];
-      (next ? next.element.querySelector("header > :last-child button") : element("choose")).focus();
+      (next ? next.tile.firstChild ?? next.element.querySelector("header > :last-child :last-child") : element("choose")).focus();
     }
 
     // Captions
@@ -137,20 +192,7 @@
       await photo.ready;
       signal.throwIfAborted();
       photo.answer = answer;
-      photo.shown?.destroy();
-      photo.body.replaceChildren();
-      const captions = answer.map((one) => ({
-        ...one,
-        image: photo.image,
-        size: photo.size ?? one.size ?? one.visible_box.slice(2),
-        note: photo.image ? photo.note : "this browser cannot show this kind of photo",
-      }));
-      const keep = async (one, asked) => {
-        const found = await hide(photo, one, asked);
-        if (!asked.mask) (answer[captions.indexOf(one)].hidden = one.hidden ??= []).push(found); // a saved page has it too
-        return found;
-      };
-      photo.shown = SatCaptions.mount(photo.body, captions, { cards: cards(), hide: hide && keep });
+      draw(photo);
       photo.saves.hidden = false;
       say(photo, "");
       announce(answer.map((one) => `${photo.name}, by ${one.settings.model}: ${one.caption}`).join(". "));
@@ -207,8 +249,10 @@
     const carriesFiles = (event) => event.dataTransfer?.types.includes("Files");
     element("choose").addEventListener("change", take);
     element("camera").addEventListener("change", take);
-    element("settings").addEventListener("change", () => photos.forEach(enqueue));
-    element("settings").addEventListener("submit", (event) => event.preventDefault());
+    const settings = element("settings");
+    settings.previousElementSibling.after(SatCaptions.folded(settings));
+    settings.addEventListener("change", () => photos.forEach(enqueue));
+    settings.addEventListener("submit", (event) => event.preventDefault());
     document.addEventListener("paste", (event) => add(event.clipboardData.files));
     document.addEventListener("dragover", (event) => {
       if (!carriesFiles(event)) return;

@@ -5,7 +5,7 @@
    the photo, in whose pixels visible_box is). Its offset says how far below and to the right of its cell a location
    looks, in cells; without one, it looks at its cell. A caption may have a note, which stands below it. Captions of one image
    stand side by side. cards are the texts of the models' cards by model name. Text from outside is only ever made into
-   text nodes.
+   text nodes. tile and line make small ones, for many photos.
 
    What came out when a word's place was hidden, as hide.js takes it, is in a caption's entry hidden, a list. With
    hide(caption, {step, mask}), whose promise gives such an answer, every word and every painted place can be hidden;
@@ -29,6 +29,7 @@
   const CELLS = 112; // side of a smoothed map, which the browser then stretches over the photo
   const FADE = 180; // milliseconds from one word's map to the next's
   const CHECK = 0.5; // a word of less confidence is dotted
+  const NARROW = "(max-width: 30rem)"; // as in page.css: a phone, where choices are folded
   const FEWEST = 24; // pixels of a photo's shorter side
   const PACE = 900; // milliseconds that a word stays when a caption is played
   const QUARTERS = ["upper left", "upper right", "lower left", "lower right"]; // of a mosaic, in the order of its photos
@@ -225,7 +226,7 @@
 
     const canvas = make("canvas", { "aria-hidden": "true" });
     const image = caption.image && make("img", { src: caption.image, alt: caption.caption, draggable: "false" });
-    const photo = make("div", { class: "sat-photo", onclick: () => pin(null) }, image, canvas, divided && divided.over);
+    const photo = make("div", { class: "sat-photo", onclick: plainly }, image, canvas, divided && divided.over);
     const readout = make("p", { class: "sat-readout" }), outcome = make("div", { class: "sat-outcome" });
     const playing = player(step, () => pin(null));
     const hideThis = make("button", { type: "button", onclick: () => hide({ step: pinned, mask: null }) }, "Hide this");
@@ -255,7 +256,7 @@
       caption.complete === false ? make("span", { class: "sat-truncated" }, "… truncated at the maximum length") : null,
     );
     const element = make(
-      "article", { class: "sat-caption", "aria-label": caption.caption },
+      "article", { class: width < height ? "sat-caption sat-tall" : "sat-caption", "aria-label": caption.caption, onkeydown: escape },
       photo,
       make("div", { class: "sat-text" },
         make("p", { class: "sat-model" }, model), sentence, readout, acts || null, divided && divided.bars, scale, facts(), others(), details(), card()),
@@ -288,7 +289,7 @@
         else parts.push(peak < 2 * all.uniform ? "attention nearly uniform" : `most attention at the ${where}`);
       }
       if (gate && !(all && all.evident)) parts.push(`relied ${percent(gate[index])} on the photo`);
-      if (trust(index) !== null) parts.push(`confidence ${trust(index).toFixed(2)}${low(index) ? ": check this word" : ""}`);
+      if (trust(index) !== null) parts.push(`${low(index) ? "doubted: " : ""}confidence ${trust(index).toFixed(2)}`);
       if (quarters) parts.push(`${percent(share(index))} of ${mapped()} on its own photo`);
       return parts.join(", ") || "this model has no attention";
     }
@@ -327,7 +328,7 @@
       const settings = caption.settings || {}, found = [];
       if (caption.note) found.push(caption.note);
       if (Math.min(...(caption.size ?? [FEWEST])) < FEWEST) found.push("too few pixels to see what is there: the caption is a guess");
-      if (caption.confidence != null) found.push(`confidence ${caption.confidence.toFixed(2)}`);
+      if (caption.confidence != null) found.push(`this caption: ${expected(caption.confidence)}`);
       if (caption.reaches_min_confidence === false) found.push(`no caption reaches ${settings.min_confidence}`);
       if (cropped) found.push("striped: not seen by the model");
       const own = quarters && quarters.nouns.length ? make("span", { class: "sat-own-photo" }) : null;
@@ -432,10 +433,20 @@
       const at = Math.max(0, buttons.findIndex((button) => button.tabIndex === 0)), last = buttons.length - 1;
       const [forward, back] = getComputedStyle(sentence).direction === "rtl" ? ["ArrowLeft", "ArrowRight"] : ["ArrowRight", "ArrowLeft"];
       const to = { [forward]: Math.min(at + 1, last), [back]: Math.max(at - 1, 0), Home: 0, End: last }[event.key];
-      if (to !== undefined) buttons[to].focus();
-      else if (event.key === "Escape" && current !== null) pin(null);
-      else return;
+      if (to === undefined) return;
+      buttons[to].focus();
+      event.preventDefault();
+    }
+
+    function escape(event) {
+      if (event.key !== "Escape" || current === null) return;
       event.preventDefault(); // an Escape that was spent here does not close a dialog around us
+      plainly();
+    }
+
+    function plainly() {
+      playing.stop();
+      pin(null);
     }
 
     /** Keep a word shown (null: none) when the pointer leaves. */
@@ -472,7 +483,7 @@
       }
       if (!all) return [caption.attention === undefined ? "No attention was kept for this caption." : "This model has no attention to show."];
       if (view.shown === "evidence" && !all.evident) return ["This caption has no evidence, so attention is shown."];
-      return [all.evident ? "Choose a word to see what supported it." : "Choose a word to see where the attention was before it."];
+      return [`Point at a word or tap it, or press Play, to see ${all.evident ? "what supported it" : "where the attention was before it"}.`];
     }
 
     function redraw(fading = false) {
@@ -499,7 +510,7 @@
       const [least, most] = view.heat ? ["violet", "yellow"] : ["dark", "white"], { evident, white, uniform } = maps();
       const kind = evident ? "evidence" : "attention";
       const full = view.stretch ? ", on this word’s own scale" : evident ? " of the caption" : `, ${times(white / uniform)} the average`;
-      scale.lastChild.textContent = current === null ? "" : `${least}: least ${kind} · ${most}: most ${kind}${full}`;
+      scale.lastChild.textContent = current === null ? "" : `${least}: least ${kind} · ${most}: most ${kind}${full}. Click the photo or press Escape to see it plain.`;
     }
 
     const colors = new OffscreenCanvas(CELLS, CELLS);
@@ -541,13 +552,6 @@
         redraw();
       },
       words: words.length,
-      /** Keep the noun of most evidence shown, or of most attention; any word where no noun is judged. */
-      light() {
-        const all = maps();
-        const nouns = [...words.keys()].filter((index) => trust(index) !== null); // "of" may have more, and shows less
-        const peaks = all && all.peaks.map((peak, index) => (nouns.length && !nouns.includes(index) ? -1 : peak));
-        if (peaks && peaks.length) pin(peaks.indexOf(Math.max(...peaks)));
-      },
       pinned: () => pinned,
       destroy() {
         playing.stop();
@@ -601,6 +605,7 @@
   }
 
   const peakOf = (values) => values.reduce((most, value) => Math.max(most, value), 0);
+  const expected = (share) => `${percent(share)} of its nouns are expected to be right`;
   const percent = (share) => `${Math.round(100 * share)} %`;
   const number = (value) => value.toFixed(2).replace("-", "−");
   const times = (ratio) => `${ratio < 9.95 ? ratio.toFixed(1).replace(/\.0$/, "") : ratio.toFixed(0)} times`;
@@ -678,7 +683,7 @@
     };
   }
 
-  const DOTTED = " Dotted words are more probably wrong than right.";
+  const DOTTED = " Dotted words are doubted, not always wrong: point at one for its confidence, the probability that it is right.";
   const HOW = "Point at a word, tap it, or use the arrow keys: ";
   const EVIDENCE = `${HOW}bright places supported it, and the bar below it says how strongly.`;
   const ATTENTION = `${HOW}bright places had the attention before it, and the bar below it says how much it relied on the photo.`;
@@ -724,13 +729,12 @@
       about.textContent = (tools ? kind : "") + (dotted ? DOTTED : "");
     };
     explain();
-    const root = make("div", { class: "sat-captions" }, tools || null, about);
+    const root = make("div", { class: "sat-captions" }, tools ? folded(tools) : null, about);
     for (const group of photos.values()) {
       const pictured = group.every((caption) => caption.quarters);
       const found = pictured ? [mosaic(group, view, cards)] : group.map((caption) => panel(caption, view, cards));
       if (pictured && !root.querySelector(".sat-mosaic")) root.prepend(make("p", { class: "sat-about" }, ABOUT));
       panels.push(...found);
-      if (!pictured) found.forEach((one) => one.light());
       const title = photos.size > 1 && group[0].source && make("h2", { dir: "auto" }, group[0].source.split(/[\\/]/).pop());
       root.append(make("section", { class: "sat-group", "data-captions": Math.min(2, found.length) },
         title || null, make("div", { class: "sat-pair" }, found.map((one) => one.element))));
@@ -755,5 +759,43 @@
     }, "◐");
   }
 
-  globalThis.SatCaptions = { mount, make, smooth, place, drawing, light, themeButton, visibleBox };
+  /** Choices that are behind "Options" on a phone, and in sight elsewhere. */
+  function folded(choices) {
+    const narrow = matchMedia(NARROW), element = make("details", { class: "sat-options" }, make("summary", {}, "Options"), choices);
+    const fit = () => { element.open = !narrow.matches; };
+    narrow.addEventListener("change", fit);
+    fit();
+    return element;
+  }
+
+  // Many captions
+
+  const near = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) {
+      if (isIntersecting) target.src = target.satImage;
+      else target.removeAttribute("src");
+    }
+  }, { rootMargin: "600px" }); // only what is near the window holds a decoded photo
+
+  /** A small photo (null: none) with lines of text below it, to be opened. */
+  function tile(image, missing, lines, onclick) {
+    const small = image && make("img", { alt: "", draggable: "false" });
+    if (small) {
+      small.satImage = image;
+      near.observe(small);
+    }
+    return make("button", { type: "button", class: "sat-tile", onclick }, make("span", { class: "sat-thumb" }, small ?? missing), lines);
+  }
+
+  /** A caption below a small photo, doubted words dotted, those that no reference has marked; and a remark. */
+  function line({ words, settings, unsupported = [], word_confidence: trust }, remark) {
+    const between = settings.tokenizer === "unigram" ? "" : " ";
+    const written = words.flatMap((word, index) =>
+      [index ? between : "", unsupported.includes(index) ? make("em", { title: "in no reference" }, word)
+        : (trust?.[index] ?? 1) < CHECK ? make("u", { title: `doubted: confidence ${trust[index].toFixed(2)}` }, word) : word]);
+    return make("span", { class: "sat-line" },
+      make("span", { class: "sat-sentence", dir: "auto" }, words.length ? written : "(no word)"), make("small", {}, remark));
+  }
+
+  globalThis.SatCaptions = { mount, make, smooth, place, drawing, light, themeButton, visibleBox, folded, tile, line, expected };
 })();

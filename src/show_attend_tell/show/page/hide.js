@@ -131,6 +131,9 @@
 
   // What came out
 
+  /** A line that begins with the word has it in bold. */
+  const boldly = (line, word) => (word !== null && line.startsWith(word) ? [make("b", {}, make("bdi", {}, word)), line.slice(word.length)] : line);
+
   const fate = (word, { verdict }) => (verdict === null ? "" : verdict === "gone" ? ` — without ${word}` : verdict === "renamed" ? ` — ${word} renamed` : ` — still ${word}`);
 
   function trial(caption, answer, undo) {
@@ -167,7 +170,7 @@
         figure("Photo", whole, told(caption.caption)),
         figure("Hidden here", place, told(here.caption, here)),
         figure("Hidden elsewhere", other, said, make("div", { class: "sat-thumbs", role: "group", "aria-label": "The other places" }, buttons))),
-      make("div", { class: "sat-lines", role: "status" }, lines.map((line) => make("p", {}, line))),
+      make("div", { class: "sat-lines", role: "status" }, lines.map((line) => make("p", {}, boldly(line, word)))),
       make("div", { class: "sat-steps" }, make("button", { type: "button", onclick: undo }, "Undo"), copier(picture),
         make("button", { type: "button", onclick: async () => keep(await picture(), `${word ?? "place"}-hidden.png`) }, "Save picture")));
   }

@@ -58,37 +58,12 @@
 
   // A photo of the index
 
-  const near = new IntersectionObserver((entries) => {
-    for (const { target, isIntersecting } of entries) {
-      if (isIntersecting) target.src = target.satImage;
-      else target.removeAttribute("src");
-    }
-  }, { rootMargin: "600px" }); // only what is near the window holds a decoded photo
-
-  function tile(photo, list) {
-    const image = photo.image && make("img", { alt: "", draggable: "false" });
-    if (image) {
-      image.satImage = photo.image;
-      near.observe(image);
-    }
-    return make("button", { type: "button", class: "sat-tile", onclick: () => open(photo, list()) },
-      make("span", { class: "sat-thumb" }, image ?? "photo not found"),
-      photo.captions.map((caption) => make("span", { class: "sat-line" },
-        make("span", { class: "sat-sentence", dir: "auto" }, sentence(caption)), make("small", {}, remark(photo, caption)))));
-  }
-
-  /** The words of a caption; in a report, those that no reference has are marked. */
-  function sentence({ words, settings, unsupported = [], word_confidence: trust }) {
-    if (!words.length) return ["(no word)"];
-    const between = settings.tokenizer === "unigram" ? "" : " ";
-    return words.flatMap((word, index) =>
-      [index ? between : "", unsupported.includes(index) ? make("em", { title: "in no reference" }, word)
-        : (trust?.[index] ?? 1) < 0.5 ? make("u", { title: `confidence ${tell(trust[index], 2)}` }, word) : word]);
-  }
+  const tile = (photo, list) => SatCaptions.tile(photo.image, "photo not found",
+    photo.captions.map((caption) => SatCaptions.line(caption, remark(photo, caption))), () => open(photo, list()));
 
   /** What stands below a caption: whose it is, and how good. */
   function remark(photo, caption) {
-    const goodness = score ? `${scoreName} ${tell(caption[score])}` : caption.confidence != null && `confidence ${tell(caption.confidence, 2)}`;
+    const goodness = score ? `${scoreName} ${tell(caption[score])}` : caption.confidence != null && SatCaptions.expected(caption.confidence);
     return [two ? caption.settings.model : report ? null : photo.name, goodness].filter(Boolean).join(" · ");
   }
 
@@ -143,14 +118,14 @@
     two && field("Model", select("model", names.map((name, index) => [index, name]))),
     field("Search", make("input", { type: "search", name: "search", placeholder: "words, or a photo’s name", autocomplete: "off" })),
     score && range("score", scoreName),
-    judged && range("confidence", "Confidence"),
+    judged && range("confidence", "Nouns right, expected share"),
     report && range("length", "Words"),
     field("Order", select("order", [
       ...(score ? [["worst", "worst first"], ["best", "best first"]] : []),
       ...(two && score ? [["apart", `models furthest apart in ${scoreName}`]] : []),
       ["given", report ? "as in the file" : "as given"],
       ...(likely ? [["likely", "likeliest first"], ["unlikely", "least likely first"]] : []),
-      ...(judged ? [["suspect", "lowest confidence first"], ["trusted", "highest confidence first"]] : []),
+      ...(judged ? [["suspect", "least trusted first"], ["trusted", "most trusted first"]] : []),
       ["short", "shortest first"], ["long", "longest first"], ["name", "by the photos’ names"],
     ])),
     report && tick("unsupported", "only words that no reference has"),
@@ -268,7 +243,7 @@
       ...(report ? reportOnTop() : []),
       make("section", {}, report ? make("h2", { class: "sat-heading" }, "All photos") : "",
         make("p", { class: "sat-about" }, "Open a photo to see what in it supported each word.",
-          ...(judged ? [" ", make("u", {}, "Dotted"), " words are more probably wrong than right."] : []),
+          ...(judged ? [" ", make("u", {}, "Dotted"), " words are doubted, not always wrong."] : []),
           ...(report ? [" ", make("em", {}, "Marked"), " words are in none of its references."] : [])),
         form, found, gallery, end),
       dialog);
