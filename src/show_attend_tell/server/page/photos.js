@@ -1,5 +1,4 @@
-/* Photos on a page: chosen, taken, dropped or pasted, each captioned, drawn by SatCaptions, and removable. Many stand in
-   a grid, where each opens in its place.
+/* Photos on a page: chosen, taken, dropped or pasted, each captioned, drawn by SatCaptions (many in a grid), and removable.
 
    SatPhotos.open({atOnce, caption, hide, acts, cards}) takes the page's elements by their ids and returns {photos, add, enqueue,
    resume, fail, notice, save}. caption(photo, signal, say) gives a photo's captions as SatCaptions.mount takes them, but
@@ -69,16 +68,13 @@
     function draw(photo) {
       const { image, answer, opened, shown } = photo, small = gridded && !opened;
       photo.element.classList.toggle("small", small);
-      if (small) photo.tile.replaceChildren(SatCaptions.tile(image, photo.name, (answer ?? []).map((one) => SatCaptions.line(one, photo.name)), () => show(photo)));
-      else photo.tile.replaceChildren();
+      const lines = (answer ?? []).map((one) => SatCaptions.line(one, photo.name));
+      photo.tile.replaceChildren(...(small ? [SatCaptions.tile(image, photo.name, lines, () => show(photo))] : []));
       shown?.destroy();
       photo.shown = null;
       photo.body.replaceChildren();
-      if (small) return;
-      if (!answer) {
-        if (image) photo.body.append(make("img", { class: "preview", src: image, alt: "" }));
-        return;
-      }
+      if (!small && !answer && image) photo.body.append(make("img", { class: "preview", src: image, alt: "" }));
+      if (small || !answer) return;
       const captions = answer.map((one) => ({
         ...one,
         image,

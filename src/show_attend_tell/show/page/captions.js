@@ -29,7 +29,6 @@
   const CELLS = 112; // side of a smoothed map, which the browser then stretches over the photo
   const FADE = 180; // milliseconds from one word's map to the next's
   const CHECK = 0.5; // a word of less confidence is dotted
-  const NARROW = "(max-width: 30rem)"; // as in page.css: a phone, where choices are folded
   const FEWEST = 24; // pixels of a photo's shorter side
   const PACE = 900; // milliseconds that a word stays when a caption is played
   const QUARTERS = ["upper left", "upper right", "lower left", "lower right"]; // of a mosaic, in the order of its photos
@@ -444,6 +443,7 @@
       plainly();
     }
 
+    /** Show the photo as it is. */
     function plainly() {
       playing.stop();
       pin(null);
@@ -759,9 +759,9 @@
     }, "◐");
   }
 
-  /** Choices that are behind "Options" on a phone, and in sight elsewhere. */
+  /** Choices that are behind "Options" on a phone (as narrow as in page.css), and in sight elsewhere. */
   function folded(choices) {
-    const narrow = matchMedia(NARROW), element = make("details", { class: "sat-options" }, make("summary", {}, "Options"), choices);
+    const narrow = matchMedia("(max-width: 30rem)"), element = make("details", { class: "sat-options" }, make("summary", {}, "Options"), choices);
     const fit = () => { element.open = !narrow.matches; };
     narrow.addEventListener("change", fit);
     fit();
