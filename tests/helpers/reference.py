@@ -49,7 +49,7 @@ def multinoulli(alpha: ndarray, uniform: float) -> int:
     return len(alpha) - 1
 
 
-def teacher_forcing(
+def teacher_forcing(  # noqa: PLR0912, PLR0915 - the whole model in one piece, to be read beside the paper
     w: Mapping[str, ndarray],
     annotations: ndarray,
     words: Sequence[int],

@@ -41,7 +41,7 @@ def read(file: Path) -> dict[str, Any]:
 
 @pytest.mark.acceptance
 @pytest.mark.usefixtures("small")
-def test_models_are_made_from_data_to_files(
+def test_models_are_made_from_data_to_files(  # noqa: PLR0915 - one story, from data to files
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data, output = shape_folder(tmp_path / "shapes", captions=5), tmp_path / "runs"

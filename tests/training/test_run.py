@@ -407,7 +407,7 @@ def test_a_cautious_training_keeps_the_start_s_decoding_and_reranker(dataset: Da
 
     ranked = {"length_penalty": 0.25, "rerank_weight": 8.0, "rare_word_exponent": 0.75}
     soft, _ = run(dataset, small_config(epochs=1, visual_ngrams=True), tmp_path / "soft", choose=decoded)
-    config = small_config(epochs=2, cautious=True, selected_by="nats", visual_ngrams=True)
+    config = small_config(epochs=4, cautious=True, selected_by="nats", visual_ngrams=True)
     model, messages = run(dataset, config, tmp_path / "model", init_from=soft, choose=None)
     assert model.generation == soft.generation and not same_model(model, soft)
     assert "decoding is not chosen on val, which has 3 photos: fewer than 200" in messages

@@ -81,7 +81,7 @@ def test_stages_of_other_settings_are_made_anew_and_so_are_those_cut_short(datas
 def test_a_cautious_training_that_is_killed_after_its_verdict_moves_the_weights_once(
     dataset: Dataset, whole: tuple[Checkpoint, dict[str, bytes]], tmp_path: Path
 ) -> None:
-    how: dict[str, Any] = {"cautious": True, "selected_by": "nats", "epochs": 2}
+    how: dict[str, Any] = {"cautious": True, "selected_by": "nats", "epochs": 4}
     run(dataset, tmp_path / "one", whole[0], **how)
     for line in (LINES[0], LINES[4]):
         with pytest.raises(Killed), killed_at(line):

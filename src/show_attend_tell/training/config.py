@@ -141,6 +141,8 @@ def changed(config: TrainingConfig, changes: Sequence[str]) -> TrainingConfig:
     for change in changes:
         name, equals, text = change.partition("=")
         known = [setting for setting in config.to_dict() if setting not in NOT_SET]
+        if name == "decoder.attention":
+            raise SatError(f"--set {change}: give --attention instead")
         if not equals or name not in known:
             raise SatError(f"--set {change}: give NAME=VALUE with one of these names: {', '.join(known)}")
         group, _, entry = name.rpartition(".")
