@@ -329,7 +329,7 @@ def test_to_dict_is_complete_and_plain(
     photos[0].save(tmp_path / "photo.png")
     caption = captioner(tmp_path / "photo.png", seed=4, **options)
     values = json.loads(json.dumps(caption.to_dict(), allow_nan=False))
-    fields = {field.name for field in dataclasses.fields(Caption)} - {"kept", "others"}
+    fields = {field.name for field in dataclasses.fields(Caption)} - {"kept", "others", "hidden"}
     assert values.keys() == fields | {"caption", "confidence", "reaches_min_confidence"}
     assert values["caption"] == str(caption) and values["words"] == caption.words
     assert values["source"] == str(tmp_path / "photo.png") and values["visible_box"] == [0, 0, 50, 30]
