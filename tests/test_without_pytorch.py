@@ -94,7 +94,7 @@ print(Captioner.from_pretrained("flickr8k-soft", backend="onnx")({str(PHOTO)!r},
 
 def test_the_command_captions_draws_and_writes_pages(tmp_path: Path) -> None:
     page, pictures, told = tmp_path / "page.html", tmp_path / "looked", tmp_path / "told.json"
-    how = ["--beam-size", "2", "--output", str(page), "--save-maps", str(pictures), "--output", str(told)]
+    how = ["--generation", "beam_size=2", "--output", str(page), "--save-maps", str(pictures), "--output", str(told)]
     printed = light("sat", "caption", str(PHOTO), *how).stdout
     (caption,) = json.loads(told.read_text())
     assert caption["caption"] in printed and caption["caption"] in page.read_text()

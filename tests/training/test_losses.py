@@ -295,6 +295,7 @@ def estimates(tiny: Tiny, objective: HardObjective, *, times: int = 100, copies:
         draws = objective.draw(*captions.shape, generator)
         output = tiny.decoder.teacher_forcing(annotations, captions, paths=objective.paths, mode=draws.mode)
         loss = objective(output, captions, draws)
+        objective.end_batch()
         if k >= 5:  # a moving baseline has begun
             found.append(gradient(-loss.total, tiny.decoder))
     return {name: torch.stack([one[name] for one in found]) for name in found[0]}
