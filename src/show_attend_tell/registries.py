@@ -9,11 +9,13 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from show_attend_tell.errors import MissingPackage, SatError, UnknownName
 from show_attend_tell.messages import install_command
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 Value = TypeVar("Value")
 
@@ -87,8 +89,10 @@ class Registry(MutableMapping[str, Value]):
 
 
 @cache
-def installed(group: str) -> tuple[EntryPoint, ...]:
+def installed(group: str) -> "tuple[EntryPoint, ...]":
     """The entry points of a group, in the order of their names; read once, since reading takes milliseconds."""
+    from importlib.metadata import entry_points  # which takes as long to import as all else that `sat --help` needs
+
     return tuple(sorted(entry_points(group=group), key=lambda point: point.name))
 
 

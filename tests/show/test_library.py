@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import sat
+from documents import needs_models
 from PIL import Image
 
-from show_attend_tell.show.sidecar import SidecarSettings, write_sidecar
+from show_attend_tell.show.sidecar import summary
 
 COPIES = 8
 WORDS = "the harbour on our last evening"
@@ -44,53 +46,68 @@ KINDS: dict[str, tuple[str, list[str], str]] = {
 }
 
 
+OTHERS = ("harbour.xmp", "notes.txt")  # which are of no photo
+SAT = ("--output", "xmp", "--generation", "beam_size=1", "--generation", "rerank_weight=0")
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
-def exiftool(*arguments: str) -> str:
-    done = subprocess.run(["exiftool", "-q", "-m", *arguments], capture_output=True, text=True, check=True)
-    return done.stdout
+def exiftool(*arguments: object) -> str:
+    command = ["exiftool", "-q", "-m", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    """Eight photos of each kind, and other files."""
+    random = np.random.default_rng(5)
+    for kind, (suffix, options, _) in KINDS.items():
+        for number in range(COPIES):
+            side = 17 if kind == "small" else 37
+            levels = random.integers(0, 256, (4, 3, 3), np.uint8)
+            photo = Image.fromarray(levels if kind != "blank" else levels[:1, :1]).resize((53, side))
+            photo.save(tmp_path / f"{kind}-{number}.{suffix}")
+        if options:
+            exiftool(*options, *([] if "-o" in options else ["-overwrite_original"]), *tmp_path.glob(f"{kind}-?.*"))
+    for name in OTHERS:
+        (tmp_path / name).write_text("mine")
+    return tmp_path
 
 
 @pytest.mark.acceptance
+@needs_models
 @pytest.mark.skipif(shutil.which("exiftool") is None, reason="exiftool (libimage-exiftool-perl) is not installed")
-def test_of_a_library_only_what_has_no_description_gets_a_caption(tmp_path: Path) -> None:
-    generator = np.random.default_rng(5)
-    right: dict[str, str] = {}
-    for kind, (suffix, options, outcome) in KINDS.items():
-        for number in range(COPIES):
-            name = f"{kind}-{number}.{suffix}"
-            side = 17 if kind == "small" else 37
-            levels = generator.integers(0, 256, (4, 3, 3), np.uint8)
-            photo = Image.fromarray(levels if kind != "blank" else levels[:1, :1]).resize((53, side))
-            photo.save(tmp_path / name)
-            right[name] = outcome
-        if options:
-            exiftool(
-                *options, *([] if "-o" in options else ["-overwrite_original"]), *map(str, tmp_path.glob(f"{kind}-?.*"))
-            )
-    before = contents(tmp_path)
+def test_the_command_describes_only_what_nobody_has_described(library: Path) -> None:
+    """What is a person's stays byte by byte, and what a program wrote is replaced on request alone."""
+    right = {f"{kind}-{n}.{suffix}": outcome for kind, (suffix, _, outcome) in KINDS.items() for n in range(COPIES)}
+    ours = {f"{name}.xmp" for name, outcome in right.items() if outcome == "written"}
+    assert len(right) == 200
 
-    def run(text: str, replace: str = "none") -> dict[str, str]:
-        options = SidecarSettings(replace=replace)  # type: ignore[arg-type]
-        return {name: write_sidecar(tmp_path / name, text, model="everyday-soft", options=options) for name in right}
+    def run(*options: str, instead: str) -> tuple[dict[str, bytes], set[str]]:
+        """Caption the library: its files, and which of them are new or other than before."""
+        before = contents(library)
+        lines = sat("caption", library, *SAT, *options).stdout.splitlines()
+        outcomes = Counter(instead if outcome == "written" else outcome for outcome in right.values())
+        assert lines[-len(summary(outcomes)) :] == summary(outcomes)
+        after = contents(library)
+        assert before.keys() <= after.keys()
+        return after, {name for name in after if after[name] != before.get(name)}
 
-    assert len(right) == 200 and run("two dogs on a beach") == right
-    after = contents(tmp_path)
-    written = {f"{name}.xmp" for name, outcome in right.items() if outcome == "written"}
-    assert {name for name in after if after[name] != before.get(name)} == written
-    seen = exiftool("-m", "-T", "-Description", "-CaptionWriter", *(str(tmp_path / name) for name in sorted(written)))
-    assert Counter(seen.splitlines()) == {"two dogs on a beach\tshow-attend-tell everyday-soft": len(written)}
-    kept = exiftool("-T", "-Rating", "-Subject", *(str(tmp_path / f"rated-beside-{n}.jpg.xmp") for n in range(COPIES)))
+    first, changed = run(instead="written")
+    assert changed == ours
+    writers = exiftool("-T", "-CaptionWriter", *(library / name for name in ours))
+    assert Counter(writers.splitlines()) == {"show-attend-tell everyday-soft": len(ours)}
+    kept = exiftool("-T", "-Rating", "-Subject", *(library / f"rated-beside-{n}.jpg.xmp" for n in range(COPIES)))
     assert kept.splitlines() == ["4\tMinka"] * COPIES
 
-    assert Counter(run("a cat").values()) == Counter(
-        "captioned" if outcome == "written" else outcome for outcome in right.values()
-    )
-    assert contents(tmp_path) == after
-    run("a cat", "own")
-    last = contents(tmp_path)
-    assert {name for name in last if last[name] != after[name]} == written
-    run("two dogs on a beach", "own")
-    assert contents(tmp_path) == after
+    assert run(instead="captioned") == (first, set())
+    assert run("--model", "flickr8k-soft", instead="captioned") == (first, set())
+    exiftool("-XMP-dc:Description=ours", "-overwrite_original", library / "plain-0.jpg.xmp")  # a person edits one
+    right["plain-0.jpg"] = "described"
+    replace = ("--sidecar", "replace=own")
+    _, changed = run("--model", "flickr8k-soft", *replace, instead="replaced")
+    assert changed == ours - {"plain-0.jpg.xmp"}
+    again, _ = run(*replace, instead="replaced")
+    assert {name for name in again if again[name] != first[name]} == {"plain-0.jpg.xmp"}

@@ -2,7 +2,6 @@
 
 import contextlib
 import signal
-import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,6 +120,8 @@ def show(address: str, note: str, browser: bool) -> None:
     """Say where the page is, and open it."""
     click.echo(f"{address} ({note})")
     if browser:
+        import webbrowser
+
         webbrowser.open(address)
 
 
