@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("without_java")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     """Test photos with five references each, some of words never seen in training."""
     folder = shape_folder(tmp_path_factory.mktemp("data") / "large", train=6, val=3, test=0)
-    with open(folder / "captions.csv", "a", encoding="utf-8", newline="") as file:
+    with open(folder / "captions.csv", "a", newline="") as file:
         for number in range(70):
             scene = shape_scenes(20)[number % 20]
             photo = shape_photo(*scene)

@@ -20,7 +20,7 @@ def test_a_synced_file_is_on_the_disk_before_it_replaces_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, done = tmp_path / "weights", list[str]()
-    file.write_text("old", encoding="utf-8")
+    file.write_text("old")
     file.chmod(0o600)  # it stays private
     rename = os.replace
 
@@ -30,17 +30,17 @@ def test_a_synced_file_is_on_the_disk_before_it_replaces_another(
 
     monkeypatch.setattr(os, "fsync", lambda handle: done.append("synced"))
     monkeypatch.setattr(os, "replace", renamed)
-    atomic_write(file, lambda scratch: scratch.write_text("new", encoding="utf-8"), sync=True)
-    assert file.read_text(encoding="utf-8") == "new"
+    atomic_write(file, lambda scratch: scratch.write_text("new"), sync=True)
+    assert file.read_text() == "new"
     assert done == ["synced", "renamed", *(["synced"] if os.name == "posix" else [])]  # last, the folder's names
     done.clear()
-    atomic_write(file, lambda scratch: scratch.write_text("quick", encoding="utf-8"))
+    atomic_write(file, lambda scratch: scratch.write_text("quick"))
     assert done == ["renamed"] and list(tmp_path.iterdir()) == [file] and file.stat().st_mode & 0o177 == 0
 
 
 def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path: Path) -> None:
     file = tmp_path / "weights"
-    file.write_text("old", encoding="utf-8")
+    file.write_text("old")
     for error, reason in (
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "No space left on device"),
         (OSError(errno.EROFS, os.strerror(errno.EROFS)), "Read-only file system"),
@@ -48,12 +48,12 @@ def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path: Path) -> None:
     ):
 
         def full(scratch: Path, error: Exception = error) -> None:
-            scratch.write_text("ne", encoding="utf-8")
+            scratch.write_text("ne")
             raise error
 
         with pytest.raises(SatError, match=rf"weights cannot be written \(.*{reason}\). What was there before is unch"):
             atomic_write(file, full)
-        assert file.read_text(encoding="utf-8") == "old" and list(tmp_path.iterdir()) == [file]
+        assert file.read_text() == "old" and list(tmp_path.iterdir()) == [file]
 
 
 def test_two_processes_that_write_one_file_leave_one_of_the_two_whole(tmp_path: Path) -> None:
@@ -62,23 +62,23 @@ def test_two_processes_that_write_one_file_leave_one_of_the_two_whole(tmp_path: 
     program += "write_text(pathlib.Path(sys.argv[1]), 'second')"
 
     def first(scratch: Path) -> None:
-        scratch.write_text("first, whole", encoding="utf-8")
+        scratch.write_text("first, whole")
         environment = {**os.environ, "PYTHONPATH": str(Path(files_module.__file__).parents[1])}
         subprocess.run([sys.executable, "-c", program, file], env=environment, check=True)
-        assert file.read_text(encoding="utf-8") == "second"
+        assert file.read_text() == "second"
 
     atomic_write(file, first)
-    assert file.read_text(encoding="utf-8") == "first, whole" and list(tmp_path.iterdir()) == [file]
+    assert file.read_text() == "first, whole" and list(tmp_path.iterdir()) == [file]
 
 
 def test_a_device_or_a_pipe_is_written_to_and_never_replaced(tmp_path: Path) -> None:
     pipe, file, received = tmp_path / "pipe", tmp_path / "file", []
     os.mkfifo(pipe)
-    reader = threading.Thread(target=lambda: received.append(pipe.read_text(encoding="utf-8")), daemon=True)
+    reader = threading.Thread(target=lambda: received.append(pipe.read_text()), daemon=True)
     reader.start()
-    atomic_write_all({each: lambda target: target.write_text("both", encoding="utf-8") for each in (pipe, file)})
+    atomic_write_all({each: lambda target: target.write_text("both") for each in (pipe, file)})
     reader.join(timeout=60)
-    assert received == ["both"] and pipe.is_fifo() and file.read_text(encoding="utf-8") == "both"
+    assert received == ["both"] and pipe.is_fifo() and file.read_text() == "both"
 
 
 def test_a_file_that_is_not_there_is_told_apart_from_one_that_is_no_text(tmp_path: Path) -> None:

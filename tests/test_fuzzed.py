@@ -243,7 +243,7 @@ def test_changed_captions_do_no_harm(form: str, tmp_path: Path) -> None:
     folder = shape_folder(tmp_path / "data")
     names = [f"photo{number}.png" for number in range(17)]
     (folder / "captions.csv").rename(folder / "metadata.csv")
-    text = (folder / "metadata.csv").read_text(encoding="utf-8")
+    text = (folder / "metadata.csv").read_text()
     if form == "captions.jsonl":
         text = "\n".join(json.dumps({"photo": name, "caption": ["ein Kreis", "一只狗"]}) for name in names)
     elif form == "captions_all.json":
@@ -258,7 +258,7 @@ def test_changed_captions_do_no_harm(form: str, tmp_path: Path) -> None:
     (folder / "metadata.csv").unlink()
     if form == "metadata.csv":
         text = text.replace("photo,caption", "file_name,text").replace("photo", "images/photo")
-    (folder / form).write_text(text, encoding="utf-8")
+    (folder / form).write_text(text)
 
     def read() -> int:
         for example in read_dataset(folder).examples:
@@ -297,5 +297,5 @@ def test_changed_files_of_many_photos_do_no_harm(form: str, tmp_path: Path) -> N
 def test_changed_evaluations_do_no_harm(tmp_path: Path) -> None:
     entry = {"photo": "a.jpg", "caption": "a dog", "references": ["a dog runs"], "words": ["a", "dog"]}
     file = tmp_path / "evaluation.json"
-    file.write_text(json.dumps({"tokens": "split", "model": "soft", "results": [entry]}), encoding="utf-8")
+    file.write_text(json.dumps({"tokens": "split", "model": "soft", "results": [entry]}))
     assert fuzzed(tmp_path, file, lambda: bool(read_evaluation(file)), "7")

@@ -36,7 +36,7 @@ def imports() -> list[tuple[str, str]]:
     for file in sorted(PACKAGE.rglob("*.py")):
         parts = file.relative_to(PACKAGE).with_suffix("").parts
         importer = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Import):
                 found += [(importer, alias.name) for alias in node.names if alias.name.startswith(NAME)]
             elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(NAME):
@@ -72,7 +72,7 @@ def test_no_modules_import_each_other() -> None:
 def test_nothing_of_the_package_is_imported_by_a_name_made_at_run_time() -> None:
     """Such an import would be hidden from the tests above; only the public names are imported so, at first use."""
     hidden = re.compile(r"import_module\(f?[\"'](show_attend_tell|\{__name__\}|\.)")
-    found = [file for file in PACKAGE.rglob("*.py") if hidden.search(file.read_text(encoding="utf-8"))]
+    found = [file for file in PACKAGE.rglob("*.py") if hidden.search(file.read_text())]
     assert found == [PACKAGE / "__init__.py"]
 
 
@@ -86,12 +86,12 @@ def test_research_uses_no_private_name_of_the_package() -> None:
     wrong = []
     for file in sorted((Path(__file__).parents[1] / "research").rglob("*.py")):
         modules = set()  # names by which modules of the package, and things in them, are known there
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(NAME):
                 modules |= {alias.asname or alias.name for alias in node.names}
                 names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
                 wrong += [f"{file.name}: {name}" for name in names if name.startswith("_")]
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Attribute) and re.match("_[a-z]", node.attr) and isinstance(node.value, ast.Name):
                 wrong += [f"{file.name}: {node.value.id}.{node.attr}"] * (node.value.id in modules)
     assert wrong == []
@@ -108,4 +108,4 @@ def test_tests_patch_objects_and_leave_tensors_alone() -> None:
     """A module's path in a string is found wrong only when the test runs, and no tool renames it."""
     strings = re.compile(r"setattr\(\s*f?[\"']|setattr\(\s*(torch\.)?Tensor,")
     tests = Path(__file__).parent.rglob("*.py")
-    assert [file for file in tests if strings.search(file.read_text(encoding="utf-8"))] == []
+    assert [file for file in tests if strings.search(file.read_text())] == []

@@ -86,9 +86,7 @@ from show_attend_tell import Captioner
 print(Captioner.from_pretrained("flickr8k-soft", backend="onnx")({str(PHOTO)!r}, beam_size=1), "torch" in sys.modules)
 """
     source = {**os.environ, "PYTHONPATH": str(CHECKOUT / "src")}
-    here = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, encoding="utf-8", env=source, check=True
-    )
+    here = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=source, check=True)
     assert here.stdout.endswith(" False\n")
 
 
@@ -121,7 +119,7 @@ def test_the_server_answers_by_a_model_of_ones_own(tmp_path: Path) -> None:
     small_checkpoint(load_encoder("vgg19", resize="squash"), annotation_size=512).save(tmp_path / "own")
     command = [str(LIGHT / "sat"), "serve", "--port", "0", "--model", str(tmp_path / "own")]
     own = {**os.environ, "PYTHONPATH": str(CHECKOUT / "src")}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8", env=own) as server:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=own) as server:
         try:
             assert server.stdout is not None
             address = re.search(r"http://[^ ]+", server.stdout.readline())

@@ -4,6 +4,7 @@ T words shown · R rows and C columns of locations.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,11 +54,15 @@ def report(files: Sequence[Path], *, cards: Mapping[str, str] | None = None, sho
     for name, references in Progress(first.references.items(), desc="photos", unit="photo", disable=not show):
         found = [of_model[name] for of_model in entries]
         file = next((entry["file"] for _, entry in found if isinstance(entry.get("file"), str)), None)
-        image, size = _photo(file)
+        image = size = None
+        if file is not None:
+            with suppress(SatError):  # it is not there any more, or damaged
+                photo = open_photo(file)
+                image = data_uri(photo, SIDE, quality=QUALITY)
+                size = list(photo.size)
+                files_of_photos.append(file)
         if image is None:
             missing.append(name)
-        elif file is not None:
-            files_of_photos.append(file)
         captions = [
             _caption(where, entry, references, first.tokens, {"model": model["name"], **model["settings"]})
             for (where, entry), model in zip(found, models, strict=True)
@@ -104,17 +109,6 @@ def of_captions() -> dict[str, Metric]:
     """The metrics that a caption by itself has; captions are sorted by the first that all have."""
     names = sorted((name for name, metric in METRICS.items() if metric.each), key=lambda name: name != "cider")
     return {name: METRICS[name] for name in names}
-
-
-def _photo(file: str | None) -> tuple[str | None, list[int] | None]:
-    """A photo's small copy and its size; None for one that is not there any more."""
-    if file is None:
-        return None, None
-    try:
-        photo = open_photo(file)
-    except SatError:
-        return None, None
-    return data_uri(photo, SIDE, quality=QUALITY), list(photo.size)
 
 
 def _caption(

@@ -123,10 +123,8 @@ def described(cls: type) -> type:
     for name, value in fields.items():
         if value.is_required():
             delattr(cls, name)
-        elif value.default_factory is None:
-            setattr(cls, name, value.default)
         else:
-            setattr(cls, name, dataclasses.field(default_factory=value.default_factory))  # type: ignore[arg-type]
+            setattr(cls, name, value.default)
     cls._descriptions = {name: value.description for name, value in fields.items()}  # type: ignore[attr-defined]
     return cls
 

@@ -173,7 +173,7 @@ def test_a_file_holds_what_all_runs_made(form: str, tmp_path: Path) -> None:
         (parts / "killed-000001.jsonl").write_text(json.dumps(row)[:-9])
         first, *others = output.read_text().splitlines()
         mine = [f"{first},mine", *(f"{each},Grün" for each in others)]
-        output.write_text("\n".join(mine if form == "csv" else [first, *others]), encoding="utf-8")
+        output.write_text("\n".join(mine if form == "csv" else [first, *others]))
     assert go([folder], str(output)) == (9, 1, 5 if form == "parquet" else 4)  # with the error, which is tried again
     rows = rows_of(output)
     assert {Path(row["source"]).name for row in rows} == {file.name for file in folder.glob("*.png")} and len(rows) == 9

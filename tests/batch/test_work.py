@@ -19,7 +19,7 @@ from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.photos import open_photo
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "how-to" / "many-photos.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "many-photos.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 GENERATION = "--generation beam_size=1 --generation rerank_weight=0".split()
 GREEDY: dict[str, Any] = {"beam_size": 1, "rerank_weight": 0.0}

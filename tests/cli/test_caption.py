@@ -53,7 +53,7 @@ def test_tables_and_lines_hold_what_is_printed(photos: Path, model: Path, tmp_pa
     command = ["caption", photos, "--model", model, "--generation", "num_captions=2"]
     lines = CliRunner().invoke(main, [*map(str, [*command, *files, "--output", "-"])]).stdout
     assert "p, ü\\t1.png\t" in lines
-    entries = json.loads((tmp_path / "captions.json").read_text(encoding="utf-8"))
+    entries = json.loads((tmp_path / "captions.json").read_text())
     made = [
         (entry["source"], each["caption"], round(each["log_probability"], 6), None)
         for entry in entries
@@ -153,11 +153,11 @@ def test_pictures_of_two_models_side_by_side(photos: Path, model: Path, tmp_path
     first, second, last = result.stdout.splitlines()
     assert first.startswith(f"{photo} [beach]: ") and second.startswith(f"{photo} [hard]: ")
     assert last.startswith("1 picture ") and "note:" not in result.stderr
-    captions = json.loads((tmp_path / "both.json").read_text(encoding="utf-8"))
+    captions = json.loads((tmp_path / "both.json").read_text())
     modes = [(caption["settings"]["model"], caption["settings"]["attention_mode"]) for caption in captions]
     assert modes == [("beach", "mean"), ("hard", "argmax")]  # soft attention keeps to the mean
     (picture,) = folder.iterdir()
-    text = picture.read_text(encoding="utf-8")
+    text = picture.read_text()
     assert picture.name == "photo1.svg" and all(caption["caption"] in text for caption in captions)
     assert 'fill="#121316"' in text
     alone = sat("caption", photo, "--model", hard, "--generation", "attention_mode=argmax").stdout.splitlines()[0]
@@ -237,7 +237,7 @@ def test_a_photo_s_name_may_be_no_utf8(photos: Path, model: Path, tmp_path: Path
         pytest.skip("this file system has names in UTF-8 alone")
     file = tmp_path / "captions.json"
     sat("caption", odd, "--model", model, "--output", file)
-    for text in (file.read_text(encoding="utf-8"), sat("caption", odd, "--model", model, "--output", "-.json").stdout):
+    for text in (file.read_text(), sat("caption", odd, "--model", model, "--output", "-.json").stdout):
         assert json.loads(text)[0]["source"] == str(odd)
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/f\xff"))
     output = sat("caption", photos / "photo1.png", "--model", model, "--save-maps", folder).stdout
@@ -270,11 +270,11 @@ def test_unreadable_photos_are_named_and_cost_no_other(photos: Path, model: Path
     result = CliRunner().invoke(main, [*map(str, command)])
     problem, count = result.stderr.splitlines()
     assert result.exit_code == 1 and "photo1.png: damaged" in problem and count.startswith("sat: 1 of 3 photos")
-    found = json.loads(file.read_text(encoding="utf-8"))
+    found = json.loads(file.read_text())
     assert [Path(entry["source"]).name for entry in found] == NAMES
     assert ["words" in entry for entry in found] == [True, False, True]
     assert found[1]["error"].startswith("damaged, it cannot be decoded")
-    assert '["photo1.png","damaged' in page.read_text(encoding="utf-8")
+    assert '["photo1.png","damaged' in page.read_text()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
@@ -285,7 +285,7 @@ def test_one_output_that_cannot_be_written_costs_no_other(
     full.symlink_to("/dev/full")
     line = refused("caption", photos / "photo0.png", "--model", model, "--output", full, "--output", page, code=1)
     assert line.startswith(f"sat: {full} cannot be written (No space left on device). What was there")
-    assert "photo0.png" in page.read_text(encoding="utf-8")
+    assert "photo0.png" in page.read_text()
     evaluate = ["evaluate", "--model", str(model), "--data", str(data), "--split", "val", "--json", "/dev/full"]
     result = CliRunner().invoke(main, evaluate)
     assert result.exit_code == 1 and "CIDEr" in result.stdout and "No space left" in result.stderr
@@ -317,9 +317,9 @@ def test_ctrl_c_keeps_what_was_made(name: str, photos: Path, model: Path, tmp_pa
     assert result.exit_code == 130 and "Traceback" not in result.output
     assert result.stderr.splitlines()[-1] == "sat: interrupted: 8 of 9 photos captioned"
     made = [f"photo{number}.png" for number in range(8)]
-    assert sources(result.stdout if name == "-.json" else Path(target).read_text(encoding="utf-8")) == made
+    assert sources(result.stdout if name == "-.json" else Path(target).read_text()) == made
     assert sorted(file.stem for file in pictures.iterdir()) == [Path(name).stem for name in made]
-    assert "8 photos" in page.read_text(encoding="utf-8")
+    assert "8 photos" in page.read_text()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of the pipe, which stays open
@@ -327,11 +327,11 @@ def test_ctrl_c_before_the_first_caption_keeps_an_earlier_result(photos: Path, m
     ctrl_c_at(photos / "photo3.png")
     file, page = tmp_path / "captions.json", tmp_path / "page.html"
     for earlier in (file, page):
-        earlier.write_text("earlier", encoding="utf-8")
+        earlier.write_text("earlier")
     files = (photos / "photo0.png", photos / "photo3.png")
     line = refused("caption", *files, "--model", model, "--output", file, "--output", page, code=130)
     assert line == "sat: interrupted: 0 of 2 photos captioned"
-    assert [earlier.read_text(encoding="utf-8") for earlier in (file, page)] == ["earlier"] * 2
+    assert [earlier.read_text() for earlier in (file, page)] == ["earlier"] * 2
 
 
 def test_words_and_names_cannot_command_a_terminal(photos: Path, tmp_path: Path) -> None:
@@ -339,7 +339,7 @@ def test_words_and_names_cannot_command_a_terminal(photos: Path, tmp_path: Path)
     checkpoint.vocabulary = Vocabulary([f"\x1b[2J\x07\u202e{word}" for word in checkpoint.vocabulary.words[2:]])
     checkpoint.save(tmp_path / "evil")
     photo = (photos / "photo0.png").rename(photos / "\x1b]0;evil\x07.png")
-    (photos / "bad\x1b[2J.png").write_text("no photo", encoding="utf-8")
+    (photos / "bad\x1b[2J.png").write_text("no photo")
     result = sat("caption", photo, "--model", tmp_path / "evil", "--generation", "num_captions=2")
     assert "\\x1b[2J\\x07\\u202eword" in result.stdout and "\\x1b]0;evil\\x07.png" in result.stdout
     line = refused("caption", photos / "bad\x1b[2J.png", "--model", tmp_path / "evil")
@@ -354,7 +354,7 @@ def test_a_process_prints_json_alone_and_fails_in_one_line(tmp_path: Path, photo
 
     def process(*arguments: object) -> "subprocess.CompletedProcess[str]":
         command = [sys.executable, "-m", "show_attend_tell", *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120)
+        return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
     done = process("caption", photos / "photo0.png", "--model", tmp_path / "random", "--output", "-.json")
     assert done.returncode == 0 and done.stderr == ""

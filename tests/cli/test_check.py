@@ -13,7 +13,7 @@ def test_it_says_what_a_training_would_do(tmp_path: Path) -> None:
     whole = (folder / "images" / "photo2.png").read_bytes()
     (folder / "images" / "photo2.png").write_bytes(whole[:33] + b"\0\0\0\x09pHYs" + bytes(13) + whole[33:])
     (folder / "images" / "alone.png").write_bytes(b"")
-    with open(folder / "captions.csv", "a", encoding="utf-8") as file:
+    with open(folder / "captions.csv", "a") as file:
         file.write("photo1.png,Ein roter Kreis auf der linken Seite,train\n")
     said = sat("check", folder, "--json", tmp_path / "report.json").output
     assert "20 photos opened, 1 of them cannot be read, which a training leaves out\n" in said
@@ -23,7 +23,7 @@ def test_it_says_what_a_training_would_do(tmp_path: Path) -> None:
     assert "134 captions with a side or readable text (right, left, linken): a training shows" in said
     assert "so English" in said and "photo1.png (0 % English words): 'Ein roter Kreis auf der linken Seite'" in said
     assert "it takes about" in said and f"Next: sat train {folder}" in said
-    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    report = json.loads((tmp_path / "report.json").read_text())
     assert report["passed_over"] == {"photo2.png": "pHYs"} and "1 photo read without parts of" in said
     assert report["photos"] == {"train": 11, "val": 4, "test": 4}
     assert [Path(photo).name for photo in report["unreadable"]] == ["photo3.png"]

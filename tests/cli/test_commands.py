@@ -50,9 +50,9 @@ def test_train_resume_evaluate_and_caption(data: Path, photos: Path, tmp_path: P
     evaluate, file = ("evaluate", "--model", output, "--data", data, "--beam-size", 1), tmp_path / "scores.json"
     printed = sat(*evaluate, "--json", file, "--attention").stdout
     assert printed.startswith("model on shapes test: 4 captions, ") and "CIDEr" in printed and "METEOR" in printed
-    written = json.loads(file.read_text(encoding="utf-8"))
+    written = json.loads(file.read_text())
     assert all(len(found["attention"]) == len(found["words"]) for found in written["results"])
-    assert len([line for line in file.read_text(encoding="utf-8").splitlines() if '"photo": ' in line]) == 4
+    assert len([line for line in file.read_text().splitlines() if '"photo": ' in line]) == 4
     others = ("--rerank-weight", 0, "--generation", "seed=3", "--generation", "max_length=40")
     alone = json.loads(sat(*evaluate, *others, "--json", "-").stdout)
     made = ("beam_size", "split", "rerank_weight", "seed", "max_length")
@@ -151,13 +151,13 @@ def test_mistakes_with_train(
     data.rename("DATA")
     for name in ("EMPTY", "MINE"):
         Path(name).mkdir()
-    Path("MINE/README.md").write_text("mine", encoding="utf-8")
+    Path("MINE/README.md").write_text("mine")
     attention = [] if "--attention" in arguments else ["--attention", "hard"]
     line = refused("train", *arguments.split(), *attention, *([] if "--output" in arguments else ["--output", "model"]))
     assert re.search(message, line), line
     assert not Path("model").exists()
     assert "minimum_count" in message or not Path("cache").exists()  # no photo was encoded
-    assert [file.read_text(encoding="utf-8") for file in Path("MINE").iterdir()] == ["mine"]
+    assert [file.read_text() for file in Path("MINE").iterdir()] == ["mine"]
 
 
 # What commands do not write over, and what they cannot write
@@ -235,19 +235,19 @@ def test_the_card_shows_the_scores(data: Path, model: Path, tmp_path: Path) -> N
     before = (model / "model.safetensors").read_bytes()
     evaluate = ("evaluate", "--model", model, "--split", "val", "--card", "--data")
     assert sat(*evaluate, data).stderr == ""  # no bars where there is no terminal
-    scores = json.loads((model / "config.json").read_text(encoding="utf-8"))["scores"]["val"]
+    scores = json.loads((model / "config.json").read_text())["scores"]["val"]
     assert scores["tokens"] == "split" and scores["captions"] > 0
     assert not {"results", "variety", "meteor_missing", "spice_missing"} & scores.keys()
-    assert f"| {scores['bleu_1']:.1f} |" in (model / "README.md").read_text(encoding="utf-8")
+    assert f"| {scores['bleu_1']:.1f} |" in (model / "README.md").read_text()
     assert (model / "model.safetensors").read_bytes() == before
     other = tmp_path / "elsewhere" / data.name  # of the same name, whose scores are kept beside the first
     shutil.copytree(data, other)
-    captions = (other / "captions.csv").read_text(encoding="utf-8")
-    (other / "captions.csv").write_text(captions.replace("a ", "one "), encoding="utf-8")
+    captions = (other / "captions.csv").read_text()
+    (other / "captions.csv").write_text(captions.replace("a ", "one "))
     sat(*evaluate, other, "--generation", "do_sample=true")
-    found = json.loads((model / "config.json").read_text(encoding="utf-8"))["scores"]
+    found = json.loads((model / "config.json").read_text())["scores"]
     assert found["val"] == scores and set(found) == {"val", f"{other.resolve()}, val"}
-    card = (model / "README.md").read_text(encoding="utf-8")
+    card = (model / "README.md").read_text()
     assert f"| val, with brevity penalty | {scores['bleu_1']:.1f} |" in card
     assert "words drawn at random, temperature 0.3;" in " ".join(card.split())
     assert "flickr8k-soft" in refused("evaluate", "--model", "flickr8k-soft", "--data", other, "--card")
@@ -260,7 +260,7 @@ def test_a_card_that_cannot_be_written_loses_no_scores(data: Path, model: Path, 
     card.unlink()
     card.symlink_to("/dev/full")
     assert "No space left" in refused(*arguments, tmp_path / "scores.json")
-    assert json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))["split"] == "val"
+    assert json.loads((tmp_path / "scores.json").read_text())["split"] == "val"
     card.unlink()
     card.mkdir()
     assert "README.md is a folder" in refused(*arguments, tmp_path / "none.json")

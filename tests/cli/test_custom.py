@@ -31,8 +31,8 @@ def test_it_trains_soft_attention_from_the_shipped_model(start: Path, tmp_path: 
     first.save(start)
     data = shape_folder(tmp_path / "mine", captions=2)
     captions = data / "captions.csv"
-    text = captions.read_text(encoding="utf-8").replace("circle", "mug of 2.5 liters")
-    captions.write_text(text, encoding="utf-8")
+    text = captions.read_text().replace("circle", "mug of 2.5 liters")
+    captions.write_text(text)
     said = sat("train", data, "--output", tmp_path / "model", *SMALL, "--epochs", 2).stdout
     assert said.startswith("train: 10 photos, 20 captions")
     assert f"the training starts from {start} and sees photos as it does (--resize squash)" in said
@@ -86,7 +86,7 @@ def test_what_it_says_to_do_next_can_be_pasted(tmp_path: Path, monkeypatch: pyte
         "--encoder-weights 'weights 1'"
     )
     captions = shape_folder(tmp_path / "no test") / "captions.csv"
-    captions.write_text(captions.read_text(encoding="utf-8").replace(",test", ",val"), encoding="utf-8")
+    captions.write_text(captions.read_text().replace(",test", ",val"))
     said = sat("train", "no test", "my data", "--output", "both", *options).stdout
     assert "--data 'no test' --split val " in said.splitlines()[-1]
 

@@ -32,9 +32,9 @@ def test_a_page_and_json_hold_what_is_printed(photos: Path, judging: Path, tmp_p
     steps = np.flatnonzero(~np.isnan(caption.word_confidence)).tolist()
     hidden = [captioner.hide(caption, step) for step in steps]
     assert len(steps) > 1
-    (entry,) = json.loads(entries.read_text(encoding="utf-8"))
+    (entry,) = json.loads(entries.read_text())
     assert entry["hidden"] == json.loads(json.dumps([answer.on_page() for answer in hidden]))
-    found = re.search(r'id="sat-data">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)
+    found = re.search(r'id="sat-data">(.*?)</script>', page.read_text(), re.DOTALL)
     assert found is not None
     assert json.loads(found[1])["photos"][0]["captions"][0]["hidden"] == entry["hidden"]
     lines = [line for answer in hidden for line in answer.lines[:-1]]

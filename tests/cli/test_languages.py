@@ -25,7 +25,7 @@ def test_all_the_way(language: str, tmp_path: Path) -> None:
     looked = sat("check", data, "--json", tmp_path / "look.json").stdout
     assert f"tokenizer {tokenizer}: " in looked and why in looked
     assert ("pieces of words, half of them" in looked) == (tokenizer == "unigram")
-    assert json.loads((tmp_path / "look.json").read_text(encoding="utf-8"))["tokenizer"] == tokenizer
+    assert json.loads((tmp_path / "look.json").read_text())["tokenizer"] == tokenizer
 
     said = sat("train", data, "--output", model, "--epochs", 12, "--resize", "squash", *SMALL).stdout
     assert "the training starts afresh, not from everyday-soft: the captions are not English" in said
@@ -35,7 +35,7 @@ def test_all_the_way(language: str, tmp_path: Path) -> None:
 
     photo = data / "images" / "photo0.png"
     told = sat("caption", photo, "--model", model, "--output", tmp_path / "told.json").stdout
-    (caption,) = json.loads((tmp_path / "told.json").read_text(encoding="utf-8"))
+    (caption,) = json.loads((tmp_path / "told.json").read_text())
     between = "" if tokenizer == "unigram" else " "
     assert caption["caption"] == between.join(caption["words"]).strip() and caption["caption"] in told
     assert len(caption["attention"]) == len(caption["words"]) > 1  # α is per token
@@ -52,16 +52,16 @@ def test_all_the_way(language: str, tmp_path: Path) -> None:
     line = sat(*evaluate).stdout
     assert ("scores count characters" if tokenizer == "unigram" else "unicode tokens") in line
     assert f"tokenizer {tokenizer}" in line and "METEOR – (it knows English only)" in line
-    result = json.loads(scores.read_text(encoding="utf-8"))
+    result = json.loads(scores.read_text())
     assert (result["tokens"], result["tokenizer"]) == (tokens, tokenizer)
     assert result["results"][0]["references"] == [true]
     assert result["bleu_1_no_brevity"] > 60  # it learnt something
     sat("report", scores, "--output", tmp_path / "report.html")
-    assert json.dumps(true).strip('"') in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert json.dumps(true).strip('"') in (tmp_path / "report.html").read_text()
 
     sat("caption", photo, "--model", model, "--save-maps", tmp_path / "pictures", "--output", tmp_path / "page.html")
     assert (tmp_path / "pictures" / "photo0.png").stat().st_size > 1000
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    page = (tmp_path / "page.html").read_text()
     assert 'dir: "auto"' in page and json.dumps(caption["caption"]).strip('"') in page
 
 
@@ -73,7 +73,7 @@ def test_a_model_of_other_words_is_not_started_from(tmp_path: Path) -> None:
         *train, "--init-from", tmp_path / "start"
     )
     texts = tmp_path / "texts.txt"
-    texts.write_text("\n".join(CAPTIONS["chinese"]), encoding="utf-8")
+    texts.write_text("\n".join(CAPTIONS["chinese"]))
     said = sat(*train, "--epochs", 1, "--text-corpus", texts).stdout
     assert f"{len(CAPTIONS['chinese'])} captions without photos, and 0 left out" in said  # cut as those of photos
     more = ("train", tmp_path / "chinese", "--output", tmp_path / "more", "--init-from", tmp_path / "model", *SMALL)

@@ -10,7 +10,7 @@ from PIL import Image
 from show_attend_tell import Captioner
 
 FOLDER = ROOT / "examples"
-CREDITS = (FOLDER / "CREDITS.md").read_text(encoding="utf-8")
+CREDITS = (FOLDER / "CREDITS.md").read_text()
 PHOTOS = sorted(FOLDER.rglob("*.jpg"))
 
 
@@ -54,6 +54,6 @@ def test_the_default_model_says_what_the_credits_say() -> None:
 
 
 def test_the_readings_are_those_of_the_credits() -> None:
-    with (FOLDER / "readings.csv").open(encoding="utf-8", newline="") as file:
+    with (FOLDER / "readings.csv").open(newline="") as file:
         read = {row["photo"]: [row["caption"], f"{row['reading']}: {row['note']}"] for row in csv.DictReader(file)}
     assert read == rows("`everyday-soft` says") and len(read) == 12

@@ -143,7 +143,7 @@ def test_a_metric_is_on_the_terminal_in_files_in_comparisons_on_cards_and_pages(
         assert "Short 25.0" in sat("score", *given).stdout or name == "long"
         sat("score", *given, "--json", tmp_path / f"{name}.json")
     files = [tmp_path / f"{name}.json" for name in texts]
-    content = json.loads(files[1].read_text(encoding="utf-8"))
+    content = json.loads(files[1].read_text())
     assert content["short"] == pytest.approx(35) and [each["short"] for each in content["results"]] == [20, 50]
     assert "| Short " in sat("compare", *files, "--resamples", 100).stdout
     assert '["short","Short"]' in report(files, show=False).page
@@ -173,14 +173,14 @@ def test_a_format_of_captions_is_a_reader(tmp_path: Path) -> None:
         file = folder / "pairs.txt"
         if not file.is_file():
             return None
-        pairs = [line.split(": ") for line in file.read_text(encoding="utf-8").splitlines()]
+        pairs = [line.split(": ") for line in file.read_text().splitlines()]
         photos = [PhotoEntry(photo, None, "", [(tuple(text.split()), text)]) for photo, text in pairs]
         return CaptionFile(folder.name, [file], photos)
 
     photos = list((shape_folder(tmp_path / "shapes") / "images").iterdir())
     (tmp_path / "shapes" / "captions.csv").unlink()
     lines = [f"{photo.name}: a shape on the left" for photo in photos]
-    (tmp_path / "shapes" / "pairs.txt").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "shapes" / "pairs.txt").write_text("\n".join(lines))
     READERS.register("pairs", read_pairs)
     assert len(read_dataset(tmp_path / "shapes").examples) == len(photos) == 17
     del READERS["pairs"]
@@ -250,12 +250,12 @@ def test_an_output_format_is_that_of_a_caption_and_of_the_command(tmp_path: Path
     file = plugin(tmp_path / "markdown.py", "@register_output(")
     import_plugin(str(file))
     caption.save(tmp_path / "one.md")
-    assert (tmp_path / "one.md").read_text(encoding="utf-8") == f"- {caption}\n"
+    assert (tmp_path / "one.md").read_text() == f"- {caption}\n"
     caption.save(tmp_path / "one.tiff")
     with Image.open(tmp_path / "one.tiff") as picture:
         assert picture.format == "TIFF" and picture.size == caption.picture().size
     sat("caption", photos, "--model", model, "--plugin", file, "--output", tmp_path / "all.md")
-    lines = (tmp_path / "all.md").read_text(encoding="utf-8").splitlines()
+    lines = (tmp_path / "all.md").read_text().splitlines()
     assert len(lines) == 17 and f"- {caption}" in lines
     with pytest.raises(SatError, match="an output format 'csv' already"):
         OUTPUTS.register("csv", lambda entries: "")

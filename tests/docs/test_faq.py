@@ -9,7 +9,7 @@ import pytest
 from commands import refused
 from documents import ROOT, needs_models
 
-PAGE = (ROOT / "docs" / "how-to" / "faq.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "faq.md").read_text()
 ROWS = re.findall(r"^\| `sat (.+?)` \| (.+?) \|", PAGE, re.MULTILINE)
 
 

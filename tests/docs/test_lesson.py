@@ -9,7 +9,7 @@ import pytest
 import scenes
 from documents import ROOT
 
-NOTEBOOK: dict[str, Any] = json.loads((ROOT / "examples" / "attention.ipynb").read_text(encoding="utf-8"))
+NOTEBOOK: dict[str, Any] = json.loads((ROOT / "examples" / "attention.ipynb").read_text())
 CELLS = [("".join(cell["source"]), cell) for cell in NOTEBOOK["cells"]]
 CODE = [(source, cell) for source, cell in CELLS if cell["cell_type"] == "code"]
 

@@ -10,10 +10,8 @@ from documents import ROOT, blocks, needs_models, run, run_commands
 from PIL import Image
 
 pytestmark = [pytest.mark.acceptance, needs_models]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = [
-    (ROOT / "docs" / "how-to" / f"{name}.md").read_text(encoding="utf-8") for name in ("train", "evaluate", "files")
-]
+README = (ROOT / "README.md").read_text()
+PAGES = [(ROOT / "docs" / "how-to" / f"{name}.md").read_text() for name in ("train", "evaluate", "files")]
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +30,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pixels = random.integers(0, 256, (40, 40, 3), dtype=np.uint8)
         Image.fromarray(pixels).resize((224, 224)).save(folder / "products" / "images" / f"{number}.jpg")
         rows += [f"{number}.jpg,a noisy square with many colors,{split}", f"{number}.jpg,many colored noise,{split}"]
-    (folder / "products" / "captions.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    (folder / "captions.txt").write_text("a cat on a sofa\na dog runs\n", encoding="utf-8")
-    (folder / "references.txt").write_text("a cat sleeps on a sofa\na dog runs fast\n", encoding="utf-8")
+    (folder / "products" / "captions.csv").write_text("\n".join(rows) + "\n")
+    (folder / "captions.txt").write_text("a cat on a sofa\na dog runs\n")
+    (folder / "references.txt").write_text("a cat sleeps on a sofa\na dog runs fast\n")
     return folder
 
 
@@ -57,6 +55,6 @@ def test_the_python_runs(desk: Path) -> None:
 
 @needs_models
 def test_a_training_is_called_as_the_reference_has_it(desk: Path) -> None:
-    code = "".join(blocks((ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8"), "python"))
+    code = "".join(blocks((ROOT / "docs" / "reference" / "python.md").read_text(), "python"))
     assert run([sys.executable, "-W", "error", "-c", f"{code}\nassert fitted.start.name"], desk).split()[-1] == "1"
     assert (desk / "products-1" / "model.safetensors").exists()

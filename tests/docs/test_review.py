@@ -13,7 +13,7 @@ from documents import ROOT, blocks, needs_models
 from serving import client
 
 pytestmark = [pytest.mark.acceptance, needs_models]
-PAGE = (ROOT / "docs" / "how-to" / "review.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "review.md").read_text()
 
 
 def test_a_review_and_what_is_made_of_it(tmp_path: Path) -> None:
@@ -34,4 +34,4 @@ def test_a_review_and_what_is_made_of_it(tmp_path: Path) -> None:
     assert server.returncode == 0
     for words in others:
         subprocess.run([*program, *words], cwd=tmp_path, check=True)
-    assert "an espresso" in (photos / "coffee.jpg.xmp").read_text(encoding="utf-8")
+    assert "an espresso" in (photos / "coffee.jpg.xmp").read_text()

@@ -18,7 +18,7 @@ from documents import ROOT, blocks, needs_models, run, run_commands
 from PIL import Image
 
 DOCS = ROOT / "docs" / "tutorials"
-TUTORIALS = {file.name: file.read_text(encoding="utf-8") for file in DOCS.glob("*.md")}
+TUTORIALS = {file.name: file.read_text() for file in DOCS.glob("*.md")}
 
 END_OF_BLOCK = "--- end of block ---"
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
@@ -28,7 +28,7 @@ def session(folder: Path, text: str) -> list[str]:
     """Run the Python blocks one after the other, as one session in a folder; what each printed."""
     shutil.copytree(ROOT / "examples", folder / "examples")
     code = "".join(f"{block}\nprint({END_OF_BLOCK!r})\n" for block in blocks(text, "python"))
-    (folder / "session.py").write_text(code, encoding="utf-8")
+    (folder / "session.py").write_text(code)
     return run([sys.executable, "-W", "error", "session.py"], folder).split(END_OF_BLOCK + "\n")[:-1]
 
 
@@ -75,7 +75,7 @@ def test_the_commands_run(tmp_path: Path) -> None:
     for name in ("dogs.jpg", "gull.jpg"):
         shutil.copy(ROOT / "examples" / name, tmp_path / "flickr8k" / "images")
         rows.append(f"{name},a brown animal is near the water,val")
-    (tmp_path / "flickr8k" / "captions.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    (tmp_path / "flickr8k" / "captions.csv").write_text("\n".join(rows) + "\n")
     told = run_commands("\n".join(TUTORIALS.values()), tmp_path)
     assert told and all(text.strip() for text in told.values())
     assert (tmp_path / "maps" / "pizza.png").exists() and (tmp_path / "pizza.html").exists()
@@ -94,7 +94,7 @@ def renew() -> None:
             return block[1] + (f"\n```text\n{printed}```\n" if printed else "")
 
         text = re.sub(r"(```python\n.*?```\n)(?:\n```text\n.*?```\n)?", with_output, text, flags=re.DOTALL)
-        (DOCS / name).write_text(text, encoding="utf-8")
+        (DOCS / name).write_text(text)
 
 
 if __name__ == "__main__":

@@ -27,15 +27,15 @@ def plugin(file: Path, what: str, **renamed: str) -> Path:
 
     With other names, since a process registers each once.
     """
-    pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs/how-to/extend.md", ROOT / "CONTRIBUTING.md")]
+    pages = [page.read_text() for page in (ROOT / "docs/how-to/extend.md", ROOT / "CONTRIBUTING.md")]
     codes = [block for page in pages for block in blocks(page, "python")]
-    codes.append((ROOT / "examples" / "transformer_decoder.py").read_text(encoding="utf-8"))
+    codes.append((ROOT / "examples" / "transformer_decoder.py").read_text())
     (code,) = (code for code in codes if what in code)
     for before, after in renamed.items():
         assert f'"{before}"' in code
         code = code.replace(f'"{before}"', f'"{after}"')
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(code, encoding="utf-8")
+    file.write_text(code)
     return file
 
 

@@ -229,7 +229,7 @@ def visit(browser: Any, tmp_path: Path) -> Iterator[Any]:
     contexts, complaints = [], []
 
     def visit(text: str, **options: Any) -> Any:
-        (tmp_path / "page.html").write_text(text, encoding="utf-8")
+        (tmp_path / "page.html").write_text(text)
         context = browser.new_context(
             **{"viewport": {"width": 1100, "height": 800}, "reduced_motion": "reduce"} | options
         )

@@ -132,7 +132,7 @@ def test_what_has_a_description_or_cannot_be_read_stays(content: bytes, why: str
 )
 def test_blanks_are_no_description(before: str, tmp_path: Path) -> None:
     save(tmp_path / "a.jpg")
-    (tmp_path / "a.jpg.xmp").write_text(before, encoding="utf-8")
+    (tmp_path / "a.jpg.xmp").write_text(before)
     assert write(tmp_path / "a.jpg") == "written"
     after = (tmp_path / "a.jpg.xmp").read_bytes()
     assert after.count(b"</dc:description>") == 1 and b" d:description" not in after
@@ -246,4 +246,4 @@ def test_a_caption_that_a_person_reviewed_is_replaced_by_a_later_review_alone(tm
     assert outcome("a cat", REVIEW) == "replaced"
     save(photo)
     assert outcome("a fox", "everyday-soft") == "described"
-    assert "a cat" in sidecar_of(photo).read_text(encoding="utf-8")
+    assert "a cat" in sidecar_of(photo).read_text()

@@ -142,7 +142,15 @@ class Output:
                 self._lock(locks)
             content = json.dumps(plain, indent=1, ensure_ascii=False).encode("utf-8", "backslashreplace")
             self.put(f"{self.folder}/{MANIFEST}", lambda stream: stream.write(content))
-            self._note_versions(pieces)
+            photos = [piece for piece in pieces if piece.versions]
+            self.listed = Sources(
+                {"source": piece.name(file), "error": None} for piece in photos for file in piece.files
+            )
+            self.unchanged = Sources(
+                {"source": f"{piece.name(file)}\0{version}", "error": None}
+                for piece in photos
+                for file, version in zip(piece.files, piece.versions, strict=True)
+            )
             self._take_out()
             self.earlier = self._files()
             self.done = self._find_done()
@@ -212,7 +220,7 @@ class Output:
             self.put(self.file, lambda stream: write_rows(stream, rows, self.columns, self.form))
             for path in paths:
                 self.remove(path)
-        rows = self._rows(*self._parts(), *([self.file] if self.file is not None else []))
+        rows = self._rows(*self._parts(), self.file)
         return Sources(rows if ended else filter(self._stands, rows))
 
     def _merged(self, file: str, paths: Sequence[str], *, ended: bool) -> Iterator[Row]:
@@ -244,16 +252,6 @@ class Output:
     def _parts(self) -> list[str]:
         return [f"{self.folder}/{name}" for name in sorted(self._files())]
 
-    def _note_versions(self, pieces: Sequence[Piece]) -> None:
-        """Keep the files of photos, and these with their versions, for `_stands`."""
-        photos = [piece for piece in pieces if piece.versions]
-        self.listed = Sources({"source": piece.name(file), "error": None} for piece in photos for file in piece.files)
-        self.unchanged = Sources(
-            {"source": f"{piece.name(file)}\0{version}", "error": None}
-            for piece in photos
-            for file, version in zip(piece.files, piece.versions, strict=True)
-        )
-
     def _stands(self, row: Row) -> bool:
         """Whether a row, as `_own` has it, is not to be made again: no error, and its photo's file is as it was."""
         source = row["source"]
@@ -277,7 +275,7 @@ class Output:
         in_parts = Sources(self._rows(*parts))
 
         def of_file() -> Iterator[Row]:
-            for row in self._rows(self.file) if self.file is not None else ():
+            for row in self._rows(self.file):
                 if row["source"] in in_parts:  # which is newer
                     continue
                 if self._stands(row):
@@ -287,9 +285,9 @@ class Output:
 
         return Sources(chain(self._rows(*parts), of_file()))
 
-    def _rows(self, *paths: str) -> Iterator[Row]:
+    def _rows(self, *paths: str | None) -> Iterator[Row]:
         """What the rows of files say of themselves. A part that was not finished is removed."""
-        for path in paths:
+        for path in filter(None, paths):
             try:
                 names = [name for name in (*KEY, "caption", "error") if name in self.columns]
                 rows = map(_own, self.read(path, self.form if path == self.file else self.part_form, names))

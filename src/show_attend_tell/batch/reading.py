@@ -61,9 +61,8 @@ def photos_of(piece: Piece) -> Iterator[Item]:
     """The photos of a piece, in order; what cannot be read, or is larger than `MOST`, gives its `SatError`."""
     if piece.kind == "photos":
         contents = read_ahead(_file, piece.files, ahead=AHEAD)
-        versions = piece.versions or [None] * len(piece.files)
         # strict: so it ends the reading itself; an iterator that is only dropped would swallow a Ctrl-C
-        for file, content, version in zip(piece.files, contents, versions, strict=True):
+        for file, content, version in zip(piece.files, contents, piece.versions, strict=True):
             yield Item(piece.name(file), content, version)
         return
     (file,) = piece.files
@@ -101,10 +100,8 @@ def batches_left(pieces: Iterable[Piece], done: Container[str]) -> Iterator[list
 
 def _left(piece: Piece, done: Container[str]) -> Iterator[Item]:
     if piece.kind == "photos":
-        versions = piece.versions or ("",) * len(piece.files)
-        left = {
-            file: version for file, version in zip(piece.files, versions, strict=True) if piece.name(file) not in done
-        }
+        versions = zip(piece.files, piece.versions, strict=True)
+        left = {file: version for file, version in versions if piece.name(file) not in done}
         piece = piece._replace(files=tuple(left), versions=tuple(left.values()))
     if not piece.rows or any(f"{piece.name(piece.files[0])}#{row}" not in done for row in range(piece.rows)):
         yield from (item for item in photos_of(piece) if item.source not in done)

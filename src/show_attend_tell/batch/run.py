@@ -136,8 +136,12 @@ def run(
             if targets.sidecars is None and by_ray([table.address for table in targets.tables], config):
                 write_by_ray(work, photos.pieces, targets.tables[0], config, show)
             else:
-                with Progress(total=total, initial=len(targets), desc="photos", unit="photo", disable=not show) as bar:
-                    _write_locally(work, photos.pieces, targets, config, bar)
+                made = made_locally(work, batches_left(photos.pieces, targets), config.workers)
+                bar = Progress(total=total, initial=len(targets), desc="photos", unit="photo", disable=not show)
+                with bar, closing(made) as batches:
+                    for rows in batches:
+                        targets.write(rows)
+                        bar.update(len(rows))
         except KeyboardInterrupt:
             counts = [result.photos for result in targets.finish(ended=False)] or [len(targets)]
             log(f"{min(counts):,} of {plural(total, 'photo')} done; the same command goes on")
@@ -158,12 +162,3 @@ def _manifest(photos: Selection, work: PhotoBatch, config: BatchConfig) -> dict[
     if any(piece.folder for piece in photos.pieces):  # names of photos are relative to where the command is given
         manifest["working_folder"] = os.getcwd()
     return manifest
-
-
-def _write_locally(
-    work: PhotoBatch, pieces: Sequence[Piece], targets: Targets, config: BatchConfig, bar: Progress
-) -> None:
-    with closing(made_locally(work, batches_left(pieces, targets), config.workers)) as batches:
-        for rows in batches:
-            targets.write(rows)
-            bar.update(len(rows))

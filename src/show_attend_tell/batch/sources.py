@@ -64,8 +64,12 @@ def find_pieces(
                 system.unstrip_protocol(entry["name"]): version_of(entry)
                 for entry in _entries(system, path, recursive, skipped or Found())
             }
+            if not versions and system.isdir(path):
+                hint = "" if recursive else " (--recursive reads subfolders)"
+                raise MissingFile(f"no photo in this folder, and no Parquet or tar file{hint}", subject=source)
             if not versions:
-                raise _nothing(source, folder=system.isdir(path), recursive=recursive)
+                reason = "no such photo, and no photo matches it as a pattern"
+                raise MissingFile(reason, subject=source, remedy=QUOTES)
             new = {file: version for file, version in versions.items() if file not in taken}
             folder = os.getcwd() if relative else ""
             pieces += [piece._replace(folder=folder) for piece in _pieces(system, new, column)]
@@ -82,23 +86,18 @@ def find_pieces(
     return pieces
 
 
-def _nothing(source: str, *, folder: bool, recursive: bool) -> SatError:
-    """What a source without any photo is answered with."""
-    if folder:
-        hint = "" if recursive else " (--recursive reads subfolders)"
-        return MissingFile(f"no photo in this folder, and no Parquet or tar file{hint}", subject=source)
-    return MissingFile("no such photo, and no photo matches it as a pattern", subject=source, remedy=QUOTES)
-
-
 def _entries(system: Any, path: str, recursive: bool, skipped: Found) -> Iterator[dict[str, Any]]:
     """The files of a source: itself, those that match it as a pattern, or the photos in it as a folder."""
-    if not system.isdir(path) and system.exists(path):
+    if system.isdir(path):
+        entries = system.ls(path, detail=True)
+    elif system.exists(path):
         known: dict[str, Any] = {}
         with suppress(Exception):  # of a system that tells nothing about a file
             known = system.info(path)
         yield {**known, "name": path}
         return
-    entries = system.ls(path, detail=True) if system.isdir(path) else system.glob(path, detail=True).values()
+    else:
+        entries = system.glob(path, detail=True).values()
     for entry in sorted(entries, key=itemgetter("name")):
         folder, _, name = entry["name"].rpartition("/")
         manifests = (f"{folder}/{made}/{MANIFEST}" for made in (name, f".{name}.parts"))  # of a run's output

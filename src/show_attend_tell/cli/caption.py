@@ -7,17 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from show_attend_tell.cli.command import BaseCommand, check_targets, loading_options, model_option, note_shadowed
+from show_attend_tell.cli.command import (
+    FOLDER,
+    BaseCommand,
+    check_targets,
+    complain,
+    loading_options,
+    model_option,
+    note_shadowed,
+)
 from show_attend_tell.cli.encode import batch_options, report
 from show_attend_tell.cli.options import GENERATION, options_from
 from show_attend_tell.cli.outputs import TABLES, Named, read_outputs
-from show_attend_tell.cli.whole import Whole, complain, read_stdin
 from show_attend_tell.errors import SatError
 
 if TYPE_CHECKING:
     from show_attend_tell.batch.run import Selection
     from show_attend_tell.batch.sidecars import Sidecars
-    from show_attend_tell.batch.work import BatchConfig, CaptionBatch
 
 EXAMPLES = """
 \b
@@ -67,7 +73,7 @@ RENAMED = {
 )
 @click.option(
     "--save-maps",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     metavar="FOLDER",
     help="Folder for pictures of what supported each word. Earlier ones are replaced, other files never.",
 )
@@ -115,7 +121,7 @@ def caption(
     edited. Anything else is made in one go. Ctrl-C ends the command, and the files then hold the captions made so far.
     """
     from show_attend_tell.batch.reading import expected
-    from show_attend_tell.batch.run import select
+    from show_attend_tell.batch.run import Targets, run, select, tables_of
     from show_attend_tell.batch.work import BatchConfig, CaptionBatch
 
     outputs = read_outputs(targets)
@@ -134,8 +140,13 @@ def caption(
     if why and set(batch) & {"workers", "engine"}:
         raise SatError(f"{why}: leave out --workers and --engine, which make tables and sidecars")
     if not why and not is_one_photo(photos):
-        caption_many(photos, outputs, sidecars, work, config)
+        check_targets(*(output.file for output in outputs))
+        addresses = [output.target for output in outputs if output.is_table]
+        targets = Targets(tables_of(addresses, work, config), sidecars)
+        report(run(photos, targets, work, config, log=click.echo), sidecars)
         return
+    from show_attend_tell.cli.whole import Whole, read_stdin
+
     whole = Whole(photos, read_stdin() if "-" in sources else None, outputs, sidecars, work, compare, hide)
     if save_maps is not None:
         whole.draw(save_maps, style)
@@ -187,25 +198,8 @@ def why_whole(
 
 def is_one_photo(photos: "Selection") -> bool:
     """Whether the sources are one photo that is named itself."""
-    sources = photos.sources
-    pieces = photos.pieces
-    if len(sources) != 1 or len(pieces) != 1 or pieces[0].kind != "photos" or len(pieces[0].files) != 1:
+    source, *others = photos.sources
+    piece, *more = photos.pieces
+    if others or more or piece.kind != "photos" or len(piece.files) > 1:
         return False
-    name = pieces[0].name(pieces[0].files[0])
-    return name in (sources[0], os.path.normpath(os.path.expanduser(sources[0])))
-
-
-def caption_many(
-    photos: "Selection",
-    outputs: Sequence[Named],
-    sidecars: "Sidecars | None",
-    work: "CaptionBatch",
-    config: "BatchConfig",
-) -> None:
-    """Caption photos into tables and sidecars, by worker processes or a cluster; what is there is not done again."""
-    from show_attend_tell.batch.run import Targets, run, tables_of
-
-    check_targets(*(output.file for output in outputs))
-    addresses = [output.target for output in outputs if output.is_table]
-    targets = Targets(tables_of(addresses, work, config), sidecars)
-    report(run(photos, targets, work, config, log=click.echo), sidecars)
+    return piece.name(piece.files[0]) in (source, os.path.normpath(os.path.expanduser(source)))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from show_attend_tell.cli.command import (
+    PATH,
     BaseCommand,
     check_targets,
     device_option,
@@ -41,7 +42,7 @@ Log = Callable[[str], None]
 
 
 @click.command(cls=BaseCommand, epilog=CHECK_EXAMPLES)
-@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("data", type=PATH)
 @encoder_options
 @click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")
 @json_option("the whole report")

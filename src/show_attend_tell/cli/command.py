@@ -30,7 +30,8 @@ class BaseCommand(click.Command):
         **options: Any,
     ) -> None:
         super().__init__(*arguments, **options)
-        self.sections, self.renamed = sections or {}, renamed or {}
+        self.sections = sections or {}
+        self.renamed = renamed or {}
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         parameters: list[click.Parameter] = []
@@ -40,20 +41,19 @@ class BaseCommand(click.Command):
         return super().get_params(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        parameters = self.get_params(ctx)
-        options = {option.opts[-1]: option for option in parameters if isinstance(option, click.Option)}
-        sections = {title: [f"--{name}" for name in names.split()] for title, names in self.sections.items()}
-        grouped = {name for names in sections.values() for name in names}
-        sections["Options"] = [name for name in options if name not in grouped]
-        for title, names in sections.items():
-            lines = [line for name in names if name in options and (line := options[name].get_help_record(ctx))]
+        options = {option.opts[-1]: option for option in self.get_params(ctx) if isinstance(option, click.Option)}
+        tables: list[tuple[str, Any]] = [
+            (f"Keys of {name}", option.keys) for name, option in options.items() if isinstance(option, PairsOption)
+        ]
+        sections = [
+            (title, [options.pop(f"--{name}") for name in names.split()]) for title, names in self.sections.items()
+        ]
+        sections.append(("Options", list(options.values())))
+        records = [(title, [option.get_help_record(ctx) for option in members]) for title, members in sections]
+        for title, lines in records + tables:
             if lines:
                 with formatter.section(title):
                     formatter.write_dl(lines)
-        for name, option in options.items():
-            if isinstance(option, PairsOption):
-                with formatter.section(f"Keys of {name}"):
-                    formatter.write_dl(option.keys)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -160,6 +160,16 @@ def fail(message: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
+def complain(text: str) -> None:
+    """Say what went wrong with one photo."""
+    click.echo(f"sat: {printable(text)}", err=True)
+
+
+def note(text: str) -> None:
+    """Say what is worth knowing, and no mistake."""
+    click.echo(f"note: {printable(text)}", err=True)
+
+
 def printable(text: str) -> str:
     """A text in which signs that command a terminal or change the direction of text are spelled out."""
     return "".join(sign if sign.isprintable() or sign in SEEN else repr(sign)[1:-1] for sign in text)
@@ -193,6 +203,9 @@ def gather(into: str, *names: str) -> Callable[[F], F]:
 
 
 SEED = click.IntRange(0, 2**32 - 1)  # as `settings.Seed`
+PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
 def seed_option(of: str) -> Callable[[F], F]:
@@ -213,7 +226,7 @@ def note_shadowed(ctx: click.Context, parameter: click.Parameter, models: Any) -
 
     for name in (models,) if isinstance(models, str) else models or ():
         if name in shipped_models() and Path(name).is_dir():
-            click.echo(f"note: {name} is the shipped model; the folder here is ./{name}", err=True)
+            note(f"{name} is the shipped model; the folder here is ./{name}")
     return models
 
 
@@ -289,7 +302,7 @@ loading_options = options(
 compute_options = options(weights_option, device_option, gather("loading", "encoder_weights", "device"))
 cache_option = click.option(
     "--cache",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Folder where the photos' features are kept. [default: $SAT_CACHE or ~/.cache/show-attend-tell/features]",
 )
 PAPERS_ENCODER = "vgg19"
@@ -314,11 +327,9 @@ encoder_options = options(
 )
 
 
-def check_targets(
-    *targets: str | None, read: Iterable[str | os.PathLike[str] | None] = (), models: Iterable[str] = ()
-) -> None:
+def check_targets(*targets: str | None, read: Iterable[str | os.PathLike[str] | None] = ()) -> None:
     """Raise `SatError` for an output file that cannot be written, is named twice, or is read by the command."""
-    inputs = [Path(path).resolve() for path in (*read, *models) if path is not None]
+    inputs = [Path(path).resolve() for path in read if path is not None]
     files = [Path(target) for target in targets if target and target != "-"]
     for file in files:
         check_writable(file)

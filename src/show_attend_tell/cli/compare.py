@@ -5,7 +5,16 @@ from pathlib import Path
 
 import click
 
-from show_attend_tell.cli.command import BaseCommand, check_targets, json_option, printable, seed_option, write_output
+from show_attend_tell.cli.command import (
+    FILE,
+    PATH,
+    BaseCommand,
+    check_targets,
+    json_option,
+    note,
+    seed_option,
+    write_output,
+)
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import write_text
 
@@ -69,11 +78,11 @@ def _name(files: list[Path]) -> str:
 
 
 @click.command(cls=BaseCommand, epilog=REPORT_EXAMPLES)
-@click.argument("evaluation", type=click.Path(path_type=Path))
-@click.argument("other", type=click.Path(path_type=Path), required=False)
+@click.argument("evaluation", type=PATH)
+@click.argument("other", type=PATH, required=False)
 @click.option(
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     default="report.html",
     show_default=True,
     help="Page to write.",
@@ -96,10 +105,9 @@ def report(evaluation: Path, other: Path | None, output: Path) -> None:
     result = page_of(files, cards=cards)
     check_targets(str(output), read=result.files)
     if missing := result.missing:
-        names = printable(first_three(missing))
-        click.echo(f"note: {len(missing)} of {result.photos} photos were not found and stay empty: {names}", err=True)
+        note(f"{len(missing)} of {result.photos} photos were not found and stay empty: {first_three(missing)}")
     if not result.attention:
         how = "sat evaluate --attention keeps that, for a model with attention"
-        click.echo(f"note: the page cannot show where the model looked: {how}", err=True)
+        note(f"the page cannot show where the model looked: {how}")
     write_text(output, result.page)
     click.echo(f"{output}: {plural(result.photos, 'photo')}, {output.stat().st_size / 1e6:.1f} MB")

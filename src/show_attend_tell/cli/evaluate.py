@@ -1,20 +1,21 @@
 """`sat evaluate` and `sat score`: scores of a model's captions, and of captions from anywhere."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from show_attend_tell.cli.command import (
+    PATH,
     BaseCommand,
     cache_option,
     check_targets,
     compute_options,
     json_option,
     model_option,
-    printable,
+    note,
     seed_option,
     was_given,
     write_output,
@@ -59,9 +60,7 @@ def tokens_option(default: str) -> Callable[[F], F]:
 
 @click.command(cls=BaseCommand, epilog=EVALUATE_EXAMPLES)
 @model_option()
-@click.option(
-    "--data", type=click.Path(path_type=Path), required=True, help="Folder of captioned photos, as for sat train."
-)
+@click.option("--data", type=PATH, required=True, help="Folder of captioned photos, as for sat train.")
 @click.option("--split", default="test", show_default=True, help="Part of the data: train, val or test.")
 @generation_options
 @tokens_option("those of the model's tokenizer")
@@ -94,7 +93,7 @@ def evaluate(
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.vision.feature_cache import default_cache
 
-    check_targets(json_file, read=[data, loading["encoder_weights"]], models=[model])
+    check_targets(json_file, read=[data, loading["encoder_weights"], model])
     if attention and not json_file:
         raise SatError("--attention goes into the JSON file: give --json FILE too")
     if card and not (Path(model).is_dir() and find_model(model) == absolute(model)):
@@ -102,7 +101,8 @@ def evaluate(
     for name in ("README.md", "config.json") if card else ():
         check_writable(Path(model) / name, make=True)
     dataset = read_dataset(data)
-    _note(dataset.report.remarks())
+    for remark in dataset.report.remarks():
+        note(remark)
     captioner = Captioner.from_pretrained(model, **loading)
     config = captioner.resolve_config(**{"seed": seed, **generation})
     result = evaluation.evaluate(
@@ -117,8 +117,8 @@ def evaluate(
 
 
 @click.command(cls=BaseCommand, epilog=SCORE_EXAMPLES)
-@click.argument("hypotheses", type=click.Path(path_type=Path))
-@click.argument("references", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("hypotheses", type=PATH)
+@click.argument("references", nargs=-1, required=True, type=PATH)
 @click.option("--split", default="test", show_default=True, help="Part of Karpathy's split file.")
 @tokens_option(
     "those of HYPOTHESES if it is a file of sat evaluate or sat score, otherwise those of the references' language, "
@@ -160,7 +160,8 @@ def score(
     if wanted.split is None and was_given("split"):
         raise SatError(f"--split {split}: {wanted.source} has no splits, so leave it out")
     captions = read_captions(hypotheses, wanted)
-    _note(wanted.notes)
+    for remark in wanted.notes:
+        note(remark)
     result = score_entries(
         [{"photo": photo, "caption": captions[photo]} for photo in wanted.texts],
         wanted.texts,
@@ -170,12 +171,6 @@ def score(
     )
     title = f"{hypotheses.stem} on {wanted.name if wanted.split is None else f'{wanted.name} {wanted.split}'}"
     write_scores(json_file, result, title, wanted.language and f"{wanted.language} (--tokens chooses)")
-
-
-def _note(lines: Iterable[str]) -> None:
-    """Say what a person should know of how captions were read."""
-    for line in lines:
-        click.echo(f"note: {printable(line)}", err=True)
 
 
 def write_scores(json_file: str | None, result: "Evaluation", title: str, how: str = "") -> None:

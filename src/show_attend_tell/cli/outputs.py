@@ -1,19 +1,13 @@
 """What `sat caption` writes: the names of its outputs, and what must not be overwritten."""
 
-import io
-from codecs import BOM_UTF8
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_writable, make_folder
 from show_attend_tell.show.outputs import OUTPUTS
-
-if TYPE_CHECKING:
-    from show_attend_tell.batch.output import Output
 
 TABLES = ("csv", "tsv", "jsonl", "parquet")
 FILES = (*TABLES, "json", "html")
@@ -62,48 +56,6 @@ def read_outputs(targets: Sequence[str]) -> list[Named]:
     if len(piped) > 1:
         raise SatError(f"--output {' and '.join(piped)}: give one for standard output")
     return outputs
-
-
-def open_plain(target: str, columns: Mapping[str, str], *, overwrite: bool) -> "Output":
-    """A table that is written as a whole. Raises `SatError` for a file that is none, or that a run goes on with."""
-    from show_attend_tell.batch.output import ANOTHER, Output
-    from show_attend_tell.batch.tables import DAMAGED
-
-    table = Output(target, {}, folder=False)
-    table.columns = dict(columns)
-    if overwrite or not table.system.exists(table.file) or not table.system.size(table.file):
-        return table
-    if table.has_manifest:
-        raise SatError("holds the rows of a run of other photos or settings", subject=target, remedy=ANOTHER)
-    try:
-        with closing(table.read(str(table.file), table.form)) as rows:
-            row = next(rows, {})
-    except DAMAGED:
-        row = {}
-    if not {"source", "caption"} <= row.keys():
-        raise SatError("is there already, and holds no captions", subject=target, remedy=ANOTHER)
-    return table
-
-
-def columns_of(named: bool) -> dict[str, str]:
-    """The columns of a table that is written as a whole, with Arrow's names of their types."""
-    from show_attend_tell.batch.work import CaptionBatch
-
-    return {"source": "string", **({"model": "string"} if named else {}), **CaptionBatch.columns}
-
-
-def write_plain(table: "Output", rows: Sequence[Mapping[str, Any]], log: Callable[[str], object]) -> None:
-    """Write a table as a whole; one that has other rows is set aside: a person may have written into them."""
-    from show_attend_tell.batch.tables import write_rows
-
-    content = io.BytesIO()
-    write_rows(content, [{name: row.get(name) for name in table.columns} for row in rows], table.columns, table.form)
-    path = str(table.file)
-    if table.system.exists(path):
-        before = table.system.cat_file(path).removeprefix(BOM_UTF8)
-        if table.has_manifest or set(before.splitlines()) - set(content.getvalue().splitlines()):
-            log(f"{table.address} had other rows, which {table.set_aside()} keeps")
-    table.put(path, lambda stream: stream.write(content.getvalue()))
 
 
 def check_pictures(pictures: Sequence[Path], photos: Sequence[Path]) -> None:

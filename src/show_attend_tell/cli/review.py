@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from show_attend_tell.cli.command import (
+    FILE,
+    PATH,
     BaseCommand,
     check_targets,
     loading_options,
     model_option,
+    note,
     note_shadowed,
     write_output,
 )
@@ -40,10 +43,10 @@ Examples:
 
 
 @click.command(cls=BaseCommand, epilog=REVIEW_EXAMPLES)
-@click.argument("source", metavar="FOLDER|TABLE", type=click.Path(path_type=Path))
+@click.argument("source", metavar="FOLDER|TABLE", type=PATH)
 @click.option(
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     metavar="FILE",
     help="File for the table, .csv, for example where the photos' folder cannot be written. [default: captions.csv in "
     "the folder, or the table itself]",
@@ -86,7 +89,7 @@ def review(
         if raw:
             names = first_three([file.name for file in raw])
             left_out = f"{plural(len(raw), 'raw file')} left out ({names}): export these photos as JPEG"
-            click.echo(f"note: {left_out}", err=True)
+            note(left_out)
     else:
         copied(source, table)
     chosen = compare or model
@@ -126,7 +129,7 @@ def show(address: str, note: str, browser: bool) -> None:
 
 
 @click.command(cls=BaseCommand, epilog=EXPORT_EXAMPLES)
-@click.argument("table", type=click.Path(path_type=Path))
+@click.argument("table", type=PATH)
 @click.option(
     "--format",
     "form",

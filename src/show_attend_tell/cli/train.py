@@ -11,6 +11,8 @@ from typing import Any
 import click
 
 from show_attend_tell.cli.command import (
+    FOLDER,
+    PATH,
     SEED,
     BaseCommand,
     cache_option,
@@ -43,7 +45,7 @@ Examples:
 
 
 @click.command(cls=BaseCommand, epilog=EXAMPLES)
-@click.argument("data", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="DATA...")
+@click.argument("data", type=PATH, nargs=-1, required=True, metavar="DATA...")
 @click.option(
     "--weight",
     "weights",
@@ -56,9 +58,7 @@ Examples:
     metavar="KIND",
     help="Decoder of another kind to train instead: one that a --plugin or an installed package registers.",
 )
-@click.option(
-    "--output", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder for the checkpoint."
-)
+@click.option("--output", type=FOLDER, required=True, help="Folder for the checkpoint.")
 @click.option(
     "--epochs",
     type=click.IntRange(1),
@@ -105,20 +105,16 @@ Examples:
 @click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")
 def train(
     data: tuple[Path, ...],
-    weights: tuple[float, ...],
-    attention: str | None,
-    decoder: str | None,
     output: Path,
     preset_name: str,
+    attention: str | None,
+    decoder: str | None,
     epochs: int | None,
     seed: int | None,
     changes: tuple[str, ...],
-    init_from: str | None,
     encoder: dict[str, Any],
     run: dict[str, Any],
-    restval: bool,
-    cache: Path | None,
-    device: str,
+    **others: Any,  # which `plan_for` calls by the same names
 ) -> None:
     """Train a captioner on a folder of captioned photos.
 
@@ -143,12 +139,8 @@ def train(
                 preset=preset_name if was_given("preset_name") else None,
                 attention=attention or "soft",
                 decoder=decoder,
-                weights=weights,
-                restval=restval,
-                init_from=init_from,
                 encoder=encoder,
-                cache=cache,
-                device=device,
+                **others,
                 **run,
             )
             model = run_training(plan)

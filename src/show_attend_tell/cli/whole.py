@@ -7,42 +7,36 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from show_attend_tell.cli.command import check_targets, fail, printable, write_output
-from show_attend_tell.cli.outputs import (
-    STDIN,
-    Named,
-    check_pictures,
-    columns_of,
-    open_plain,
-    picture_names,
-    write_plain,
-)
+from show_attend_tell.batch.reading import Item, expected, photos_or_paths
+from show_attend_tell.batch.run import Selection
+from show_attend_tell.batch.sidecars import Sidecars
+from show_attend_tell.batch.work import CaptionBatch
+from show_attend_tell.caption import Caption
+from show_attend_tell.captioner import Captioner
+from show_attend_tell.cli.command import check_targets, complain, fail, note, printable, write_output
+from show_attend_tell.cli.outputs import STDIN, Named, check_pictures, picture_names
+from show_attend_tell.cli.plain import open_plain, write_plain
 from show_attend_tell.errors import PhotoError, SatError
+from show_attend_tell.hide.words import hide_words, lines_of
 from show_attend_tell.messages import plural
+from show_attend_tell.show import page
 from show_attend_tell.show.outputs import OUTPUTS
-
-if TYPE_CHECKING:
-    from show_attend_tell.batch.reading import Item
-    from show_attend_tell.batch.run import Selection
-    from show_attend_tell.batch.sidecars import Sidecars
-    from show_attend_tell.batch.work import CaptionBatch
-    from show_attend_tell.caption import Caption
-    from show_attend_tell.captioner import Captioner
+from show_attend_tell.vision.prepared import FEW, progress_bar
 
 
 @dataclass
 class Whole:
     """What is to be captioned, by which models and into what, and what has been made so far."""
 
-    photos: "Selection"
+    photos: Selection
     stdin: bytes | None  # one more photo, from standard input
     outputs: Sequence[Named]
-    sidecars: "Sidecars | None"
-    work: "CaptionBatch"
+    sidecars: Sidecars | None
+    work: CaptionBatch
     compare: Sequence[str]  # more models
     hide: str | None  # a word whose place is hidden, or nouns
     pictures: dict[str, Path] = field(default_factory=dict)  # by the photos' sources
@@ -55,8 +49,6 @@ class Whole:
     shown: list[dict[str, Any]] = field(default_factory=list)  # captions with their photos, of the page
 
     def __post_init__(self) -> None:
-        from show_attend_tell.batch.reading import expected
-
         self.total = expected(self.photos.pieces) + (self.stdin is not None)
         self.forms = {output.form for output in self.outputs}
         self.piped = any(output.piped for output in self.outputs)
@@ -66,10 +58,8 @@ class Whole:
         """Print a line, on standard error when standard output has captions alone."""
         click.echo(text, err=self.piped)
 
-    def items(self) -> "Iterator[Item]":
+    def items(self) -> Iterator[Item]:
         """The photos; that from standard input comes last."""
-        from show_attend_tell.batch.reading import Item, photos_or_paths
-
         yield from photos_or_paths(self.photos.pieces)
         if self.stdin is not None:
             yield Item(STDIN, self.stdin)
@@ -86,10 +76,9 @@ class Whole:
         """Caption the photos; ends with 1 where some could not be captioned, and with 130 after Ctrl-C."""
         files = [file.removeprefix("file://") for piece in self.photos.pieces for file in piece.files]
         models = (self.work.name, *self.compare)
-        check_targets(
-            *(output.file for output in self.outputs), read=[*files, loading["encoder_weights"]], models=models
-        )
-        columns = columns_of(bool(self.compare))
+        read = [*files, loading["encoder_weights"], *models]
+        check_targets(*(output.file for output in self.outputs), read=read)
+        columns = {"source": "string", **({"model": "string"} if self.compare else {}), **CaptionBatch.columns}
         self.tables = {
             output: open_plain(output.target, columns, overwrite=overwrite)
             for output in self.outputs
@@ -113,10 +102,8 @@ class Whole:
         if self.failed or (self.sidecars is not None and self.sidecars.failed):
             sys.exit(1)
 
-    def _load(self, name: str, loading: dict[str, Any]) -> "Captioner":
+    def _load(self, name: str, loading: dict[str, Any]) -> Captioner:
         """A model, which the page has the card of. Raises `SatError` for one that has no attention to draw."""
-        from show_attend_tell.captioner import Captioner
-
         captioner = Captioner.from_pretrained(name, **loading)
         if self.pictures and captioner.checkpoint.config.attention in ("none", "uniform"):
             raise SatError(f"{captioner.name} has no attention to draw: leave out --save-maps")
@@ -125,10 +112,8 @@ class Whole:
         self.cards[captioner.name] = captioner.checkpoint.card(captioner.name)
         return captioner
 
-    def _streams(self, captioners: "Sequence[Captioner]") -> "Iterator[tuple[Item, *tuple[Caption | PhotoError, ...]]]":
+    def _streams(self, captioners: Sequence[Captioner]) -> Iterator[tuple[Item, *tuple[Caption | PhotoError, ...]]]:
         """Each photo with its captions, by each model."""
-        from show_attend_tell.hide.words import hide_words
-
         drawn = bool(self.pictures or self.hide) or not self.forms.isdisjoint(("json", "html"))
         items, *copies = tee(self.items(), 1 + len(captioners))
         streams = []
@@ -139,7 +124,7 @@ class Whole:
             streams.append(hide_words(captioner, stream, self.hide, note) if self.hide else stream)
         return zip(items, *streams, strict=True)
 
-    def _overrides(self, captioner: "Captioner") -> dict[str, Any]:
+    def _overrides(self, captioner: Captioner) -> dict[str, Any]:
         """The settings for a model: beside others, one of soft attention keeps the mean."""
         overrides = dict(self.work.overrides)
         mode = overrides.get("attention_mode", "mean")
@@ -150,22 +135,13 @@ class Whole:
                 note(f"{self.work.name} was trained with the mean of attention; with {mode} it is poor")
         return overrides
 
-    def _caption(self, streams: "Iterator[Any]") -> bool:
+    def _caption(self, streams: Iterator[Any]) -> bool:
         """Caption photos until the end, or until Ctrl-C: then true."""
-        from show_attend_tell.vision.prepared import FEW, progress_bar
-
         try:
             with progress_bar(self.total, show=self.total > FEW) as bar:
                 for item, *captions in streams:
                     with bar.external_write_mode():
-                        error = next((one for one in captions if isinstance(one, PhotoError)), None)
-                        if error is None:
-                            self._add(item, captions)
-                        else:
-                            self._add_error(item.source, error.why)
-                    if self.pictures and error is None:
-                        first, *others = captions
-                        first.save(self.pictures[item.source], compare=others, **self.style)
+                        self._add(item, captions)
                     bar.update()
         except KeyboardInterrupt:
             return True
@@ -175,24 +151,25 @@ class Whole:
                     files.callback(self._write, output)
         return False
 
-    def _add_error(self, source: str, why: str) -> None:
-        self.failed[source] = why
-        self.entries.append({"source": source, "error": why})
-        self.rows.append({"source": source, "error": why})
-        complain(f"{source}: {why}")
-
-    def _add(self, item: "Item", captions: Sequence["Caption"]) -> None:
-        """Keep a photo's captions, by each model, for the files, and print them."""
+    def _add(self, item: Item, captions: Sequence[Caption | PhotoError]) -> None:
+        """Keep a photo's captions, by each model, or why there are none, and print them."""
+        for caption in captions:
+            if isinstance(caption, PhotoError):
+                self.failed[item.source] = caption.why
+                for entries in (self.entries, self.rows):
+                    entries.append({"source": item.source, "error": caption.why})
+                complain(f"{item.source}: {caption.why}")
+                return
         self._keep(item, captions)  # before they are printed, so that Ctrl-C loses nothing that was seen
         self.captioned += 1
         if captions[0].warning:
             note(f"{click.format_filename(item.source)}: {captions[0].warning}")
         for caption in captions:
             self._print(item.source, caption)
+        if self.pictures:
+            captions[0].save(self.pictures[item.source], compare=captions[1:], **self.style)
 
-    def _print(self, source: str, caption: "Caption") -> None:
-        from show_attend_tell.hide.words import lines_of
-
+    def _print(self, source: str, caption: Caption) -> None:
         others = [text for text, _ in caption.alternatives] if self.listed else []
         if "-" in self.forms:
             for text in (caption.text, *others):
@@ -211,7 +188,7 @@ class Whole:
         for line in lines_of(caption.hidden):
             click.echo(f"  {printable(line)}")
 
-    def _keep(self, item: "Item", captions: Sequence["Caption"]) -> None:
+    def _keep(self, item: Item, captions: Sequence[Caption]) -> None:
         """Keep a photo's captions for the files that are written at the end; its sidecar is written now."""
         if self.sidecars is not None and item.source not in self.sidecars:
             self.sidecars.write([{"source": item.source, **captions[0].to_row()}])
@@ -225,15 +202,11 @@ class Whole:
             entry = {**caption.to_dict(), "source": item.source}
             self.entries.append(entry)
             if "html" in self.forms:
-                from show_attend_tell.show import page
-
                 self.shown.append(page.with_image(entry, caption.photo, side=page.longest(self.total)))
 
     def _write(self, output: Named) -> None:
         """Write one of the files; one for which nothing was made stays as it is."""
         if output.form == "html" and self.shown:
-            from show_attend_tell.show import page
-
             names = list(dict.fromkeys(entry["source"] for entry in self.shown))
             title = Path(names[0]).name if len(names) == 1 else plural(len(names), "photo")
             write_output(
@@ -253,13 +226,3 @@ def read_stdin() -> bytes:
     if not content:
         raise SatError("- : standard input is empty. Give it a photo, as in: cat dog.jpg | sat caption -")
     return content
-
-
-def complain(text: str) -> None:
-    """Say what went wrong with one photo."""
-    click.echo(f"sat: {printable(text)}", err=True)
-
-
-def note(text: str) -> None:
-    """Say what is worth knowing, and no mistake."""
-    click.echo(f"note: {printable(text)}", err=True)

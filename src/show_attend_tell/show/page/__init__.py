@@ -11,7 +11,6 @@ A page holds everything that it needs. This module puts the scripts, the stylesh
 import base64
 import hashlib
 import html
-import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
@@ -23,6 +22,7 @@ from PIL import Image
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import plural, quoted
+from show_attend_tell.show.pictures.vector import embedded
 
 HERE = Path(__file__).parent
 SCRIPTS = ("captions.js", "hide.js", "page.js")
@@ -127,9 +127,7 @@ def data_uri(photo: Image.Image, longest: int, *, quality: int = 85) -> str:
     """A photo as a data: URI of a JPEG, its longer side at most ``longest`` pixels."""
     small = photo.convert("RGB")
     small.thumbnail((longest, longest), Image.Resampling.LANCZOS)
-    file = io.BytesIO()
-    small.save(file, format="JPEG", quality=quality, optimize=True)
-    return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
+    return embedded(small, "JPEG", quality=quality)
 
 
 def packed(where: str, maps: Any, words: int, name: str = "attention") -> dict[str, Any] | None:

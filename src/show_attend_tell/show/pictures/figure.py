@@ -89,12 +89,9 @@ class Panels:
         self.peaks = peaks = [
             float(self.laid(step, self.size, self.visible_box).max()) for step in range(len(self.maps))
         ]
-        relied = [True] * len(peaks)
-        least = DIMMEST
-        if not self.evident:
-            least = FLAT * figure.uniform
-            relied = relied if figure.gate is None else list(figure.gate >= RELIED * max(figure.gate, default=0))
-        strongest = [peak for peak, counts in zip(peaks, relied, strict=True) if counts]
+        least = DIMMEST if self.evident else FLAT * figure.uniform
+        gate = np.ones(len(peaks)) if self.evident or figure.gate is None else figure.gate
+        strongest = [peak for peak, beta in zip(peaks, gate, strict=True) if beta >= RELIED * max(gate)]
         self.white = max([least, *strongest])  # the smoothed map that is brightest on the shared scale
         self.scales = [max(peak, 1e-12) if style.per_word_scale else self.white for peak in peaks]
 

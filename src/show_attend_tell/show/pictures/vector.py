@@ -72,7 +72,7 @@ def _uses(panels: Panels, photos: dict[str, str]) -> list[str]:
     photo = panels.photo_at((max(1, round(density * width)), max(1, round(density * height))))
     uses = []
     for image in (photo, panels.style.ground(photo)):
-        data = _data(image, "JPEG")
+        data = embedded(image, "JPEG")
         definition = f'width="{width}" height="{height}" preserveAspectRatio="none" xlink:href="{data}"/>'
         uses.append(f'<use xlink:href="#{photos.setdefault(definition, f"photo{len(photos)}")}"/>')
     return uses
@@ -92,7 +92,7 @@ def _panel(panel: Panel, panels: Panels, use: str) -> list[str]:
         lines.append(
             f'<image x="{left - x:g}" y="{top - y:g}" width="{right - left + 2 * x:g}" '
             f'height="{bottom - top + 2 * y:g}" preserveAspectRatio="none" clip-path="url(#visible{panel.caption})" '
-            f'xlink:href="{_data(style.overlay(strength), "PNG")}"/>'
+            f'xlink:href="{embedded(style.overlay(strength), "PNG")}"/>'
         )
     if panels.cropped:
         outside = f"M0 0H{width}V{height}H0ZM{left:g} {top:g}H{right:g}V{bottom:g}H{left:g}Z"
@@ -111,7 +111,7 @@ def _scale(scale: Scale, style: Style) -> list[str]:
     x = scale.x
     y = scale.y
     size = f'width="{SCALE_WIDTH}" height="{SCALE_HEIGHT}"'
-    colors = _data(Image.fromarray(style.scale(SCALE_WIDTH)[None]), "PNG")
+    colors = embedded(Image.fromarray(style.scale(SCALE_WIDTH)[None]), "PNG")
     lines = [
         f'<image x="{x}" y="{y}" {size} preserveAspectRatio="none" xlink:href="{colors}"/>',
         f'<rect x="{x}" y="{y}" {size} fill="none" stroke="{_hex(style.theme.pale_ink)}"/>',
@@ -122,9 +122,10 @@ def _scale(scale: Scale, style: Style) -> list[str]:
     return lines
 
 
-def _data(image: Image.Image, form: str) -> str:
+def embedded(image: Image.Image, form: str, *, quality: int = 90) -> str:
+    """An image as a data: URI of a file in that format of Pillow's."""
     held = io.BytesIO()
-    image.save(held, form, quality=90, optimize=True)
+    image.save(held, form, quality=quality, optimize=True)
     return f"data:image/{form.lower()};base64,{base64.b64encode(held.getvalue()).decode()}"
 
 
