@@ -4,6 +4,7 @@ import dataclasses
 import math
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 
 from show_attend_tell.errors import SatError
@@ -93,8 +94,9 @@ def test_a_text_is_read_as_the_setting_has_it(name: str, text: str, value: Any) 
 def test_settings_are_data_classes_that_stay_as_they_are() -> None:
     with pytest.raises(SatError, match=r"^count is 0: .*; share is 2: "):  # each wrong value is named
         Example(count=0, share=2)
-    example = Example(amount=2)
+    example = Example(amount=2, count=np.int64(3))
     assert type(example.amount) is float  # a whole number stands for any number
+    assert type(example.count) is int
     assert dataclasses.asdict(example)["amount"] == 2.0 and example == Example(amount=2.0)
     assert dataclasses.replace(example, count=5).count == 5 and example.count == 3
     with pytest.raises(dataclasses.FrozenInstanceError):

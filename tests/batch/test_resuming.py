@@ -5,11 +5,8 @@ from pathlib import Path
 
 import pytest
 from builders import shape_photo, shape_scenes
-from click.testing import CliRunner
 from commands import refused, sat
 from shades import rows_of
-
-from show_attend_tell.cli import main
 
 GREEDY = "--generation beam_size=1 --generation rerank_weight=0 --engine local".split()
 
@@ -66,8 +63,8 @@ def test_sidecars_and_tables_are_filled_together(desk: Path) -> None:
     assert all(text in Path(f"{name}.xmp").read_text() for name, text in texts.items())
     Path("p/1.png.xmp").unlink()
     Path("p/2.png.xmp").write_text("<x/>")
-    done = CliRunner().invoke(main, [*both])
-    assert done.exit_code == 1 and "p/2.png.xmp: cannot be read" in done.stderr
+    done = sat(*both, code=1)
+    assert "p/2.png.xmp: cannot be read" in done.stderr
     assert "1 sidecar written" in done.stdout and "t.jsonl has 3 photos: 0 new" in done.stdout
     assert texts["p/1.png"] in Path("p/1.png.xmp").read_text()
 

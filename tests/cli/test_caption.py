@@ -14,12 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builders import COLUMNS, ROWS, shape_photo, shape_scenes, small_checkpoint, small_encoder
-from click.testing import CliRunner, Result
 from commands import refused, sat
 from PIL import Image
 
 from show_attend_tell.batch.tables import read_rows
-from show_attend_tell.cli import main
 from show_attend_tell.cli.outputs import picture_names
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.vision.encoder import load_encoder
@@ -51,7 +49,7 @@ def test_tables_and_lines_hold_what_is_printed(photos: Path, model: Path, tmp_pa
     (photos / "photo1.png").rename(photos / "p, ü\t1.png")
     (photos / "photo2.png").write_bytes(b"broken")
     command = ["caption", photos, "--model", model, "--generation", "num_captions=2"]
-    lines = CliRunner().invoke(main, [*map(str, [*command, *files, "--output", "-"])]).stdout
+    lines = sat(*command, *files, "--output", "-", code=1).stdout
     assert "p, ü\\t1.png\t" in lines
     entries = json.loads((tmp_path / "captions.json").read_text())
     made = [
@@ -88,13 +86,13 @@ def test_tables_and_lines_hold_what_is_printed(photos: Path, model: Path, tmp_pa
 def test_sidecars_are_written_once_beside_photos(photos: Path, model: Path) -> None:
     content = {file: file.read_bytes() for file in photos.iterdir()}
     (photos / "photo1.png.xmp").write_text("<x/>")
-    command = [*map(str, ("caption", photos, "--model", model, "--output", "xmp", "--output", "-"))]
-    first = CliRunner().invoke(main, command)
-    assert first.exit_code == 1 and "2 sidecars written beside the photos\n" in first.stderr
+    command = ("caption", photos, "--model", model, "--output", "xmp", "--output", "-")
+    first = sat(*command, code=1)
+    assert "2 sidecars written beside the photos\n" in first.stderr
     assert "photo1.png.xmp: cannot be read as XMP (no rdf:RDF)" in first.stderr
     text = (photos / "photo0.png.xmp").read_text()
     assert first.stdout.splitlines()[0].partition("\t")[2] in text
-    again = CliRunner().invoke(main, [*command, "--generation", "beam_size=1"])
+    again = sat(*command, "--generation", "beam_size=1", code=1)
     assert "0 sidecars written beside the photos\n2 photos with a caption of an earlier run left alone" in again.stderr
     assert "note: 1 file skipped\n" in again.stderr  # notes.txt, and no sidecar
     assert (photos / "photo0.png.xmp").read_text() == text and (photos / "photo1.png.xmp").read_text() == "<x/>"
@@ -245,20 +243,19 @@ def test_a_photo_s_name_may_be_no_utf8(photos: Path, model: Path, tmp_path: Path
 
 
 def test_a_photo_from_standard_input(photos: Path, model: Path, tmp_path: Path) -> None:
-    def piped(content: bytes, *options: object) -> Result:
-        return CliRunner().invoke(main, [*map(str, ("caption", "-", "--model", model, *options))], input=content)
-
-    (line,) = sat("caption", photos / "photo0.png", "--model", model).stdout.splitlines()
-    result = piped((photos / "photo0.png").read_bytes(), "--output", tmp_path / "c.json", "--save-maps", tmp_path / "p")
-    assert result.exit_code == 0, result.output
-    assert result.stdout.splitlines()[0] == line.replace(str(photos / "photo0.png"), "-")
+    command = ("caption", "-", "--model", model)
+    first, second, third = (photos / name for name in NAMES)
+    (line,) = sat("caption", first, "--model", model).stdout.splitlines()
+    outputs = ("--output", tmp_path / "c.json", "--save-maps", tmp_path / "p")
+    result = sat(*command, *outputs, stdin=first.read_bytes())
+    assert result.stdout.splitlines()[0] == line.replace(str(first), "-")
     assert json.loads((tmp_path / "c.json").read_text())[0]["source"] == "-"
     assert [file.name for file in (tmp_path / "p").iterdir()] == ["stdin.png"]
-    both = piped((photos / "photo1.png").read_bytes(), photos / "photo2.png").stdout.splitlines()
-    assert [line.split(": ")[0] for line in both] == [str(photos / "photo2.png"), "-"]
+    both = sat(*command, third, stdin=second.read_bytes()).stdout.splitlines()
+    assert [line.split(": ")[0] for line in both] == [str(third), "-"]
     for content, message in ((b"", "standard input is empty"), (b"no photo", "-: not a photo in a format")):
-        result = piped(content)
-        assert result.exit_code == 1 and message in result.stderr and len(result.stderr.splitlines()) == 1
+        (line,) = sat(*command, stdin=content, code=1).stderr.splitlines()
+        assert message in line
 
 
 def test_unreadable_photos_are_named_and_cost_no_other(photos: Path, model: Path, tmp_path: Path) -> None:
@@ -266,10 +263,9 @@ def test_unreadable_photos_are_named_and_cost_no_other(photos: Path, model: Path
     (photos / "photo1.png").write_bytes(content[: len(content) // 2])
     assert "photo1.png: damaged" in refused("caption", photos / "photo1.png", "--model", model)
     file, page = tmp_path / "all.json", tmp_path / "page.html"
-    command = ["caption", photos / "*.png", "--model", model, "--output", file, "--output", page]
-    result = CliRunner().invoke(main, [*map(str, command)])
-    problem, count = result.stderr.splitlines()
-    assert result.exit_code == 1 and "photo1.png: damaged" in problem and count.startswith("sat: 1 of 3 photos")
+    command = ("caption", photos / "*.png", "--model", model, "--output", file, "--output", page)
+    problem, count = sat(*command, code=1).stderr.splitlines()
+    assert "photo1.png: damaged" in problem and count.startswith("sat: 1 of 3 photos")
     found = json.loads(file.read_text())
     assert [Path(entry["source"]).name for entry in found] == NAMES
     assert ["words" in entry for entry in found] == [True, False, True]
@@ -286,9 +282,8 @@ def test_one_output_that_cannot_be_written_costs_no_other(
     line = refused("caption", photos / "photo0.png", "--model", model, "--output", full, "--output", page, code=1)
     assert line.startswith(f"sat: {full} cannot be written (No space left on device). What was there")
     assert "photo0.png" in page.read_text()
-    evaluate = ["evaluate", "--model", str(model), "--data", str(data), "--split", "val", "--json", "/dev/full"]
-    result = CliRunner().invoke(main, evaluate)
-    assert result.exit_code == 1 and "CIDEr" in result.stdout and "No space left" in result.stderr
+    result = sat("evaluate", "--model", model, "--data", data, "--split", "val", "--json", "/dev/full", code=1)
+    assert "CIDEr" in result.stdout and "No space left" in result.stderr
 
 
 def ctrl_c_at(pipe: Path) -> None:
@@ -312,9 +307,9 @@ def test_ctrl_c_keeps_what_was_made(name: str, photos: Path, model: Path, tmp_pa
     ctrl_c_at(Path(files[8]))
     target = name if name == "-.json" else str(tmp_path / name)
     page, pictures = tmp_path / "page.html", tmp_path / "pictures"
-    options = ["--output", target, "--output", str(page), "--save-maps", str(pictures), "--style", "format=svg"]
-    result = CliRunner().invoke(main, ["caption", *files, "--model", str(model), *options])
-    assert result.exit_code == 130 and "Traceback" not in result.output
+    options = ("--output", target, "--output", page, "--save-maps", pictures, "--style", "format=svg")
+    result = sat("caption", *files, "--model", model, *options, code=130)
+    assert "Traceback" not in result.output
     assert result.stderr.splitlines()[-1] == "sat: interrupted: 8 of 9 photos captioned"
     made = [f"photo{number}.png" for number in range(8)]
     assert sources(result.stdout if name == "-.json" else Path(target).read_text()) == made

@@ -6,10 +6,10 @@ from click.testing import CliRunner, Result
 from show_attend_tell.cli import main
 
 
-def sat(*arguments: object) -> Result:
-    """Run a command that must succeed."""
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    assert result.exit_code == 0, f"{result.output}\n{result.exception!r}"
+def sat(*arguments: object, code: int = 0, stdin: bytes = b"") -> Result:
+    """Run a command that must end with that exit code."""
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
+    assert result.exit_code == code, f"{result.output}\n{result.exception!r}"
     return result
 
 

@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from commands import refused, sat
 from PIL import Image
 
 from show_attend_tell.caption import Caption
-from show_attend_tell.cli import main
 from show_attend_tell.errors import SatError
 from show_attend_tell.report import report
 from show_attend_tell.show import page as pages
@@ -166,8 +165,7 @@ def test_a_report_marks_the_words_that_no_reference_has(tmp_path: Path) -> None:
 
 def test_sat_report_says_what_it_could_not_show(tmp_path: Path) -> None:
     file = evaluation(tmp_path, "soft", CAPTIONS, maps=False, photos=2)
-    result = CliRunner().invoke(main, ["report", str(file), "--output", str(tmp_path / "r.html")])
-    assert result.exit_code == 0, result.output
+    result = sat("report", file, "--output", tmp_path / "r.html")
     assert "2 of 4 photos were not found and stay empty: 2.png, 3.png" in result.stderr
     assert "the page cannot show where the model looked" in result.stderr
     assert result.stdout.startswith(f"{tmp_path / 'r.html'}: 4 photos, ")
@@ -179,8 +177,7 @@ def test_sat_report_says_what_it_could_not_show(tmp_path: Path) -> None:
         (["soft.json", "--output", "soft.json"], "is read by this command, and would be overwritten"),
     ):
         paths = [part if part.startswith("--") else str(tmp_path / part) for part in arguments]
-        result = CliRunner().invoke(main, ["report", *paths])
-        assert result.exit_code == 1 and re.search(f"^sat: .*{message}", result.stderr), result.stderr
+        assert re.search(message, refused("report", *paths, code=1))
     assert (tmp_path / "0.png").read_bytes() == photo
 
 
@@ -276,19 +273,30 @@ def becomes(true: Callable[[], bool]) -> None:
 
 
 UPPER_LEFT, LOWER_RIGHT, CENTER = (0.1, 1 / 6), (0.9, 5 / 6), (0.5, 0.5)
-BARE = [0, 0, 0, 0]
+FIRST = ["bright", "dark"]  # a map of the upper left
+BARE = ["", ""]  # the photo as it is
 
 
 def word(page: Any, text: str, *, panel: int = 0) -> Any:
     return page.locator(".sat-caption").nth(panel).get_by_role("button", name=re.compile(rf"^{text}\s*:"))
 
 
-def bright(color: list[int]) -> bool:
-    return color[0] > 200 and color[3] > 0
+def light(page: Any, *points: tuple[float, float], panel: int = 0) -> list[str]:
+    """What a map is at points of a caption's photo: bright, dark or between; empty where there is none."""
+    kinds = []
+    for point in points or (UPPER_LEFT, LOWER_RIGHT):
+        red, *_, alpha = overlay(page, *point, panel=panel)
+        kinds.append("" if not alpha else "bright" if red > 200 else "dark" if red < 30 and alpha > 150 else "between")
+    return kinds
 
 
-def dark(color: list[int]) -> bool:
-    return color[0] < 30 and color[3] > 150
+def press(page: Any, name: str) -> None:
+    page.get_by_role("button", name=name).click()
+
+
+def text_of(page: Any, place: str = ".sat-readout") -> str:
+    """The first text of that class."""
+    return str(page.locator(place).first.inner_text())
 
 
 def test_maps_and_their_places_are_those_of_the_pictures(visit: Any) -> None:
@@ -318,29 +326,29 @@ def test_evidence_is_shown_first_and_attention_is_one_click_away(visit: Any) -> 
     ]
     for bar, share in zip(page.locator(".sat-beta span").all(), (4, 100, 16), strict=True):  # at least a line
         assert bar.evaluate("bar => parseFloat(bar.style.height)") == pytest.approx(share, abs=1)
-    assert page.locator("[aria-pressed=true]").count() == 0 and overlay(page, *UPPER_LEFT) == BARE  # the photo as it is
+    assert page.locator("[aria-pressed=true]").count() == 0 and light(page) == BARE
     word(page, "a").click()
-    assert dark(overlay(page, *UPPER_LEFT)) and dark(overlay(page, *LOWER_RIGHT))
+    assert light(page) == ["dark", "dark"]
     word(page, "small").click()
-    assert bright(overlay(page, *UPPER_LEFT)) and dark(overlay(page, *LOWER_RIGHT))
-    assert "white: most evidence of the caption" in page.locator(".sat-scale").inner_text()
+    assert light(page) == FIRST
+    assert "white: most evidence of the caption" in text_of(page, ".sat-scale")
     page.get_by_label("Attention", exact=True).check()
-    assert bright(overlay(page, *LOWER_RIGHT)) and "most attention" in page.locator(".sat-readout").inner_text()
+    assert light(page)[1] == "bright" and "most attention" in text_of(page)
     word(page, "a").click()
-    assert bright(overlay(page, *UPPER_LEFT))
+    assert light(page)[0] == "bright"
     page.get_by_label("Evidence", exact=True).check()
-    assert "bright places supported it" in page.locator(".sat-about").inner_text()
-    page.get_by_role("button", name="Show its attention").click()  # of a word of hardly any evidence
-    assert page.get_by_label("Attention", exact=True).is_checked() and bright(overlay(page, *UPPER_LEFT))
-    assert "bright places had the attention" in page.locator(".sat-about").inner_text()
-    assert not re.search(r"nats|log p|β|α|rerank|attention mode", page.locator("main").inner_text())
+    assert "bright places supported it" in text_of(page, ".sat-about")
+    press(page, "Show its attention")  # of a word of hardly any evidence
+    assert page.get_by_label("Attention", exact=True).is_checked() and light(page)[0] == "bright"
+    assert "bright places had the attention" in text_of(page, ".sat-about")
+    assert not re.search(r"nats|log p|β|α|rerank|attention mode", text_of(page, "main"))
     page.get_by_text("Details").click()
-    assert re.search(r"log p −3.25 · beam size 3 · attention mode: mean", page.locator("main").inner_text())
+    assert re.search(r"log p −3.25 · beam size 3 · attention mode: mean", text_of(page, "main"))
     assert page.locator(".sat-more tr").nth(2).inner_text().split() == ["small", "−1.25", "0.98", "0.900", "0.75"]
     without = visit(caption().html())
     without.keyboard.press("Escape")
     without.locator(".sat-photo").click()
-    assert "no evidence, so attention is shown" in without.locator(".sat-readout").inner_text()
+    assert "no evidence, so attention is shown" in text_of(without)
     assert without.get_by_label("Evidence", exact=True).count() == 0
 
 
@@ -353,9 +361,9 @@ def test_evidence_of_a_certain_word_is_as_bright_as_its_log_odds_say(visit: Any)
     heard = [one.text_content() for one in page.locator(".sat-word").all()]
     assert heard[0].startswith("a: the strongest evidence") or heard[1].startswith("small: the strongest evidence")
     assert "evidence at the left, 14 % of the strongest" in heard[2]
-    about = page.locator(".sat-about").inner_text()
+    about = text_of(page, ".sat-about")
     assert "Dotted words are doubted" in about and "doubted: confidence 0.20" in heard[2]
-    assert "Dotted" not in visit(caption(evidence=evidence).html()).locator(".sat-about").inner_text()
+    assert "Dotted" not in text_of(visit(caption(evidence=evidence).html()), ".sat-about")
     shown = Panels(sure._figure_data("evidence"), Style(), area=90_000, widest=300, room=300)
     assert shown.peaks[0] == pytest.approx(shown.peaks[1], rel=0.02)
     known = visit(
@@ -367,10 +375,10 @@ def test_evidence_of_a_certain_word_is_as_bright_as_its_log_odds_say(visit: Any)
 def test_pointing_at_a_word_shows_and_tells_its_attention(visit: Any) -> None:
     page = visit(caption().html())
     word(page, "a").hover()
-    assert bright(overlay(page, *UPPER_LEFT)) and dark(overlay(page, *LOWER_RIGHT))
-    assert "most attention at the upper left, relied 25 % on the photo" in page.locator(".sat-readout").inner_text()
+    assert light(page) == FIRST
+    assert "most attention at the upper left, relied 25 % on the photo" in text_of(page)
     page.mouse.move(5, 5)
-    assert overlay(page, *UPPER_LEFT) == BARE
+    assert light(page) == BARE
     heard = page.get_by_role("group", name="The caption, word by word").get_by_role("button").all_text_contents()
     assert heard[2] == "dog: attention nearly uniform, relied 50 % on the photo"
     for role in ("article", "img"):
@@ -381,10 +389,10 @@ def test_maps_share_a_scale_unless_each_word_has_its_own_and_heat_is_blue_to_yel
     points = (UPPER_LEFT, CENTER, LOWER_RIGHT)
     page = visit(caption().html())
     word(page, "dog").click()  # whose map is uniform
-    assert all(dark(overlay(page, *point)) for point in points)
-    assert "nearly uniform" in page.locator(".sat-readout").inner_text()
+    assert light(page, *points) == ["dark"] * 3
+    assert "nearly uniform" in text_of(page)
     page.get_by_label("Scale per word").check()
-    assert all(bright(overlay(page, *point)) for point in points)
+    assert light(page, *points) == ["bright"] * 3
     page.get_by_role("radio", name="Heat").check()
     word(page, "a").click()
     _, green, blue, _ = overlay(page, *UPPER_LEFT)
@@ -401,7 +409,7 @@ def test_the_keyboard_reaches_every_word(visit: Any) -> None:
     focused = "document.activeElement.innerText.split(':')[0].trim()"
     page.get_by_label("Scale per word").focus()
     page.keyboard.press("Tab")
-    assert page.evaluate(focused) == "a" and bright(overlay(page, *UPPER_LEFT))
+    assert page.evaluate(focused) == "a" and light(page)[0] == "bright"
     keys = {"ArrowRight": "small", "End": "dog", "ArrowLeft": "small", "Home": "a"}
     for key, expected in keys.items():
         page.keyboard.press(key)
@@ -409,10 +417,10 @@ def test_the_keyboard_reaches_every_word(visit: Any) -> None:
         assert page.locator("[aria-pressed=true]").count() == 1
     for key in ("ArrowLeft", "End", "ArrowRight"):  # the ends hold
         page.keyboard.press(key)
-    assert word(page, "dog").get_attribute("aria-pressed") == "true" and overlay(page, *UPPER_LEFT) != BARE
+    assert word(page, "dog").get_attribute("aria-pressed") == "true" and light(page) != BARE
     page.get_by_role("button", name="Copy picture").focus()
     page.keyboard.press("Escape")  # from anywhere in the caption
-    assert overlay(page, *UPPER_LEFT) == BARE and page.locator("[aria-pressed=true]").count() == 0
+    assert light(page) == BARE and page.locator("[aria-pressed=true]").count() == 0
     page.get_by_role("button", name="Play").focus()
     page.keyboard.press("Shift+Tab")
     assert page.evaluate(focused) == "dog"  # one stop for the sentence, at the last word visited
@@ -440,7 +448,7 @@ def test_soft_and_hard_stand_side_by_side_and_a_place_is_framed(visit: Any) -> N
     assert left["y"] == right["y"] and left["x"] + left["width"] < right["x"]
     word(page, "a", panel=0).click()
     word(page, "small", panel=1).hover()
-    assert dark(overlay(page, *LOWER_RIGHT, panel=0))  # which shows its own word
+    assert light(page)[1] == "dark"  # which shows its own word
     red, _, blue, alpha = overlay(page, 0.9, 2 / 3, panel=1)  # the upper edge of the location
     assert red > 200 and blue < 60 and alpha == 255
     assert "attention at one location, the lower right" in page.locator(".sat-readout").nth(1).inner_text()
@@ -449,17 +457,17 @@ def test_soft_and_hard_stand_side_by_side_and_a_place_is_framed(visit: Any) -> N
 def test_what_a_crop_did_not_see_is_hatched_and_never_lit(visit: Any) -> None:
     page = visit(caption(visible_box=(70.0, 0.0, 280.0, 210.0)).html())
     page.locator(".sat-photo").click()
-    assert overlay(page, 0.05, 0.5)[3] > 150 and overlay(page, 0.5, 0.5) == BARE
+    assert overlay(page, 0.05, 0.5)[3] > 150 and light(page, CENTER) == [""]
     outside = [overlay(page, x, 0.5) for x in (0.02, 0.05, 0.15, 0.85, 0.95)]
     word(page, "a").hover()
     assert [overlay(page, x, 0.5) for x in (0.02, 0.05, 0.15, 0.85, 0.95)] == outside
-    assert bright(overlay(page, 0.2 + 0.6 * 0.1, 1 / 6)) and "not seen" in page.locator(".sat-facts").inner_text()
+    assert light(page, (0.2 + 0.6 * 0.1, 1 / 6)) == ["bright"] and "not seen" in text_of(page, ".sat-facts")
 
 
 def test_words_are_text_whatever_they_hold(visit: Any) -> None:
     evil = caption(words=[EVIL], attention=attention((0, 0)), gate=None, alternatives=[(EVIL, -1.0)], source=EVIL)
     page = visit(pages.captions_page([pages.with_image(evil.to_dict(), evil.photo)], title=EVIL, cards={"soft": EVIL}))
-    assert page.locator(".sat-word > span").first.inner_text() == EVIL and page.locator("h1").inner_text() == EVIL
+    assert text_of(page, ".sat-word > span") == EVIL and text_of(page, "h1") == EVIL
     assert page.locator("img").count() == 1  # the photo
 
 
@@ -470,16 +478,16 @@ def test_other_captions_the_card_and_models_without_attention_or_words_are_shown
     beams = [re.sub(r"\s+", " ", row) for row in page.locator(".sat-beams li").all_inner_texts()]
     assert beams == ["a small dog −3.25", "a dog −4.50", "a cat −7.00"]
     page.get_by_text("The model’s card").click()
-    assert page.locator("pre.sat-card").inner_text() == card  # as it is written
-    assert "truncated at the maximum length" in page.locator(".sat-words").inner_text()
+    assert text_of(page, "pre.sat-card") == card  # as it is written
+    assert "truncated at the maximum length" in text_of(page, ".sat-words")
     page = visit(report([evaluation(tmp_path, "soft", CAPTIONS, maps=False, photos=0)], show=False).page)
     assert page.get_by_text("This evaluation has no attention").count() == 1
     plain = caption(attention=None, gate=None)
     silent = caption(words=[], attention=np.zeros((0, ROWS, COLUMNS)), gate=np.zeros(0), settings={"model": "silent"})
     page = visit(plain.html(compare=[silent]))
-    assert "no attention to show" in page.locator(".sat-readout").first.inner_text()
+    assert "no attention to show" in text_of(page)
     word(page, "small").click()
-    assert overlay(page, *CENTER) == BARE and page.get_by_text("no word", exact=True).count() == 1
+    assert light(page) == BARE and page.get_by_text("no word", exact=True).count() == 1
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -487,7 +495,7 @@ def test_the_page_is_light_or_dark_and_can_be_turned(scheme: Any, visit: Any) ->
     page = visit(caption().html(), color_scheme=scheme)
     ground = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)[0]"
     assert (page.evaluate(ground) > 200) == (scheme == "light")
-    page.get_by_role("button", name="Light or dark page").click()
+    press(page, "Light or dark page")
     assert (page.evaluate(ground) > 200) == (scheme == "dark")
 
 
@@ -500,11 +508,11 @@ def test_a_phone_taps_words_and_never_scrolls_sideways(visit: Any) -> None:
     page.get_by_text("Options").tap()
     assert page.get_by_label("Scale per word").is_visible()
     word(page, "small").tap()
-    assert bright(overlay(page, *LOWER_RIGHT))
+    assert light(page)[1] == "bright"
     photo, sentence = page.locator(".sat-photo").first.bounding_box(), word(page, "small").bounding_box()
     assert photo["y"] >= 0 and sentence["y"] + sentence["height"] < 844  # both are on the screen
     page.locator(".sat-photo").first.tap()
-    assert overlay(page, *LOWER_RIGHT) == BARE
+    assert light(page) == BARE
 
 
 def test_jupyters_frame_works_and_reaches_nothing(visit: Any) -> None:
@@ -513,22 +521,25 @@ def test_jupyters_frame_works_and_reaches_nothing(visit: Any) -> None:
     page = visit(f"<!doctype html>{shown}")
     frame = page.frame_locator("iframe")
     frame.get_by_role("button", name=re.compile(r"^small\s*:")).hover()
-    assert "lower right" in frame.locator(".sat-readout").inner_text()
+    assert "lower right" in text_of(frame)
 
 
 # The report, in a browser
 
 
+def two_models(folder: Path) -> str:
+    """The report of two evaluations."""
+    return report([evaluation(folder, "soft", CAPTIONS), evaluation(folder, "hard", OTHERS)], show=False).page
+
+
 def sentences(page: Any, within: str) -> list[str]:
     """The first model's captions of the photos shown there, those out of view as well."""
     script = "tiles => tiles.map(tile => tile.querySelector('.sat-sentence').textContent)"
-    found: list[str] = page.locator(f"{within} .sat-tile").evaluate_all(script)
-    return found
+    return list(page.locator(f"{within} .sat-tile").evaluate_all(script))
 
 
 def test_a_report_shows_scores_best_and_worst(visit: Any, tmp_path: Path) -> None:
-    files = [evaluation(tmp_path, "soft", CAPTIONS), evaluation(tmp_path, "hard", OTHERS)]
-    page = visit(report(files, show=False).page)
+    page = visit(two_models(tmp_path))
     rows = [re.sub(r"\s+", " ", row) for row in page.locator(".sat-scores tbody tr").all_inner_texts()]
     assert rows[0] == "soft with brevity penalty 59.0 58.0 57.0 56.0 44.0 55.5"
     assert rows[1] == "without penalty 59.0 58.0 57.0 56.0" and rows[2].startswith("hard")
@@ -540,8 +551,7 @@ def test_a_report_shows_scores_best_and_worst(visit: Any, tmp_path: Path) -> Non
 
 
 def test_the_gallery_is_filtered_by_word_score_length_and_difference(visit: Any, tmp_path: Path) -> None:
-    files = [evaluation(tmp_path, "soft", CAPTIONS), evaluation(tmp_path, "hard", OTHERS)]
-    page = visit(report(files, show=False).page)
+    page = visit(two_models(tmp_path))
 
     assert sentences(page, ".sat-gallery") == CAPTIONS[::-1]  # worst first
     page.locator(".sat-frequent").get_by_role("button", name="red 2").click()
@@ -563,18 +573,17 @@ def test_the_gallery_is_filtered_by_word_score_length_and_difference(visit: Any,
 
 
 def test_a_photo_of_the_report_opens_in_full(visit: Any, tmp_path: Path) -> None:
-    files = [evaluation(tmp_path, "soft", CAPTIONS), evaluation(tmp_path, "hard", OTHERS)]
-    page = visit(report(files, show=False).page)
+    page = visit(two_models(tmp_path))
     page.locator(".sat-gallery .sat-tile").first.click()
     dialog = page.get_by_role("dialog")
     assert "3.png" in dialog.inner_text() and "a brown dog runs" in dialog.inner_text()
     word(page, "mat").click()
-    assert bright(overlay(page, 0.9, 1 / 6)) and dark(overlay(page, 0.1, 5 / 6))
-    assert "upper right, relied 50 % on the photo" in dialog.locator(".sat-readout").first.inner_text()
-    assert "CIDEr 197.0" in dialog.locator(".sat-facts").first.inner_text()
+    assert light(page, (0.9, 1 / 6), (0.1, 5 / 6)) == FIRST
+    assert "upper right, relied 50 % on the photo" in text_of(dialog)
+    assert "CIDEr 197.0" in text_of(dialog, ".sat-facts")
     assert "log p −4.50 · beam size 3" in dialog.locator(".sat-more .sat-note").nth(1).text_content()
     page.keyboard.press("Escape")  # lets go of the word
-    assert overlay(page, 0.9, 1 / 6) == BARE and dialog.is_visible()
+    assert light(page) == BARE and dialog.is_visible()
     dialog.get_by_label("Next photo").click()
     assert "2.png" in dialog.inner_text() and "2 of 4" in dialog.inner_text()
     page.keyboard.press("Escape")
