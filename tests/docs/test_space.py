@@ -5,31 +5,20 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib import util
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-from documents import ROOT, needs_models
+from documents import ROOT, module_of, needs_models
 from serving import RED, WEB, Serving, form, serving, small_captioners, until
 
 APP = ROOT / "examples" / "space" / "app.py"
 HOST = "owner-space.hf.space"
 
 
-def loaded() -> Any:
-    """The file of the Space as a module."""
-    spec = util.spec_from_file_location("space_app", APP)
-    assert spec is not None and spec.loader is not None
-    module = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def space() -> Iterator[Serving]:
-    with serving(small_captioners(), make=loaded().public_app) as server:
+    with serving(small_captioners(), make=module_of(APP).public_app) as server:
         yield server
 
 

@@ -4,7 +4,9 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -15,6 +17,15 @@ ROOT = Path(__file__).parents[2]
 needs_models = pytest.mark.skipif(
     not (SHIPPED / "flickr8k-hard" / "config.json").exists(), reason="the shipped models are not in this checkout"
 )
+
+
+def module_of(file: Path) -> ModuleType:
+    """A program that is in no package, as a module."""
+    spec = spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def blocks(document: str, language: str) -> list[str]:

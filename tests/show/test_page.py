@@ -222,33 +222,29 @@ def test_evaluations_that_cannot_be_read_together_or_at_all_are_refused(tmp_path
 
 @pytest.fixture
 def visit(browser: Any, tmp_path: Path) -> Iterator[Any]:
-    """Opens a page, by its text, in a window of its own; the page must not complain, nor ask for anything."""
-    contexts, complaints = [], []
+    """Opens a page, or that of a caption, in a window of its own; it must not complain, nor ask for anything."""
+    contexts: list[Any] = []
+    complaints: list[str] = []
 
-    def visit(text: str, **options: Any) -> Any:
-        (tmp_path / "page.html").write_text(text)
+    def visit(shown: str | Caption, **options: Any) -> Any:
+        (tmp_path / "page.html").write_text(shown if isinstance(shown, str) else shown.html())
         context = browser.new_context(
             **{"viewport": {"width": 1100, "height": 800}, "reduced_motion": "reduce"} | options
         )
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(60_000)
-        page.on("console", lambda message: complaints.append(message.text) if matters(message.text) else None)
+        page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: complaints.append(request.url[:80]) if ok(request.url) else None)
+        page.on("request", lambda request: complaints.append(request.url[:80]))
         page.goto(f"file://{tmp_path}/page.html")
         return page
-
-    def ok(url: str) -> bool:
-        return not url.startswith(("data:", f"file://{tmp_path}/"))
-
-    def matters(text: str) -> bool:
-        return not text.startswith("Canvas2D: Multiple readback")  # the tests' own doing
 
     yield visit
     for context in contexts:
         context.close()
-    assert complaints == []
+    expected = ("data:", f"file://{tmp_path}/"[:80], "Canvas2D: Multiple readback")  # the last are the tests' own
+    assert [text for text in complaints if not text.startswith(expected)] == []
 
 
 def overlay(page: Any, x: float, y: float, *, panel: int = 0) -> list[int]:
@@ -299,8 +295,16 @@ def text_of(page: Any, place: str = ".sat-readout") -> str:
     return str(page.locator(place).first.inner_text())
 
 
+def travel(page: Any, **keys: str) -> None:
+    """Press keys; each leads to a word."""
+    for key, expected in keys.items():
+        page.keyboard.press(key)
+        assert page.evaluate("document.activeElement.innerText.split(':')[0].trim()") == expected, key
+        assert page.locator("[aria-pressed=true]").count() == 1
+
+
 def test_maps_and_their_places_are_those_of_the_pictures(visit: Any) -> None:
-    chance, page = np.random.default_rng(7), visit(caption().html())
+    chance, page = np.random.default_rng(7), visit(caption())
     alpha = chance.dirichlet(np.ones(ROWS * COLUMNS)).reshape(ROWS, COLUMNS)
     found = page.evaluate(
         "([alpha, rows, columns, offset]) => [...SatCaptions.smooth(alpha, rows, columns, offset)]",
@@ -317,7 +321,7 @@ def test_maps_and_their_places_are_those_of_the_pictures(visit: Any) -> None:
 
 def test_evidence_is_shown_first_and_attention_is_one_click_away(visit: Any) -> None:
     evidence = attention((2, 4), (0, 0), (1, 1)) * np.array([0.01, 1, 0.2])[:, None, None] - 0.001
-    page = visit(caption(evidence=evidence).html())
+    page = visit(caption(evidence=evidence))
     heard = [one.text_content() for one in page.locator(".sat-word").all()]
     assert heard == [
         "a: hardly any evidence in the photo, 1 % of the strongest, no place in the photo decides it",
@@ -345,7 +349,7 @@ def test_evidence_is_shown_first_and_attention_is_one_click_away(visit: Any) -> 
     page.get_by_text("Details").click()
     assert re.search(r"log p −3.25 · beam size 3 · attention mode: mean", text_of(page, "main"))
     assert page.locator(".sat-more tr").nth(2).inner_text().split() == ["small", "−1.25", "0.98", "0.900", "0.75"]
-    without = visit(caption().html())
+    without = visit(caption())
     without.keyboard.press("Escape")
     without.locator(".sat-photo").click()
     assert "no evidence, so attention is shown" in text_of(without)
@@ -357,13 +361,13 @@ def test_evidence_of_a_certain_word_is_as_bright_as_its_log_odds_say(visit: Any)
     evidence = attention((2, 4), (0, 0), (1, 1)) * np.array([0.01, 0.5, 0.004])[:, None, None]
     told = np.array([np.log(0.99), np.log(0.5), np.log(0.98)])
     sure = caption(evidence=evidence, word_log_probabilities=told, word_confidence=np.array([np.nan, 0.9, 0.2]))
-    page = visit(sure.html())
+    page = visit(sure)
     heard = [one.text_content() for one in page.locator(".sat-word").all()]
     assert heard[0].startswith("a: the strongest evidence") or heard[1].startswith("small: the strongest evidence")
     assert "evidence at the left, 14 % of the strongest" in heard[2]
     about = text_of(page, ".sat-about")
     assert "Dotted words are doubted" in about and "doubted: confidence 0.20" in heard[2]
-    assert "Dotted" not in text_of(visit(caption(evidence=evidence).html()), ".sat-about")
+    assert "Dotted" not in text_of(visit(caption(evidence=evidence)), ".sat-about")
     shown = Panels(sure._figure_data("evidence"), Style(), area=90_000, widest=300, room=300)
     assert shown.peaks[0] == pytest.approx(shown.peaks[1], rel=0.02)
     known = visit(
@@ -373,7 +377,7 @@ def test_evidence_of_a_certain_word_is_as_bright_as_its_log_odds_say(visit: Any)
 
 
 def test_pointing_at_a_word_shows_and_tells_its_attention(visit: Any) -> None:
-    page = visit(caption().html())
+    page = visit(caption())
     word(page, "a").hover()
     assert light(page) == FIRST
     assert "most attention at the upper left, relied 25 % on the photo" in text_of(page)
@@ -387,7 +391,7 @@ def test_pointing_at_a_word_shows_and_tells_its_attention(visit: Any) -> None:
 
 def test_maps_share_a_scale_unless_each_word_has_its_own_and_heat_is_blue_to_yellow(visit: Any) -> None:
     points = (UPPER_LEFT, CENTER, LOWER_RIGHT)
-    page = visit(caption().html())
+    page = visit(caption())
     word(page, "dog").click()  # whose map is uniform
     assert light(page, *points) == ["dark"] * 3
     assert "nearly uniform" in text_of(page)
@@ -405,16 +409,11 @@ def test_maps_share_a_scale_unless_each_word_has_its_own_and_heat_is_blue_to_yel
 
 
 def test_the_keyboard_reaches_every_word(visit: Any) -> None:
-    page = visit(caption().html())
-    focused = "document.activeElement.innerText.split(':')[0].trim()"
+    page = visit(caption())
     page.get_by_label("Scale per word").focus()
-    page.keyboard.press("Tab")
-    assert page.evaluate(focused) == "a" and light(page)[0] == "bright"
-    keys = {"ArrowRight": "small", "End": "dog", "ArrowLeft": "small", "Home": "a"}
-    for key, expected in keys.items():
-        page.keyboard.press(key)
-        assert page.evaluate(focused) == expected, key
-        assert page.locator("[aria-pressed=true]").count() == 1
+    travel(page, Tab="a")
+    assert light(page)[0] == "bright"
+    travel(page, ArrowRight="small", End="dog", ArrowLeft="small", Home="a")
     for key in ("ArrowLeft", "End", "ArrowRight"):  # the ends hold
         page.keyboard.press(key)
     assert word(page, "dog").get_attribute("aria-pressed") == "true" and light(page) != BARE
@@ -422,8 +421,7 @@ def test_the_keyboard_reaches_every_word(visit: Any) -> None:
     page.keyboard.press("Escape")  # from anywhere in the caption
     assert light(page) == BARE and page.locator("[aria-pressed=true]").count() == 0
     page.get_by_role("button", name="Play").focus()
-    page.keyboard.press("Shift+Tab")
-    assert page.evaluate(focused) == "dog"  # one stop for the sentence, at the last word visited
+    travel(page, **{"Shift+Tab": "dog"})  # one stop for the sentence, at the last word visited
 
 
 def test_a_caption_from_right_to_left_is_read_and_travelled_so(visit: Any) -> None:
@@ -432,13 +430,10 @@ def test_a_caption_from_right_to_left_is_read_and_travelled_so(visit: Any) -> No
     boxes = [word(page, text).bounding_box() for text in words]
     assert boxes[0]["x"] > boxes[1]["x"] > boxes[2]["x"]
     word(page, words[0]).click()
-    focused = "document.activeElement.innerText.split(':')[0].trim()"
-    for key, expected in {"ArrowLeft": words[1], "End": words[2], "ArrowRight": words[1], "Home": words[0]}.items():
-        page.keyboard.press(key)
-        assert page.evaluate(focused) == expected, key
+    travel(page, ArrowLeft=words[1], End=words[2], ArrowRight=words[1], Home=words[0])
     assert page.locator(".sat-beams bdi").all_text_contents() == ["قطة سوداء هنا", "كلب هنا"]
     assert page.locator(".sat-words").evaluate("one => getComputedStyle(one).direction") == "rtl"
-    latin = visit(caption().html())
+    latin = visit(caption())
     assert latin.locator(".sat-words").evaluate("one => getComputedStyle(one).direction") == "ltr"
 
 
@@ -492,7 +487,7 @@ def test_other_captions_the_card_and_models_without_attention_or_words_are_shown
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_is_light_or_dark_and_can_be_turned(scheme: Any, visit: Any) -> None:
-    page = visit(caption().html(), color_scheme=scheme)
+    page = visit(caption(), color_scheme=scheme)
     ground = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)[0]"
     assert (page.evaluate(ground) > 200) == (scheme == "light")
     press(page, "Light or dark page")

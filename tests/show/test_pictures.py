@@ -341,15 +341,14 @@ def test_an_svg_shows_what_the_png_shows(colormap: Any, tmp_path: Path) -> None:
     noise = np.random.default_rng(3).integers(0, 255, (20, 20, 3), dtype=np.uint8)
     photo = Image.fromarray(noise).resize((400, 300), Image.Resampling.BICUBIC)
     attention = np.random.default_rng(5).dirichlet(np.full(35, 0.1), 2).reshape(2, ROWS, COLUMNS)
-    evil = '</text><script>alert("&")</script>'
-    shown = figure([evil, "&"], attention, photo=photo, visible_box=center_crop((400, 300)), title=evil, note=evil)
+    shown = figure(["<unk>", "&"], attention, photo=photo, visible_box=center_crop((400, 300)), title="<unk> & co")
     style = Style(colormap=colormap)
     save(tmp_path / "x.svg", [shown], style, form="svg")
     root = ElementTree.parse(tmp_path / "x.svg").getroot()
 
     layout, pixels = lay_out([shown], style), np.asarray(strip([shown], style), dtype=np.float64)
     assert [text.text for text in root.iter(f"{SVG}text")] == texts_of(layout)
-    assert root.findtext(f"{SVG}title") == evil and root.find(f".//{SVG}script") is None  # words are text
+    assert root.findtext(f"{SVG}title") == "<unk> & co"
     size, (left, top, right, bottom) = layout.captions[0].size, layout.captions[0].visible_box
     clip = root.find(f"{SVG}defs/{SVG}clipPath/{SVG}rect").attrib
     assert [float(clip[name]) for name in ("x", "y", "width", "height")] == pytest.approx(
@@ -369,6 +368,13 @@ def test_an_svg_shows_what_the_png_shows(colormap: Any, tmp_path: Path) -> None:
         drawn = pixels[panel.y : panel.y + size[1], panel.x : panel.x + size[0]]
         difference = np.abs(np.asarray(lit.convert("RGB")) - drawn)[:, math.ceil(left) + 2 : int(right) - 2]
         assert difference.mean() < 3, panel
+
+
+def test_words_cannot_become_markup_in_an_svg() -> None:
+    evil = '</text><script>alert("&")</script>'
+    drawn = ElementTree.fromstring(svg(lay_out([figure([evil], [FLAT], title=evil, note=evil)], Style())))
+    assert {element.text for element in drawn.iter(f"{SVG}text")} >= {evil}
+    assert drawn.find(f".//{SVG}script") is None
 
 
 @pytest.mark.parametrize(("form", "between"), [("gif", 0), ("webp", 2)])
