@@ -26,6 +26,8 @@ from show_attend_tell.settings import ATTENTION_MODES
 from show_attend_tell.vision.encoder import load_encoder
 from show_attend_tell.vision.prepared import each_photo
 
+Photos = list[Image.Image]
+
 
 @pytest.fixture
 def captioner() -> Captioner:
@@ -34,7 +36,7 @@ def captioner() -> Captioner:
 
 
 @pytest.fixture(scope="module")
-def photos() -> list[Image.Image]:
+def photos() -> Photos:
     return [shape_photo(*scene) for scene in shape_scenes(11)]
 
 
@@ -52,9 +54,7 @@ def same(found: Caption, expected: Caption, tolerance: float) -> None:
 # One photo or several, in any form
 
 
-def test_one_photo_gives_a_caption_and_several_a_list(
-    captioner: Captioner, photos: list[Image.Image], tmp_path: Path
-) -> None:
+def test_one_photo_gives_a_caption_and_several_a_list(captioner: Captioner, photos: Photos, tmp_path: Path) -> None:
     photos[0].save(tmp_path / "photo.png")
     path = tmp_path / "photo.png"
     caption = captioner(photos[0])
@@ -78,7 +78,7 @@ def test_one_photo_gives_a_caption_and_several_a_list(
     assert len({str(found) for found in captioner(photos)}) > 5  # the fixture's photos are told apart
 
 
-def test_a_photo_behind_an_address(captioner: Captioner, photos: list[Image.Image], tmp_path: Path) -> None:
+def test_a_photo_behind_an_address(captioner: Captioner, photos: Photos, tmp_path: Path) -> None:
     photos[0].save(tmp_path / "photo.png")
     address = f"file://{tmp_path}/photo.png"
     found = captioner(address)
@@ -94,7 +94,7 @@ def test_a_photo_behind_an_address(captioner: Captioner, photos: list[Image.Imag
 
 
 @pytest.mark.usefixtures("small")
-def test_a_captioner_is_copied_and_pickled_also_after_its_use(photos: list[Image.Image], tmp_path: Path) -> None:
+def test_a_captioner_is_copied_and_pickled_also_after_its_use(photos: Photos, tmp_path: Path) -> None:
     checkpoint = small_checkpoint(small_encoder())
     checkpoint.save(tmp_path / "beach")
     loaded = Captioner.from_pretrained(tmp_path / "beach")
@@ -106,7 +106,7 @@ def test_a_captioner_is_copied_and_pickled_also_after_its_use(photos: list[Image
 
 
 @pytest.fixture
-def files(photos: list[Image.Image], tmp_path: Path) -> list[Path]:
+def files(photos: Photos, tmp_path: Path) -> list[Path]:
     """The fixture's photos in files, the fourth of which is damaged."""
     folder = tmp_path / "files"
     folder.mkdir()
@@ -128,7 +128,7 @@ def test_a_call_stops_at_a_bad_photo_and_a_stream_goes_on(captioner: Captioner, 
             same(made, captioner(files[number]), 1e-5)
 
 
-def test_photos_are_not_held_in_memory(captioner: Captioner, files: list[Path], photos: list[Image.Image]) -> None:
+def test_photos_are_not_held_in_memory(captioner: Captioner, files: list[Path], photos: Photos) -> None:
     held: list[Any] = []
 
     def each() -> Iterator[Image.Image]:
@@ -191,7 +191,7 @@ WRONG: list[tuple[str, Callable[[Captioner, Caption, Any], Any]]] = [
 
 @pytest.mark.parametrize(("message", "call"), WRONG)
 def test_a_wrong_type_is_a_mistake_that_is_told(
-    message: str, call: Callable[..., Any], captioner: Captioner, photos: list[Image.Image]
+    message: str, call: Callable[..., Any], captioner: Captioner, photos: Photos
 ) -> None:
     with pytest.raises(SatError, match=message):
         call(captioner, captioner(photos[0]), photos[0])
@@ -207,7 +207,7 @@ OPTIONS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("attention", ["soft", "hard"])
-def test_batched_equals_one_by_one(options: dict[str, Any], attention: Any, photos: list[Image.Image]) -> None:
+def test_batched_equals_one_by_one(options: dict[str, Any], attention: Any, photos: Photos) -> None:
     encoder = small_encoder()
     captioner = captioner_of(small_checkpoint(encoder, attention=attention, gate=attention == "soft"), encoder)
     alone = [captioner(photo, **options) for photo in photos]
@@ -221,9 +221,7 @@ def test_batched_equals_one_by_one(options: dict[str, Any], attention: Any, phot
 
 
 @pytest.mark.parametrize("mode", ATTENTION_MODES)
-def test_a_caption_is_scored_and_explained_as_it_was_searched(
-    mode: Any, captioner: Captioner, photos: list[Image.Image]
-) -> None:
+def test_a_caption_is_scored_and_explained_as_it_was_searched(mode: Any, captioner: Captioner, photos: Photos) -> None:
     """By sampled locations only for a beam of one, whose draws are those of a single sequence."""
     how = {"attention_mode": mode, "seed": 2}
     beam_size = 1 if mode == "sample" else 5
@@ -247,7 +245,7 @@ def test_a_caption_is_scored_and_explained_as_it_was_searched(
     assert complete >= 3
 
 
-def test_log_probability_takes_a_caption_as_written(captioner: Captioner, photos: list[Image.Image]) -> None:
+def test_log_probability_takes_a_caption_as_written(captioner: Captioner, photos: Photos) -> None:
     plain = captioner.score(photos[0], "word3 word4")
     assert plain < 0 and captioner.score(photos[0], " Word3, WORD4. ") == plain
     assert captioner.score(photos[0], ["word3", "word3 word4"])[1] == plain
@@ -259,7 +257,7 @@ def test_log_probability_takes_a_caption_as_written(captioner: Captioner, photos
     assert captioner.score(iter(photos[:2]), iter(["word3", "word3 word4"]))[1][1] == other
 
 
-def test_several_captions_of_a_photo_are_whole_captions(captioner: Captioner, photos: list[Image.Image]) -> None:
+def test_several_captions_of_a_photo_are_whole_captions(captioner: Captioner, photos: Photos) -> None:
     first = captioner(photos[0], beam_size=4, num_captions=3)
     assert [(other.text, other.log_probability) for other in first.others] == first.alternatives
     for other in first.others:
@@ -286,7 +284,7 @@ def test_locations_are_rows_and_columns_of_the_photo() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"attention_mode": "sample"}, {"do_sample": True, "num_captions": 2}], ids=str)
 def test_to_dict_is_complete_and_plain(
-    options: dict[str, Any], captioner: Captioner, photos: list[Image.Image], tmp_path: Path
+    options: dict[str, Any], captioner: Captioner, photos: Photos, tmp_path: Path
 ) -> None:
     photos[0].save(tmp_path / "photo.png")
     caption = captioner(tmp_path / "photo.png", seed=4, **options)
@@ -315,9 +313,7 @@ def test_to_dict_is_complete_and_plain(
         assert scores == sorted(scores, reverse=True)
 
 
-def test_a_caption_says_how_far_its_words_can_be_trusted(
-    captioner: Captioner, photos: list[Image.Image], tmp_path: Path
-) -> None:
+def test_a_caption_says_how_far_its_words_can_be_trusted(captioner: Captioner, photos: Photos, tmp_path: Path) -> None:
     plain = captioner(photos[0])
     assert plain.word_confidence is plain.confidence is plain.reaches_min_confidence is None and not plain.to_check
     with pytest.raises(SatError, match=r"min_confidence is 0\.5, and small cannot tell"):
@@ -360,7 +356,7 @@ def test_a_caption_says_how_far_its_words_can_be_trusted(
 
 
 def test_a_caption_is_saved_in_the_format_that_the_name_ends_in(
-    captioner: Captioner, photos: list[Image.Image], tmp_path: Path
+    captioner: Captioner, photos: Photos, tmp_path: Path
 ) -> None:
     caption, hard = (captioner(photos[0], max_length=2, attention_mode=mode) for mode in ("mean", "argmax"))
     alone: dict[str, bytes] = {}
@@ -389,7 +385,7 @@ def test_a_caption_is_saved_in_the_format_that_the_name_ends_in(
 # Loading and options
 
 
-def test_the_checkpoint_s_defaults_and_geometry_are_used(photos: list[Image.Image]) -> None:
+def test_the_checkpoint_s_defaults_and_geometry_are_used(photos: Photos) -> None:
     encoder = small_encoder(resize="crop")
     model = small_checkpoint(encoder)
     model.generation = GenerationConfig(beam_size=2, attention_mode="argmax", length_penalty=0.5, max_length=9)
@@ -400,7 +396,7 @@ def test_the_checkpoint_s_defaults_and_geometry_are_used(photos: list[Image.Imag
     assert told.settings == {"model": "model", "beam_size": 1, "attention_mode": "mean", "length_penalty": 0.0}
 
 
-def test_a_saved_captioner_is_the_same_captioner(photos: list[Image.Image], tmp_path: Path) -> None:
+def test_a_saved_captioner_is_the_same_captioner(photos: Photos, tmp_path: Path) -> None:
     """By both back ends: PyTorch and ONNX Runtime search by the same session, and encode alike."""
     encoder = load_encoder("efficientnet-lite2-1280", resize="squash")
     captioner = captioner_of(small_checkpoint(encoder, annotation_size=1280), encoder)

@@ -106,7 +106,6 @@ def test_the_command_captions_draws_and_writes_pages(tmp_path: Path) -> None:
         (["train", "data", "--output", "model"], "sat train needs PyTorch"),
         (["caption", str(PHOTO), "--backend", "torch"], "backend 'torch': PyTorch is not installed"),
     ],
-    ids=["train", "backend"],
 )
 def test_what_needs_pytorch_says_so_in_one_line(arguments: list[str], why: str) -> None:
     done = light("sat", *arguments, check=False)

@@ -163,7 +163,7 @@ def test_pictures_of_two_models_side_by_side(photos: Path, model: Path, tmp_path
     assert "argmax" in sat("caption", photo, "--model", model, "--generation", "attention_mode=argmax").stderr
 
 
-REFUSED: list[tuple[str, str]] = [
+REFUSED = [
     ("absent.png", r"absent.png: no such photo"),
     ("*.gif", r"\*.gif: no such photo"),
     ("PHOTOS/notes.txt", "notes.txt: not a photo"),

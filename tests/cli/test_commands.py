@@ -117,7 +117,7 @@ def test_photos_are_encoded_once_and_those_that_cannot_be_read_are_left_out(data
     assert before == {file: file.stat().st_mtime_ns for file in (tmp_path / "cache").rglob("*") if file.is_file()}
 
 
-MISTAKES_WITH_TRAIN: list[tuple[str, str]] = [
+MISTAKES_WITH_TRAIN = [
     ("EMPTY", "holds no captions that can be read"),
     ("absent", "absent is not a folder"),
     ("DATA --preset imagenet", "no preset 'imagenet'"),
@@ -190,7 +190,6 @@ def test_what_cannot_be_written_is_named_before_the_work(
         (ModuleNotFoundError("no torch", name="torch"), 1, "sat: sat work needs PyTorch: pip install "),
         (KeyboardInterrupt(), 130, "sat: interrupted"),
     ],
-    ids=lambda value: type(value).__name__,
 )
 def test_other_errors_cost_one_line_too(error: BaseException, code: int, line: str) -> None:
     def work() -> None:

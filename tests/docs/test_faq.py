@@ -14,7 +14,7 @@ ROWS = re.findall(r"^\| `sat (.+?)` \| (.+?) \|", PAGE, re.MULTILINE)
 
 
 @needs_models
-@pytest.mark.parametrize(("command", "message"), ROWS, ids=[command for command, _ in ROWS])
+@pytest.mark.parametrize(("command", "message"), ROWS)
 def test_the_command_says_it(command: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copy(ROOT / "examples" / "gull.jpg", "cat.jpg")

@@ -55,7 +55,6 @@ def write(photo: Path, text: str = TEXT, **options: Any) -> str:
         b"\xef\xbb\xbf" + SEEN.encode(),
         SEEN.replace("UTF-8", "ISO-8859-1").encode("latin-1"),
     ],
-    ids=["plain", "crlf", "bom", "latin-1"],
 )
 def test_every_byte_of_a_sidecar_stays(before: bytes, tmp_path: Path) -> None:
     file = sidecar_of(tmp_path / "a.jpg")
@@ -105,7 +104,6 @@ OF_PHOTOSHOP = SEEN.replace('xmp:Rating="4"', f'xmlns:p="{NAMESPACES["photoshop"
         (SEEN.replace("<!--", "<!DOCTYPE x><!--").encode(), "a document type"),
         (f'<r:RDF xmlns:r="{RDF}"/>'.encode(), "junk|not well-formed"),
     ],
-    ids="described attribute writer utf-8-and-16 utf-16 cut empty other doctype closed".split(),
 )
 def test_what_has_a_description_or_cannot_be_read_stays(content: bytes, why: str, tmp_path: Path) -> None:
     save(tmp_path / "a.jpg")
@@ -128,7 +126,6 @@ def test_what_has_a_description_or_cannot_be_read_stays(content: bytes, why: str
         with_description("<r:Alt><r:li xml:lang='x-default'/></r:Alt>"),
         AS_ATTRIBUTE.replace('"mine"', f'"{" " * 31}"'),
     ],
-    ids=["empty", "exiftool", "attribute"],
 )
 def test_blanks_are_no_description(before: str, tmp_path: Path) -> None:
     save(tmp_path / "a.jpg")

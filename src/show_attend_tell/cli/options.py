@@ -41,9 +41,10 @@ def options_from(classes: str, *names: str, into: str, rest: str = "", default: 
             cls, hint, description = fields[name]
             value = getattr(cls, name, None)
             stated = f" [default: {default or value}]" if value is not None and hint is not bool else ""
+            values = _metavar(hint)
             yield click.Option(
                 [f"--{name.replace('_', '-')}"],
-                metavar=f"[{_metavar(hint)}]" if "|" in _metavar(hint) else _metavar(hint),
+                metavar=f"[{values}]" if "|" in values else values,
                 help=f"{description[:1].upper()}{description[1:]}.{stated}",
                 expose_value=False,
                 is_flag=hint is bool,
@@ -114,10 +115,11 @@ def _metavar(hint: Any) -> str:
     """What values of a type look like, in a help."""
     from show_attend_tell.settings import choices
 
-    kinds = [kind for kind in get_args(hint) if kind is not NoneType] if NoneType in get_args(hint) else [hint]
-    kind = get_args(kinds[0])[0] if get_origin(kinds[0]) is Annotated else kinds[0]
-    if known := choices(kinds[0]):
+    if NoneType in get_args(hint):
+        hint = get_args(hint)[0]
+    if known := choices(hint):
         return "|".join(known)
+    kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     return {bool: "true|false", int: "INTEGER", float: "NUMBER", Path: "PATH"}.get(kind, "TEXT")
 
 

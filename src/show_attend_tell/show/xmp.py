@@ -18,15 +18,10 @@ NAMESPACES = {
     "sat": "urn:show-attend-tell:",
 }
 DESCRIPTION = "dc:description"
+READ = "dc:description tiff:ImageDescription photoshop:CaptionWriter photoshop:SidecarForExtension sat:caption"
 PROPERTIES = {  # that are read, by namespace and local name
-    f"{NAMESPACES[prefix]} {name}": f"{prefix}:{name}"
-    for prefix, name in (
-        ("dc", "description"),
-        ("tiff", "ImageDescription"),
-        ("photoshop", "CaptionWriter"),
-        ("photoshop", "SidecarForExtension"),
-        ("sat", "caption"),
-    )
+    f"{NAMESPACES[prefix]} {local}": f"{prefix}:{local}"
+    for prefix, _, local in (name.partition(":") for name in READ.split())
 }
 EMPTY = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<x:xmpmeta xmlns:x="adobe:ns:meta/">\n'
