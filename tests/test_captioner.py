@@ -54,7 +54,7 @@ def same(found: Caption, expected: Caption, tolerance: float) -> None:
 # One photo or several, in any form
 
 
-def test_one_photo_gives_a_caption_and_several_a_list(captioner: Captioner, photos: Photos, tmp_path: Path) -> None:
+def test_one_photo_gives_a_caption_and_several_a_list(captioner, photos, tmp_path):
     photos[0].save(tmp_path / "photo.png")
     path = tmp_path / "photo.png"
     caption = captioner(photos[0])
@@ -78,7 +78,7 @@ def test_one_photo_gives_a_caption_and_several_a_list(captioner: Captioner, phot
     assert len({str(found) for found in captioner(photos)}) > 5  # the fixture's photos are told apart
 
 
-def test_a_photo_behind_an_address(captioner: Captioner, photos: Photos, tmp_path: Path) -> None:
+def test_a_photo_behind_an_address(captioner, photos, tmp_path):
     photos[0].save(tmp_path / "photo.png")
     address = f"file://{tmp_path}/photo.png"
     found = captioner(address)
@@ -94,7 +94,7 @@ def test_a_photo_behind_an_address(captioner: Captioner, photos: Photos, tmp_pat
 
 
 @pytest.mark.usefixtures("small")
-def test_a_captioner_is_copied_and_pickled_also_after_its_use(photos: Photos, tmp_path: Path) -> None:
+def test_a_captioner_is_copied_and_pickled_also_after_its_use(photos, tmp_path):
     checkpoint = small_checkpoint(small_encoder())
     checkpoint.save(tmp_path / "beach")
     loaded = Captioner.from_pretrained(tmp_path / "beach")
@@ -116,7 +116,7 @@ def files(photos: Photos, tmp_path: Path) -> list[Path]:
     return [folder / f"{number}.png" for number in range(len(photos))]
 
 
-def test_a_call_stops_at_a_bad_photo_and_a_stream_goes_on(captioner: Captioner, files: list[Path]) -> None:
+def test_a_call_stops_at_a_bad_photo_and_a_stream_goes_on(captioner, files):
     with pytest.raises(PhotoError, match=r"3\.png: not a photo"):
         captioner(files)
     found = list(captioner.stream(files))
@@ -128,7 +128,7 @@ def test_a_call_stops_at_a_bad_photo_and_a_stream_goes_on(captioner: Captioner, 
             same(made, captioner(files[number]), 1e-5)
 
 
-def test_photos_are_not_held_in_memory(captioner: Captioner, files: list[Path], photos: Photos) -> None:
+def test_photos_are_not_held_in_memory(captioner, files, photos):
     held: list[Any] = []
 
     def each() -> Iterator[Image.Image]:
@@ -152,9 +152,7 @@ def test_photos_are_not_held_in_memory(captioner: Captioner, files: list[Path], 
     assert len(held) == len(photos) and most <= 3
 
 
-def test_a_caption_reads_its_photo_again_wherever_it_is_asked_from(
-    captioner: Captioner, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_caption_reads_its_photo_again_wherever_it_is_asked_from(captioner, files, tmp_path, monkeypatch):
     monkeypatch.chdir(files[0].parent)
     caption = captioner("0.png")
     monkeypatch.chdir(tmp_path)
@@ -190,9 +188,7 @@ WRONG: list[tuple[str, Callable[[Captioner, Caption, Any], Any]]] = [
 
 
 @pytest.mark.parametrize(("message", "call"), WRONG)
-def test_a_wrong_type_is_a_mistake_that_is_told(
-    message: str, call: Callable[..., Any], captioner: Captioner, photos: Photos
-) -> None:
+def test_a_wrong_type_is_a_mistake_that_is_told(message, call, captioner, photos):
     with pytest.raises(SatError, match=message):
         call(captioner, captioner(photos[0]), photos[0])
 
@@ -207,7 +203,7 @@ OPTIONS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("attention", ["soft", "hard"])
-def test_batched_equals_one_by_one(options: dict[str, Any], attention: Any, photos: Photos) -> None:
+def test_batched_equals_one_by_one(options, attention, photos):
     encoder = small_encoder()
     captioner = captioner_of(small_checkpoint(encoder, attention=attention, gate=attention == "soft"), encoder)
     alone = [captioner(photo, **options) for photo in photos]
@@ -221,7 +217,7 @@ def test_batched_equals_one_by_one(options: dict[str, Any], attention: Any, phot
 
 
 @pytest.mark.parametrize("mode", ATTENTION_MODES)
-def test_a_caption_is_scored_and_explained_as_it_was_searched(mode: Any, captioner: Captioner, photos: Photos) -> None:
+def test_a_caption_is_scored_and_explained_as_it_was_searched(mode, captioner, photos):
     """By sampled locations only for a beam of one, whose draws are those of a single sequence."""
     how = {"attention_mode": mode, "seed": 2}
     beam_size = 1 if mode == "sample" else 5
@@ -245,7 +241,7 @@ def test_a_caption_is_scored_and_explained_as_it_was_searched(mode: Any, caption
     assert complete >= 3
 
 
-def test_log_probability_takes_a_caption_as_written(captioner: Captioner, photos: Photos) -> None:
+def test_log_probability_takes_a_caption_as_written(captioner, photos):
     plain = captioner.score(photos[0], "word3 word4")
     assert plain < 0 and captioner.score(photos[0], " Word3, WORD4. ") == plain
     assert captioner.score(photos[0], ["word3", "word3 word4"])[1] == plain
@@ -257,7 +253,7 @@ def test_log_probability_takes_a_caption_as_written(captioner: Captioner, photos
     assert captioner.score(iter(photos[:2]), iter(["word3", "word3 word4"]))[1][1] == other
 
 
-def test_several_captions_of_a_photo_are_whole_captions(captioner: Captioner, photos: Photos) -> None:
+def test_several_captions_of_a_photo_are_whole_captions(captioner, photos):
     first = captioner(photos[0], beam_size=4, num_captions=3)
     assert [(other.text, other.log_probability) for other in first.others] == first.alternatives
     for other in first.others:
@@ -269,7 +265,7 @@ def test_several_captions_of_a_photo_are_whole_captions(captioner: Captioner, ph
 # Evidence
 
 
-def test_locations_are_rows_and_columns_of_the_photo() -> None:
+def test_locations_are_rows_and_columns_of_the_photo():
     """One location of the photo differs from all others, and the same location of the attention."""
     encoder = small_encoder()
     model = small_checkpoint(encoder, annotation_norm="layer")
@@ -283,9 +279,7 @@ def test_locations_are_rows_and_columns_of_the_photo() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"attention_mode": "sample"}, {"do_sample": True, "num_captions": 2}], ids=str)
-def test_to_dict_is_complete_and_plain(
-    options: dict[str, Any], captioner: Captioner, photos: Photos, tmp_path: Path
-) -> None:
+def test_to_dict_is_complete_and_plain(options, captioner, photos, tmp_path):
     photos[0].save(tmp_path / "photo.png")
     caption = captioner(tmp_path / "photo.png", seed=4, **options)
     values = json.loads(json.dumps(caption.to_dict(), allow_nan=False))
@@ -313,7 +307,7 @@ def test_to_dict_is_complete_and_plain(
         assert scores == sorted(scores, reverse=True)
 
 
-def test_a_caption_says_how_far_its_words_can_be_trusted(captioner: Captioner, photos: Photos, tmp_path: Path) -> None:
+def test_a_caption_says_how_far_its_words_can_be_trusted(captioner, photos, tmp_path):
     plain = captioner(photos[0])
     assert plain.word_confidence is plain.confidence is plain.reaches_min_confidence is None and not plain.to_check
     with pytest.raises(SatError, match=r"min_confidence is 0\.5, and small cannot tell"):
@@ -355,9 +349,7 @@ def test_a_caption_says_how_far_its_words_can_be_trusted(captioner: Captioner, p
     assert Checkpoint.load(tmp_path / "model").confidence is None
 
 
-def test_a_caption_is_saved_in_the_format_that_the_name_ends_in(
-    captioner: Captioner, photos: Photos, tmp_path: Path
-) -> None:
+def test_a_caption_is_saved_in_the_format_that_the_name_ends_in(captioner, photos, tmp_path):
     caption, hard = (captioner(photos[0], max_length=2, attention_mode=mode) for mode in ("mean", "argmax"))
     alone: dict[str, bytes] = {}
     starts = {"png": b"\x89PNG", "SVG": b"<svg ", "gif": b"GIF89a", "webp": b"RIFF", "html": b"<!"}
@@ -385,7 +377,7 @@ def test_a_caption_is_saved_in_the_format_that_the_name_ends_in(
 # Loading and options
 
 
-def test_the_checkpoint_s_defaults_and_geometry_are_used(photos: Photos) -> None:
+def test_the_checkpoint_s_defaults_and_geometry_are_used(photos):
     encoder = small_encoder(resize="crop")
     model = small_checkpoint(encoder)
     model.generation = GenerationConfig(beam_size=2, attention_mode="argmax", length_penalty=0.5, max_length=9)
@@ -396,7 +388,7 @@ def test_the_checkpoint_s_defaults_and_geometry_are_used(photos: Photos) -> None
     assert told.settings == {"model": "model", "beam_size": 1, "attention_mode": "mean", "length_penalty": 0.0}
 
 
-def test_a_saved_captioner_is_the_same_captioner(photos: Photos, tmp_path: Path) -> None:
+def test_a_saved_captioner_is_the_same_captioner(photos, tmp_path):
     """By both back ends: PyTorch and ONNX Runtime search by the same session, and encode alike."""
     encoder = load_encoder("efficientnet-lite2-1280", resize="squash")
     captioner = captioner_of(small_checkpoint(encoder, annotation_size=1280), encoder)

@@ -51,7 +51,7 @@ def evaluated(model: Path, dataset: Dataset, split: str = "test", **options: Any
     return captioner, evaluate(captioner, dataset, split, cache=model.parent / "cache", show=False, **options)
 
 
-def test_every_photo_is_captioned_once_and_scored_against_its_own_references(model: Path, dataset: Dataset) -> None:
+def test_every_photo_is_captioned_once_and_scored_against_its_own_references(model, dataset):
     captioner, result = evaluated(model, dataset)
     found = result.to_dict()
     examples = dataset.split("test")
@@ -81,7 +81,7 @@ def test_every_photo_is_captioned_once_and_scored_against_its_own_references(mod
         assert {"bleu_4_smoothed", "rouge_l", "cider"} <= each.keys() and "attention" not in each
 
 
-def test_an_evaluation_can_hold_the_attention_of_every_word(model: Path, dataset: Dataset) -> None:
+def test_an_evaluation_can_hold_the_attention_of_every_word(model, dataset):
     captioner, result = evaluated(model, dataset, "val", attention=True)
     for found, example in zip(result.to_dict()["results"], dataset.split("val"), strict=True):
         caption = captioner(example.photo, evidence=True).to_dict()
@@ -91,7 +91,7 @@ def test_an_evaluation_can_hold_the_attention_of_every_word(model: Path, dataset
         assert found["source"] == found["file"] and found["settings"] == caption["settings"]
 
 
-def test_options_of_evaluation_are_used_and_told(model: Path, dataset: Dataset) -> None:
+def test_options_of_evaluation_are_used_and_told(model, dataset):
     _, result = evaluated(model, dataset, "val", beam_size=1, attention_mode="argmax", length_penalty=0.5)
     settings = result.to_dict()
     assert (settings["beam_size"], settings["attention_mode"], settings["length_penalty"]) == (1, "argmax", 0.5)

@@ -16,9 +16,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write, atomic_write_all, file_lock, read_text
 
 
-def test_a_synced_file_is_on_the_disk_before_it_replaces_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_synced_file_is_on_the_disk_before_it_replaces_another(tmp_path, monkeypatch):
     file, done = tmp_path / "weights", list[str]()
     file.write_text("old")
     file.chmod(0o600)  # it stays private
@@ -38,7 +36,7 @@ def test_a_synced_file_is_on_the_disk_before_it_replaces_another(
     assert done == ["renamed"] and list(tmp_path.iterdir()) == [file] and file.stat().st_mode & 0o177 == 0
 
 
-def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path):
     file = tmp_path / "weights"
     file.write_text("old")
     for error, reason in (
@@ -56,7 +54,7 @@ def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path: Path) -> None:
         assert file.read_text() == "old" and list(tmp_path.iterdir()) == [file]
 
 
-def test_two_processes_that_write_one_file_leave_one_of_the_two_whole(tmp_path: Path) -> None:
+def test_two_processes_that_write_one_file_leave_one_of_the_two_whole(tmp_path):
     file = tmp_path / "scores.json"
     program = "import pathlib, sys; from show_attend_tell.files import write_text; "
     program += "write_text(pathlib.Path(sys.argv[1]), 'second')"
@@ -71,7 +69,7 @@ def test_two_processes_that_write_one_file_leave_one_of_the_two_whole(tmp_path: 
     assert file.read_text() == "first, whole" and list(tmp_path.iterdir()) == [file]
 
 
-def test_a_device_or_a_pipe_is_written_to_and_never_replaced(tmp_path: Path) -> None:
+def test_a_device_or_a_pipe_is_written_to_and_never_replaced(tmp_path):
     pipe, file, received = tmp_path / "pipe", tmp_path / "file", []
     os.mkfifo(pipe)
     reader = threading.Thread(target=lambda: received.append(pipe.read_text()), daemon=True)
@@ -81,7 +79,7 @@ def test_a_device_or_a_pipe_is_written_to_and_never_replaced(tmp_path: Path) -> 
     assert received == ["both"] and pipe.is_fifo() and file.read_text() == "both"
 
 
-def test_a_file_that_is_not_there_is_told_apart_from_one_that_is_no_text(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_told_apart_from_one_that_is_no_text(tmp_path):
     with pytest.raises(SatError, match=r"cannot read .*absent\.txt \(No such file or directory\): name a text file"):
         read_text(tmp_path / "absent.txt")
     (tmp_path / "latin.txt").write_bytes("für".encode("latin-1"))
@@ -89,7 +87,7 @@ def test_a_file_that_is_not_there_is_told_apart_from_one_that_is_no_text(tmp_pat
         read_text(tmp_path / "latin.txt")
 
 
-def test_what_a_killed_process_left_is_cleared(tmp_path: Path) -> None:
+def test_what_a_killed_process_left_is_cleared(tmp_path):
     left, running, other = (tmp_path / name for name in (".weights.1.part", ".weights.2.part", ".other.1.part"))
     for part in (left, running, other):
         part.touch()
@@ -101,7 +99,7 @@ def test_what_a_killed_process_left_is_cleared(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(files_module.fcntl is None, reason="there are no locks")
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP])
-def test_a_disk_without_locks_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_a_disk_without_locks_keeps_nobody_out(tmp_path, monkeypatch, number):
     def no_lock(handle: int, operation: int) -> None:
         raise OSError(number, os.strerror(number))
 

@@ -174,7 +174,7 @@ def model(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "name", ["config.json", "vocabulary.json", "model.safetensors", "encoder.safetensors", "confidence.safetensors"]
 )
-def test_changed_models_do_no_harm(name: str, model: Path) -> None:
+def test_changed_models_do_no_harm(name, model):
     def read() -> int:
         checkpoint = Checkpoint.load(model)
         captioner = captioner_of(checkpoint, small_encoder())
@@ -187,7 +187,7 @@ def test_changed_models_do_no_harm(name: str, model: Path) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["*/*/*", "files.json"])
-def test_changed_feature_caches_do_no_harm(pattern: str, tmp_path: Path) -> None:
+def test_changed_feature_caches_do_no_harm(pattern, tmp_path):
     """Whatever changes, a cache gives the annotations that the encoder gives, or none."""
     encoder = small_encoder()
     (tmp_path / "photos").mkdir()
@@ -218,7 +218,7 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "PPM", "ICO", "TGA", "MP
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_changed_photos_do_no_harm(form: str, tmp_path: Path) -> None:
+def test_changed_photos_do_no_harm(form, tmp_path):
     file = tmp_path / "photo"
     try:
         shape_photo("red", "square", False).resize((160, 120)).save(file, form)
@@ -243,7 +243,7 @@ CAPTIONS = [("dataset.json", json.dumps(SPLIT_FILE)), *((name, content) for name
 
 
 @pytest.mark.parametrize(("name", "content"), CAPTIONS, ids=["Karpathy", *FORMS])
-def test_changed_captions_do_no_harm(name: str, content: str, tmp_path: Path) -> None:
+def test_changed_captions_do_no_harm(name, content, tmp_path):
     folder = tmp_path / "data"
     (folder / "images").mkdir(parents=True)
     for photo in ("a.jpg", "b.jpg"):
@@ -259,7 +259,7 @@ def test_changed_captions_do_no_harm(name: str, content: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("form", ["tar", "tar.gz", "parquet"])
-def test_changed_files_of_many_photos_do_no_harm(form: str, tmp_path: Path) -> None:
+def test_changed_files_of_many_photos_do_no_harm(form, tmp_path):
     held = io.BytesIO()
     shape_photo("red", "square", False).save(held, "PNG")
     names, file = [f"folder/{color}.png" for color in COLORS], tmp_path / f"photos.{form}"
@@ -284,7 +284,7 @@ def test_changed_files_of_many_photos_do_no_harm(form: str, tmp_path: Path) -> N
     assert fuzzed(tmp_path, file, read, form)
 
 
-def test_changed_evaluations_do_no_harm(tmp_path: Path) -> None:
+def test_changed_evaluations_do_no_harm(tmp_path):
     entry = {"photo": "a.jpg", "caption": "a dog", "references": ["a dog runs"], "words": ["a", "dog"]}
     file = tmp_path / "evaluation.json"
     file.write_text(json.dumps({"tokens": "split", "model": "soft", "results": [entry]}))

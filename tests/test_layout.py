@@ -48,7 +48,7 @@ def imports() -> list[tuple[str, str]]:
     return found
 
 
-def test_dependencies_point_one_way() -> None:
+def test_dependencies_point_one_way():
     wrong = []
     for importer, imported in imports():
         if importer == "" or imported == NAME:  # the public names, which are imported when first asked for
@@ -60,7 +60,7 @@ def test_dependencies_point_one_way() -> None:
     assert wrong == []
 
 
-def test_no_modules_import_each_other() -> None:
+def test_no_modules_import_each_other():
     """In no circle, imports inside functions and for types alone included."""
     graph: dict[str, set[str]] = defaultdict(set)
     for importer, imported in imports():
@@ -69,19 +69,19 @@ def test_no_modules_import_each_other() -> None:
     TopologicalSorter(graph).prepare()  # which raises CycleError, naming the circle
 
 
-def test_nothing_of_the_package_is_imported_by_a_name_made_at_run_time() -> None:
+def test_nothing_of_the_package_is_imported_by_a_name_made_at_run_time():
     """Such an import would be hidden from the tests above; only the public names are imported so, at first use."""
     hidden = re.compile(r"import_module\(f?[\"'](show_attend_tell|\{__name__\}|\.)")
     found = [file for file in PACKAGE.rglob("*.py") if hidden.search(file.read_text())]
     assert found == [PACKAGE / "__init__.py"]
 
 
-def test_a_room_can_be_taken_in_at_a_glance() -> None:
+def test_a_room_can_be_taken_in_at_a_glance():
     modules = Counter(file.parent for file in PACKAGE.rglob("*.py") if not file.name.startswith("__"))
     assert {folder: number for folder, number in modules.items() if number > 14} == {}
 
 
-def test_research_uses_no_private_name_of_the_package() -> None:
+def test_research_uses_no_private_name_of_the_package():
     """A name with an underscore may change without notice, and so may a module."""
     wrong = []
     for file in sorted((Path(__file__).parents[1] / "research").rglob("*.py")):
@@ -97,14 +97,14 @@ def test_research_uses_no_private_name_of_the_package() -> None:
     assert wrong == []
 
 
-def test_the_public_names() -> None:
+def test_the_public_names():
     public = ["Caption", "Captioner", "GenerationConfig", "PhotoError", "SatError"]
     public += ["evaluate", "register_decoder", "train"]
     assert public == show_attend_tell.__all__ and set(public) <= set(dir(show_attend_tell))
     assert [getattr(show_attend_tell, name).__name__ for name in public] == public
 
 
-def test_tests_patch_objects_and_leave_tensors_alone() -> None:
+def test_tests_patch_objects_and_leave_tensors_alone():
     """A module's path in a string is found wrong only when the test runs, and no tool renames it."""
     strings = re.compile(r"setattr\(\s*f?[\"']|setattr\(\s*(torch\.)?Tensor,")
     tests = Path(__file__).parent.rglob("*.py")

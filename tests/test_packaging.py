@@ -35,13 +35,13 @@ ASKED = [
 
 
 @pytest.mark.parametrize("asked", ASKED, ids=lambda asked: asked.name)
-def test_the_lock_pins_a_version_that_pyproject_allows(asked: Requirement) -> None:
+def test_the_lock_pins_a_version_that_pyproject_allows(asked):
     (pin,) = LOCKED[canonicalize_name(asked.name)].specifier
     assert pin.operator == "=="
     assert pin.version in asked.specifier
 
 
-def test_the_lock_pins_what_the_requirements_require_in_turn() -> None:
+def test_the_lock_pins_what_the_requirements_require_in_turn():
     """Walks the installed packages, so it sees one platform; `uv` saw them all when it made the lock."""
     pending, seen = list(ASKED), set()
     while pending:
@@ -62,7 +62,7 @@ def test_the_lock_pins_what_the_requirements_require_in_turn() -> None:
                 pending.append(further)
 
 
-def test_the_wheel_holds_the_package_and_nothing_else(tmp_path: Path) -> None:
+def test_the_wheel_holds_the_package_and_nothing_else(tmp_path):
     """Weights are empty here: it is their names that count."""
     package, ships = CHECKOUT / "src" / "show_attend_tell", set()
     for file in package.rglob("*"):

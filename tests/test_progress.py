@@ -2,8 +2,6 @@
 
 import sys
 
-import pytest
-
 from show_attend_tell import progress
 from show_attend_tell.progress import Progress, draws_bars
 
@@ -15,7 +13,7 @@ def work(**options: object) -> None:
             bar.update()
 
 
-def test_a_log_file_gets_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_file_gets_lines(capsys, monkeypatch):
     monkeypatch.setattr(progress, "SECONDS", 0.0)
     work()
     lines = capsys.readouterr().err.splitlines()
@@ -23,7 +21,7 @@ def test_a_log_file_gets_lines(capsys: pytest.CaptureFixture[str], monkeypatch: 
     assert lines[1].endswith("left, loss=2.5") and "\r" not in "".join(lines) and "|" not in "".join(lines)
 
 
-def test_what_is_quick_leaves_no_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_quick_leaves_no_line(capsys, monkeypatch):
     work()
     work(disable=True)
     assert list(Progress([1, 2, 3], desc="some")) == [1, 2, 3]
@@ -33,9 +31,7 @@ def test_what_is_quick_leaves_no_line(capsys: pytest.CaptureFixture[str], monkey
     work()
 
 
-def test_a_terminal_and_a_notebook_get_a_bar(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_and_a_notebook_get_a_bar(capsys, monkeypatch):
     monkeypatch.setattr(progress, "draws_bars", lambda *_: True)
     work()
     written = capsys.readouterr().err

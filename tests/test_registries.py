@@ -3,7 +3,6 @@
 import importlib
 import sys
 from importlib.metadata import EntryPoint
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,7 +44,7 @@ def second() -> int:
 
 
 @pytest.mark.parametrize("registry", ALL, ids=lambda registry: registry.group)
-def test_each_has_a_group_of_its_own_and_keeps_what_it_has(registry: Registry[object]) -> None:
+def test_each_has_a_group_of_its_own_and_keeps_what_it_has(registry):
     assert [other.group for other in ALL].count(registry.group) == 1
     name, value = next(iter(registry.items()))
     assert value is None or registry.register(name, value) is value
@@ -56,7 +55,7 @@ def test_each_has_a_group_of_its_own_and_keeps_what_it_has(registry: Registry[ob
     assert "unheard-of" not in registry and registry.get("unheard-of") is None
 
 
-def test_a_name_is_taken_once_by_a_call_or_a_decorator() -> None:
+def test_a_name_is_taken_once_by_a_call_or_a_decorator():
     registry: Registry[object] = Registry("a number", "numbers")
     assert registry.register("one")(first) is first and registry.register("two", second) is second
     with pytest.raises(SatError, match=r"there is a number 'one' already \(.*test_registries.first\)"):
@@ -70,7 +69,7 @@ def test_a_name_is_taken_once_by_a_call_or_a_decorator() -> None:
         registry["three"]
 
 
-def test_metrics_made_of_other_functions_differ() -> None:
+def test_metrics_made_of_other_functions_differ():
     registry: Registry[Metric] = Registry("a metric", "metrics")
     for number in (1, 2):
         metric = Metric("A", lambda texts, number=number: number)  # type: ignore[misc]
@@ -90,7 +89,7 @@ def {name}():
 """
 
 
-def test_an_installed_plugin_is_imported_when_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_plugin_is_imported_when_it_is_asked_for(tmp_path, monkeypatch):
     """Every registry finds it so; and a module that is imported twice registers the same."""
     monkeypatch.syspath_prepend(tmp_path)
     group = "show_attend_tell.installed_numbers"

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from show_attend_tell.settings import Amount, Count, CountOrNone, Rate, Share, S
 @pytest.mark.parametrize(
     ("name", "guess"), [("num_beams", "beam_size"), ("max_new_tokens", "max_length"), ("temprature", "temperature")]
 )
-def test_a_name_of_another_program_or_a_slip_is_answered(name: str, guess: str) -> None:
+def test_a_name_of_another_program_or_a_slip_is_answered(name, guess):
     with pytest.raises(SatError, match=rf"there is no setting {name}: did you mean {guess}\?"):
         GenerationConfig(**{name: 3})
 
@@ -59,7 +59,7 @@ BELOW_ONE = "give a number from 0 up to but not including 1"
         ("kind", "firm", "firm", "choose one of soft, hard"),
     ],
 )
-def test_a_wrong_value_gets_a_sentence(name: str, value: Any, text: str, remedy: str) -> None:
+def test_a_wrong_value_gets_a_sentence(name, value, text, remedy):
     """Given in Python, in a copy, and as a text."""
     for make in (Example, lambda **values: dataclasses.replace(Example(), **values)):
         with pytest.raises(SatError) as refusal:
@@ -85,13 +85,13 @@ def test_a_wrong_value_gets_a_sentence(name: str, value: Any, text: str, remedy:
         ("kind", "hard", "hard"),
     ],
 )
-def test_a_text_is_read_as_the_setting_has_it(name: str, text: str, value: Any) -> None:
+def test_a_text_is_read_as_the_setting_has_it(name, text, value):
     found = read_setting(Example, name, text)
     assert found == value and type(found) is type(value)
     assert getattr(dataclasses.replace(Example(), **{name: found}), name) == value
 
 
-def test_settings_are_data_classes_that_stay_as_they_are() -> None:
+def test_settings_are_data_classes_that_stay_as_they_are():
     with pytest.raises(SatError, match=r"^count is 0: .*; share is 2: "):  # each wrong value is named
         Example(count=0, share=2)
     example = Example(amount=2, count=np.int64(3))

@@ -45,7 +45,7 @@ COMMAND = "from show_attend_tell.cli import main; main(prog_name='sat')"
 
 
 @pytest.mark.parametrize("command", [f"caption {PHOTO}", "train data/ --attention soft --output model"])
-def test_the_commands_let_threads_sleep_and_say_how_many(command: str) -> None:
+def test_the_commands_let_threads_sleep_and_say_how_many(command):
     found = at_import_of_torch(COMMAND, *command.split(), "--threads", "3")
     assert found == {"OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "3", "MKL_NUM_THREADS": "3"}
 
@@ -53,13 +53,13 @@ def test_the_commands_let_threads_sleep_and_say_how_many(command: str) -> None:
 PROGRAM = "from show_attend_tell.threads import prepare_process; prepare_process(); import torch"
 
 
-def test_a_program_chooses_whether_threads_sleep() -> None:
+def test_a_program_chooses_whether_threads_sleep():
     assert at_import_of_torch("import show_attend_tell.captioner, torch") == {}
     assert at_import_of_torch(PROGRAM) == {"OMP_WAIT_POLICY": "passive"}
 
 
 @pytest.mark.acceptance
-def test_importing_the_package_changes_nothing_in_the_process() -> None:
+def test_importing_the_package_changes_nothing_in_the_process():
     program = """
 import logging, os, signal, sys, warnings
 import numpy, onnxruntime, PIL.Image, pydantic, safetensors, torch, fastapi, tqdm
@@ -76,7 +76,7 @@ sys.exit(state() != before)
 
 
 @pytest.mark.parametrize("own", [{"OMP_WAIT_POLICY": "active"}, {"GOMP_SPINCOUNT": "1000"}], ids=str)
-def test_a_user_s_own_settings_win(own: dict[str, str]) -> None:
+def test_a_user_s_own_settings_win(own):
     assert at_import_of_torch(PROGRAM, **own) == own
     number = {"OMP_NUM_THREADS": "5"}
     assert at_import_of_torch(COMMAND, "caption", str(PHOTO), **own, **number) == {**own, **number}

@@ -57,7 +57,7 @@ def found() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("model", without_pytorch.WAYS)
-def test_captions_are_those_of_pytorch(model: str, found: dict[str, Any]) -> None:
+def test_captions_are_those_of_pytorch(model, found):
     """Words, log p, α, β, locations, rerank scores and alternatives: by every attention mode, searched and drawn."""
     checkpoint = Checkpoint.load(SHIPPED / model)
     loaded = TorchBackend.load(checkpoint, model, device=torch.device("cpu"))
@@ -77,7 +77,7 @@ def test_captions_are_those_of_pytorch(model: str, found: dict[str, Any]) -> Non
         assert texts[0][:5] == texts[1][:5] and len(texts[0]) == len(texts[1])
 
 
-def test_pytorch_is_neither_there_nor_imported_where_it_is(found: dict[str, Any]) -> None:
+def test_pytorch_is_neither_there_nor_imported_where_it_is(found):
     assert "torch" not in found["modules"] and "onnxruntime" in found["modules"]
     assert light("python", "-c", "import torch", check=False).returncode
     program = f"""
@@ -90,7 +90,7 @@ print(Captioner.from_pretrained("flickr8k-soft", backend="onnx")({str(PHOTO)!r},
     assert here.stdout.endswith(" False\n")
 
 
-def test_the_command_captions_draws_and_writes_pages(tmp_path: Path) -> None:
+def test_the_command_captions_draws_and_writes_pages(tmp_path):
     page, pictures, told = tmp_path / "page.html", tmp_path / "looked", tmp_path / "told.json"
     how = ["--generation", "beam_size=2", "--output", str(page), "--save-maps", str(pictures), "--output", str(told)]
     printed = light("sat", "caption", str(PHOTO), *how).stdout
@@ -107,13 +107,13 @@ def test_the_command_captions_draws_and_writes_pages(tmp_path: Path) -> None:
         (["caption", str(PHOTO), "--backend", "torch"], "backend 'torch': PyTorch is not installed"),
     ],
 )
-def test_what_needs_pytorch_says_so_in_one_line(arguments: list[str], why: str) -> None:
+def test_what_needs_pytorch_says_so_in_one_line(arguments, why):
     done = light("sat", *arguments, check=False)
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr == f"sat: {why}: {install_command('torch')}\n"
 
 
-def test_the_server_answers_by_a_model_of_ones_own(tmp_path: Path) -> None:
+def test_the_server_answers_by_a_model_of_ones_own(tmp_path):
     """A model as training saves it, in 32 bits a weight."""
     small_checkpoint(load_encoder("vgg19", resize="squash"), annotation_size=512).save(tmp_path / "own")
     command = [str(LIGHT / "sat"), "serve", "--port", "0", "--model", str(tmp_path / "own")]
@@ -131,7 +131,7 @@ def test_the_server_answers_by_a_model_of_ones_own(tmp_path: Path) -> None:
     assert told[0]["words"] and told[0]["attention"] and told[0]["settings"]["beam_size"] == 3
 
 
-def test_the_installation_is_small() -> None:
+def test_the_installation_is_small():
     """What pip put there for the package itself, extras and compiled Python left out; the models are not counted."""
     program = """
 import json, re

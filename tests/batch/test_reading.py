@@ -41,7 +41,7 @@ def parquet_of(file: Path, columns: dict[str, list[Any]], **options: Any) -> Pat
 # Sources
 
 
-def test_a_folder_gives_its_photos_in_order(tmp_path: Path) -> None:
+def test_a_folder_gives_its_photos_in_order(tmp_path):
     folder = folder_of(tmp_path / "photos", 100)
     folder_of(folder / "more", 2, start=200)
     for hidden in (".hidden.png", "._000.png"):
@@ -82,7 +82,7 @@ def test_a_folder_gives_its_photos_in_order(tmp_path: Path) -> None:
         ("x.tar.zst", None, r"x\.tar\.zst: of archives, tar files are read"),
     ],
 )
-def test_a_source_without_photos_is_refused(source: str, column: str | None, why: str, tmp_path: Path) -> None:
+def test_a_source_without_photos_is_refused(source, column, why, tmp_path):
     (tmp_path / "empty").mkdir()
     for archive in ("x.ZIP", "x.tar.zst"):
         (tmp_path / archive).write_bytes(b"PK")
@@ -116,7 +116,7 @@ class Refusing(fsspec.AbstractFileSystem):  # type: ignore[misc]
         (503, "Service Unavailable: try again later"),
     ],
 )
-def test_what_a_server_refuses_costs_one_line(status: int, words: str) -> None:
+def test_what_a_server_refuses_costs_one_line(status, words):
     fsspec.register_implementation("refusing", Refusing, clobber=True)
     said = f"the server answered {status}, {words}"
     with pytest.raises(SatError, match=rf"^REFUSING://x/a-{status}.jpg: {said}"):
@@ -126,7 +126,7 @@ def test_what_a_server_refuses_costs_one_line(status: int, words: str) -> None:
     assert "from here on are missing" in broken and "damaged" not in broken and f"answered {status}" in broken
 
 
-def test_photos_come_from_anything_that_fsspec_opens(tmp_path: Path) -> None:
+def test_photos_come_from_anything_that_fsspec_opens(tmp_path):
     for packing in ("gz", "bz2", "xz"):
         assert list(read(tar_of(tmp_path / f"x.tar.{packing}", {"a.png": photo(3)}, f"w:{packing}")).values()) == [
             photo(3)
@@ -137,7 +137,7 @@ def test_photos_come_from_anything_that_fsspec_opens(tmp_path: Path) -> None:
     assert read("memory://bucket", recursive=True) == {"a.png": photo(7), "1.png": photo(1), "2.png": photo(2)}
 
 
-def test_base64_is_told_from_a_path() -> None:
+def test_base64_is_told_from_a_path():
     content, plain = photo(5) * 2, base64.b64encode(photo(5) * 2).decode()
     lines = "\n".join(plain[at : at + 76] for at in range(0, len(plain), 76))
     for text in (plain, lines, f"data:image/png;base64,{plain}", plain.replace("+", "-").replace("/", "_")):
@@ -146,7 +146,7 @@ def test_base64_is_told_from_a_path() -> None:
         assert from_base64(path) is None
 
 
-def test_photos_that_are_done_are_not_given_again(tmp_path: Path) -> None:
+def test_photos_that_are_done_are_not_given_again(tmp_path):
     folder = folder_of(tmp_path / "photos", 3)
     tar = tar_of(tmp_path / "x.tar", {f"{n}.png": photo(n) for n in range(3)})
     pieces, every = find_pieces([str(folder), str(tar)]), [f"{folder}/00{n}.png" for n in range(3)]
@@ -160,7 +160,7 @@ def test_photos_that_are_done_are_not_given_again(tmp_path: Path) -> None:
 # Hostile files
 
 
-def test_what_a_tar_file_says_is_not_trusted(tmp_path: Path) -> None:
+def test_what_a_tar_file_says_is_not_trusted(tmp_path):
     file, leaving = tmp_path / "x.tar", ("../up.png", "/root.png", "a/../../b.png", "C:\\x.png")
     with tarfile.open(file, "w") as tar:
         for name in ("good.png", *leaving, "good.png"):
@@ -182,7 +182,7 @@ def test_what_a_tar_file_says_is_not_trusted(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.tar"]
 
 
-def test_a_header_of_a_tar_file_cannot_take_memory(tmp_path: Path) -> None:
+def test_a_header_of_a_tar_file_cannot_take_memory(tmp_path):
     header = tarfile.TarInfo("././@LongLink")
     header.type, header.size = tarfile.GNUTYPE_LONGNAME, 200 * 2**20
     file = tmp_path / "bomb.tar.gz"
@@ -198,7 +198,7 @@ def test_a_header_of_a_tar_file_cannot_take_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut header", "cut photo", "cut between", "changed header", "changed packing"])
-def test_a_damaged_tar_file_keeps_what_came_before(damage: str, tmp_path: Path) -> None:
+def test_a_damaged_tar_file_keeps_what_came_before(damage, tmp_path):
     whole = tar_of(tmp_path / "x.tar", {"0.png": photo(0), "1.png": photo(1), "2.png": bytes(30_000)}).read_bytes()
     ends = {"cut header": 1300, "cut photo": 1600, "cut between": 2048}
     if damage == "changed packing":
@@ -214,7 +214,7 @@ def test_a_damaged_tar_file_keeps_what_came_before(damage: str, tmp_path: Path) 
 
 
 @pytest.mark.proof
-def test_parquet_files_give_bytes_paths_and_what_hugging_face_writes(tmp_path: Path) -> None:
+def test_parquet_files_give_bytes_paths_and_what_hugging_face_writes(tmp_path):
     folder_of(tmp_path / "photos", 3)
     (tmp_path.parent / "secret.png").write_bytes(photo(9))
     names = ["photos/000.png", "../secret.png", "/etc/passwd", "photos/002.png", "file:///etc/passwd", None]
@@ -237,7 +237,7 @@ def test_parquet_files_give_bytes_paths_and_what_hugging_face_writes(tmp_path: P
 
 
 @pytest.mark.proof
-def test_parquet_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_parquet_files_that_cannot_be_read(tmp_path):
     odd = parquet_of(tmp_path / "odd.parquet", {"x": [1], "url": ["https://example.org/a.jpg"]})
     with pytest.raises(SatError, match=r"no column of photos .*: give --column, one of \['x', 'url'\]"):
         read(odd)

@@ -21,7 +21,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_table_goes_on_and_keeps_what_a_person_wrote(desk: Path) -> None:
+def test_a_table_goes_on_and_keeps_what_a_person_wrote(desk):
     command = ("caption", "p", "--output", "t.csv", *GREEDY)
     Path("p/1.png").write_bytes(b"broken")
     assert "1 photo could not be read" in refused(*command, code=1)
@@ -54,7 +54,7 @@ def test_a_table_goes_on_and_keeps_what_a_person_wrote(desk: Path) -> None:
     assert Path("notes.csv").read_text() == "my notes"
 
 
-def test_sidecars_and_tables_are_filled_together(desk: Path) -> None:
+def test_sidecars_and_tables_are_filled_together(desk):
     both = ("caption", "p", "--output", "t.jsonl", "--output", "xmp", *GREEDY)
     assert sat("caption", "p/0.png", "--output", "xmp", *GREEDY[:4]).stdout.splitlines()[-1].startswith("1 sidecar ")
     lines = sat(*both).stdout.splitlines()
@@ -69,7 +69,7 @@ def test_sidecars_and_tables_are_filled_together(desk: Path) -> None:
     assert texts["p/1.png"] in Path("p/1.png.xmp").read_text()
 
 
-def test_one_photo_leaves_no_manifest_and_a_page_has_the_same_sources(desk: Path) -> None:
+def test_one_photo_leaves_no_manifest_and_a_page_has_the_same_sources(desk):
     sat("caption", "./p/0.png", "--output", "one.csv", *GREEDY[:4])
     sat("caption", "p/", "--output", "all.csv", "--output", "all.json", *GREEDY[:4])
     assert [row["source"] for row in rows_of(Path("all.csv"))] == [f"p/{number}.png" for number in range(3)]
@@ -78,5 +78,5 @@ def test_one_photo_leaves_no_manifest_and_a_page_has_the_same_sources(desk: Path
     assert not [file.name for file in desk.iterdir() if file.name.startswith(".")]
 
 
-def test_caption_batch_names_the_new_command() -> None:
+def test_caption_batch_names_the_new_command():
     assert "sat caption takes the same photos" in refused("caption-batch", "p", "--output", "t.csv")

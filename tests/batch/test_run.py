@@ -66,7 +66,7 @@ def first_file(process: Any, output: Path) -> None:
 
 
 @ENGINES
-def test_each_photo_is_a_row_also_when_workers_are_killed(engine: str, form: str, tmp_path: Path) -> None:
+def test_each_photo_is_a_row_also_when_workers_are_killed(engine, form, tmp_path):
     folder, output, deaths = folder_of(tmp_path / "photos", 70), tmp_path / f"out.{form}", tmp_path / "deaths"
     (folder / "003.png").write_bytes(b"broken")
     (folder / "005.png").write_bytes(b"")
@@ -90,7 +90,7 @@ def test_each_photo_is_a_row_also_when_workers_are_killed(engine: str, form: str
 
 
 @ENGINES
-def test_a_command_that_is_killed_goes_on(engine: str, form: str, tmp_path: Path) -> None:
+def test_a_command_that_is_killed_goes_on(engine, form, tmp_path):
     folder, output = folder_of(tmp_path / "photos", 200), tmp_path / f"out.{form}"
     killed = start([folder], output, engine, slow=0.02)
     first_file(killed, output)
@@ -108,7 +108,7 @@ def test_a_command_that_is_killed_goes_on(engine: str, form: str, tmp_path: Path
 
 
 @ENGINES
-def test_ctrl_c_keeps_what_was_made(engine: str, form: str, tmp_path: Path) -> None:
+def test_ctrl_c_keeps_what_was_made(engine, form, tmp_path):
     folder, output = folder_of(tmp_path / "photos", 200), tmp_path / f"out.{form}"
     stopped = start([folder], output, engine, slow=0.05)
     first_file(stopped, output)
@@ -120,7 +120,7 @@ def test_ctrl_c_keeps_what_was_made(engine: str, form: str, tmp_path: Path) -> N
     assert shades(output) == list(range(200))
 
 
-def test_an_output_of_something_else_is_refused(tmp_path: Path) -> None:
+def test_an_output_of_something_else_is_refused(tmp_path):
     folder, tar = folder_of(tmp_path / "photos", 2), tar_of(tmp_path / "x.tar", {"0.png": photo(9)})
     output = tmp_path / "out.jsonl"
     go([folder, tar], output)
@@ -156,7 +156,7 @@ def test_an_output_of_something_else_is_refused(tmp_path: Path) -> None:
             go([folder, tar], output)
 
 
-def test_an_output_behind_an_address(tmp_path: Path) -> None:
+def test_an_output_behind_an_address(tmp_path):
     folder, output = folder_of(tmp_path / "photos", 3), f"{tmp_path}/out.jsonl"  # one that no other run has written
     assert [go([folder], f"memory://{output}")[2] for _ in range(2)] == [3, 0]
     folder_of(folder, 1, start=3)
@@ -166,7 +166,7 @@ def test_an_output_behind_an_address(tmp_path: Path) -> None:
 
 
 @pytest.mark.proof
-def test_a_table_in_parquet_among_its_photos_is_no_source(tmp_path: Path) -> None:
+def test_a_table_in_parquet_among_its_photos_is_no_source(tmp_path):
     folder = folder_of(tmp_path / "photos", 5)
     (folder / "003.png").write_bytes(b"broken")
     output = folder / "out.parquet"
@@ -178,7 +178,7 @@ def test_a_table_in_parquet_among_its_photos_is_no_source(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", pytest.param("parquet", marks=pytest.mark.proof)])
-def test_a_file_stays_as_it_was_until_rows_are_made_again(form: str, tmp_path: Path) -> None:
+def test_a_file_stays_as_it_was_until_rows_are_made_again(form, tmp_path):
     folder, output = folder_of(tmp_path / "photos", 4), tmp_path / f"out.{form}"
 
     def make(first: int = 99, *, ended: bool = True) -> tuple[int, int, int]:
@@ -233,7 +233,7 @@ class Dying(Output):
 
 
 @pytest.mark.parametrize("folder", [False, True])
-def test_no_photo_is_lost_or_there_twice_whenever_a_command_is_killed(folder: bool, tmp_path: Path) -> None:
+def test_no_photo_is_lost_or_there_twice_whenever_a_command_is_killed(folder, tmp_path):
     """Two photos change between two commands, and each is killed after as many changes of the disk as there are."""
     photos = folder_of(tmp_path / "photos", 7)
 
@@ -277,15 +277,13 @@ class Broken(Shade):
 
 
 @pytest.mark.parametrize(("what", "why"), [("absent", "there is no model"), ("large", "killed while it loaded")])
-def test_a_model_that_cannot_be_loaded_is_an_error(what: str, why: str, tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_loaded_is_an_error(what, why, tmp_path):
     with pytest.raises(SatError, match=why):
         go([folder_of(tmp_path / "photos", 3)], tmp_path / "out.jsonl", Broken(what=what))
     assert rows_of(tmp_path / "out.jsonl") == []
 
 
-def test_without_pyarrow_and_ray_the_error_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_pyarrow_and_ray_the_error_says_what_to_install(tmp_path, monkeypatch):
     for name in ("pyarrow", "ray"):
         monkeypatch.setitem(sys.modules, name, None)
     folder = folder_of(tmp_path / "photos", 1)

@@ -17,7 +17,7 @@ ROWS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("form", DIALECTS)
-def test_no_cell_of_a_table_is_a_formula(form: str) -> None:
+def test_no_cell_of_a_table_is_a_formula(form):
     stream = io.BytesIO()
     write_rows(stream, ROWS, dict.fromkeys(ROWS[0], ""), form)
     _, *cells = csv.reader(io.StringIO(stream.getvalue().decode(), newline=""), dialect=DIALECTS[form])

@@ -47,7 +47,7 @@ def caption_batch(captioner: Captioner, column: str = "bytes") -> CaptionBatch:
     return work
 
 
-def test_a_batch_gets_the_captions_of_the_captioner(captioner: Captioner, photos: Path) -> None:
+def test_a_batch_gets_the_captions_of_the_captioner(captioner, photos):
     files = sorted(photos.iterdir())
     contents = [*(file.read_bytes() for file in files), {"bytes": None, "path": str(files[1])}, None]
     found = caption_batch(captioner)({"name": np.arange(6), "bytes": contents})
@@ -65,7 +65,7 @@ def test_a_batch_gets_the_captions_of_the_captioner(captioner: Captioner, photos
     assert len(sent) < 1000 and "model" not in vars(pickle.loads(sent))
 
 
-def test_what_a_row_depends_on_is_in_the_settings(captioner: Captioner, tmp_path: Path) -> None:
+def test_what_a_row_depends_on_is_in_the_settings(captioner, tmp_path):
     work = caption_batch(captioner)
     assert work.settings() == caption_batch(captioner).settings()
     captioner.checkpoint.save(tmp_path / "other", bits=16)
@@ -79,7 +79,7 @@ def test_what_a_row_depends_on_is_in_the_settings(captioner: Captioner, tmp_path
 
 
 @pytest.mark.proof
-def test_columns_of_a_table_have_types_where_all_is_null(captioner: Captioner) -> None:
+def test_columns_of_a_table_have_types_where_all_is_null(captioner):
     import pyarrow
 
     found = caption_batch(captioner)(pyarrow.table({"name": ["a"], "bytes": [b"no photo"]}))
@@ -88,7 +88,7 @@ def test_columns_of_a_table_have_types_where_all_is_null(captioner: Captioner) -
     assert {field.name: str(field.type) for field in found.schema} == types
 
 
-def test_features_are_those_of_the_encoder(photos: Path) -> None:
+def test_features_are_those_of_the_encoder(photos):
     work = EncodeBatch("small", resize="squash", device="cpu")
     vars(work)["model"] = encoder = small_encoder()
     files = sorted(photos.iterdir())
@@ -106,7 +106,7 @@ def test_features_are_those_of_the_encoder(photos: Path) -> None:
 
 @pytest.mark.proof
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
-def test_the_examples_of_the_docs_run(number: int, photos: Path, tmp_path: Path) -> None:
+def test_the_examples_of_the_docs_run(number, photos, tmp_path):
     path = os.pathsep.join(part for part in sys.path if part)
     environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable, "HF_HOME": str(tmp_path)}
     command = [sys.executable, "-c", EXAMPLES[number]]

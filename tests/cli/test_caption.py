@@ -30,7 +30,7 @@ def sources(text: str) -> list[str]:
     return [Path(entry["source"]).name for entry in json.loads(text)]
 
 
-def test_json_to_standard_output_is_nothing_but_json(photos: Path, model: Path, tmp_path: Path) -> None:
+def test_json_to_standard_output_is_nothing_but_json(photos, model, tmp_path):
     options = ("--model", model, "--output", "-.json", "--generation", "attention_mode=argmax")
     result = sat("caption", photos, *options, "--save-maps", tmp_path / "pictures")
     assert sources(result.stdout) == NAMES
@@ -43,7 +43,7 @@ def test_json_to_standard_output_is_nothing_but_json(photos: Path, model: Path, 
     assert "3 pictures" in result.stderr
 
 
-def test_tables_and_lines_hold_what_is_printed(photos: Path, model: Path, tmp_path: Path) -> None:
+def test_tables_and_lines_hold_what_is_printed(photos, model, tmp_path):
     names = [f"captions.{form}" for form in ("csv", "tsv", "jsonl", "json")]
     files = [part for name in names for part in ("--output", tmp_path / name)]
     (photos / "photo1.png").rename(photos / "p, ü\t1.png")
@@ -83,7 +83,7 @@ def test_tables_and_lines_hold_what_is_printed(photos: Path, model: Path, tmp_pa
     assert [line.split("\t")[1] for line in both.read_text().splitlines()] == ["model", "beach", "flickr8k-hard"]
 
 
-def test_sidecars_are_written_once_beside_photos(photos: Path, model: Path) -> None:
+def test_sidecars_are_written_once_beside_photos(photos, model):
     content = {file: file.read_bytes() for file in photos.iterdir()}
     (photos / "photo1.png.xmp").write_text("<x/>")
     command = ("caption", photos, "--model", model, "--output", "xmp", "--output", "-")
@@ -99,7 +99,7 @@ def test_sidecars_are_written_once_beside_photos(photos: Path, model: Path) -> N
     assert all(file.read_bytes() == before for file, before in content.items())
 
 
-def test_words_to_check_are_printed_behind_the_caption(photos: Path, tmp_path: Path) -> None:
+def test_words_to_check_are_printed_behind_the_caption(photos, tmp_path):
     checkpoint = small_checkpoint(small_encoder())
     words = np.arange(2, 23, dtype=np.int32)
     offsets = np.where(words % 2, -1, 1).astype(np.float32)
@@ -114,7 +114,7 @@ def test_words_to_check_are_printed_behind_the_caption(photos: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("form", ["png", "jpg", "svg", "gif", "webp"])
-def test_pictures_replace_earlier_ones_and_no_other_file(form: str, photos: Path, model: Path, tmp_path: Path) -> None:
+def test_pictures_replace_earlier_ones_and_no_other_file(form, photos, model, tmp_path):
     folder = tmp_path / "maps"
     command = ("caption", photos / "photo0.png", "--model", model, "--generation", "beam_size=1", "--save-maps", folder)
     command += ("--style", f"format={form}")
@@ -130,7 +130,7 @@ def test_pictures_replace_earlier_ones_and_no_other_file(form: str, photos: Path
     assert (folder / f"photo0.{form}").read_bytes() == b"mine"
 
 
-def test_each_picture_has_a_name_of_its_own_also_of_very_many_photos() -> None:
+def test_each_picture_has_a_name_of_its_own_also_of_very_many_photos():
     def names(*files: str) -> list[str]:
         return picture_names([Path(file) for file in files], "svg")
 
@@ -141,7 +141,7 @@ def test_each_picture_has_a_name_of_its_own_also_of_very_many_photos() -> None:
     assert len(set(many)) == 20_000 and many[-1] == "a-20000.svg"
 
 
-def test_pictures_of_two_models_side_by_side(photos: Path, model: Path, tmp_path: Path) -> None:
+def test_pictures_of_two_models_side_by_side(photos, model, tmp_path):
     hard = tmp_path / "hard"
     small_checkpoint(small_encoder(), seed=7, attention="hard", gate=False).save(hard)
     folder, photo = tmp_path / "pictures", photos / "photo1.png"
@@ -213,9 +213,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), REFUSED)
-def test_mistakes_with_caption(
-    arguments: str, message: str, photos: Path, model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mistakes_with_caption(arguments, message, photos, model, monkeypatch):
     monkeypatch.chdir(photos.parent)
     photos.rename("PHOTOS")
     Path("EMPTY").mkdir()
@@ -228,7 +226,7 @@ def test_mistakes_with_caption(
             assert np.array_equal(np.array(photo), np.array(shape_photo(*scene)))
 
 
-def test_a_photo_s_name_may_be_no_utf8(photos: Path, model: Path, tmp_path: Path) -> None:
+def test_a_photo_s_name_may_be_no_utf8(photos, model, tmp_path):
     try:
         odd = (photos / "photo0.png").rename(os.fsdecode(os.fsencode(photos) + b"/p\xff.png"))
     except OSError:
@@ -242,7 +240,7 @@ def test_a_photo_s_name_may_be_no_utf8(photos: Path, model: Path, tmp_path: Path
     assert f"1 picture of what supported each word: {tmp_path}/f\\udcff/" in output
 
 
-def test_a_photo_from_standard_input(photos: Path, model: Path, tmp_path: Path) -> None:
+def test_a_photo_from_standard_input(photos, model, tmp_path):
     command = ("caption", "-", "--model", model)
     first, second, third = (photos / name for name in NAMES)
     (line,) = sat("caption", first, "--model", model).stdout.splitlines()
@@ -258,7 +256,7 @@ def test_a_photo_from_standard_input(photos: Path, model: Path, tmp_path: Path) 
         assert message in line
 
 
-def test_unreadable_photos_are_named_and_cost_no_other(photos: Path, model: Path, tmp_path: Path) -> None:
+def test_unreadable_photos_are_named_and_cost_no_other(photos, model, tmp_path):
     content = (photos / "photo1.png").read_bytes()
     (photos / "photo1.png").write_bytes(content[: len(content) // 2])
     assert "photo1.png: damaged" in refused("caption", photos / "photo1.png", "--model", model)
@@ -274,9 +272,7 @@ def test_unreadable_photos_are_named_and_cost_no_other(photos: Path, model: Path
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
-def test_one_output_that_cannot_be_written_costs_no_other(
-    photos: Path, data: Path, model: Path, tmp_path: Path
-) -> None:
+def test_one_output_that_cannot_be_written_costs_no_other(photos, data, model, tmp_path):
     page, full = tmp_path / "captions.html", tmp_path / "full.json"
     full.symlink_to("/dev/full")
     line = refused("caption", photos / "photo0.png", "--model", model, "--output", full, "--output", page, code=1)
@@ -299,7 +295,7 @@ def ctrl_c_at(pipe: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of the pipe, which stays open
 @pytest.mark.parametrize("name", ["captions.json", "-.json"])
-def test_ctrl_c_keeps_what_was_made(name: str, photos: Path, model: Path, tmp_path: Path) -> None:
+def test_ctrl_c_keeps_what_was_made(name, photos, model, tmp_path):
     """It comes with the ninth photo, which begins the second batch."""
     files = [str(photos / f"photo{number}.png") for number in range(9)]
     for file, scene in zip(files[:8], shape_scenes(8), strict=True):
@@ -318,7 +314,7 @@ def test_ctrl_c_keeps_what_was_made(name: str, photos: Path, model: Path, tmp_pa
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of the pipe, which stays open
-def test_ctrl_c_before_the_first_caption_keeps_an_earlier_result(photos: Path, model: Path, tmp_path: Path) -> None:
+def test_ctrl_c_before_the_first_caption_keeps_an_earlier_result(photos, model, tmp_path):
     ctrl_c_at(photos / "photo3.png")
     file, page = tmp_path / "captions.json", tmp_path / "page.html"
     for earlier in (file, page):
@@ -329,7 +325,7 @@ def test_ctrl_c_before_the_first_caption_keeps_an_earlier_result(photos: Path, m
     assert [earlier.read_text() for earlier in (file, page)] == ["earlier"] * 2
 
 
-def test_words_and_names_cannot_command_a_terminal(photos: Path, tmp_path: Path) -> None:
+def test_words_and_names_cannot_command_a_terminal(photos, tmp_path):
     checkpoint = small_checkpoint(small_encoder())
     checkpoint.vocabulary = Vocabulary([f"\x1b[2J\x07\u202e{word}" for word in checkpoint.vocabulary.words[2:]])
     checkpoint.save(tmp_path / "evil")
@@ -342,7 +338,7 @@ def test_words_and_names_cannot_command_a_terminal(photos: Path, tmp_path: Path)
     assert not any(sign in result.output + line for sign in "\x1b\x07\u202e")
 
 
-def test_a_process_prints_json_alone_and_fails_in_one_line(tmp_path: Path, photos: Path) -> None:
+def test_a_process_prints_json_alone_and_fails_in_one_line(tmp_path, photos):
     """With the shipped VGG-19 and a decoder of random weights."""
     encoder = load_encoder(resize="squash")
     small_checkpoint(encoder, annotation_size=512, annotation_norm="layer").save(tmp_path / "random")

@@ -7,7 +7,7 @@ from builders import shape_folder
 from commands import refused, sat
 
 
-def test_it_says_what_a_training_would_do(tmp_path: Path) -> None:
+def test_it_says_what_a_training_would_do(tmp_path):
     folder = shape_folder(tmp_path / "shapes", train=12, val=4, captions=7)
     (folder / "images" / "photo3.png").write_bytes((folder / "images" / "photo3.png").read_bytes()[:100])
     whole = (folder / "images" / "photo2.png").read_bytes()
@@ -31,7 +31,7 @@ def test_it_says_what_a_training_would_do(tmp_path: Path) -> None:
     assert json.loads(sat("check", folder, "--json", "-").stdout)["not_covered"] == ["black"]  # of the damaged photo
 
 
-def test_a_split_without_a_photo_that_can_be_read_is_told_as_such(tmp_path: Path) -> None:
+def test_a_split_without_a_photo_that_can_be_read_is_told_as_such(tmp_path):
     folder = shape_folder(tmp_path / "shapes")
     for number in (10, 11, 12):  # all of val
         photo = folder / "images" / f"photo{number}.png"

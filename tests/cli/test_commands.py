@@ -29,7 +29,7 @@ NO_WINDOW = ("--set", "decoder.annotation_window=1")  # the locations of the sma
 # sat train
 
 
-def test_train_resume_evaluate_and_caption(data: Path, photos: Path, tmp_path: Path) -> None:
+def test_train_resume_evaluate_and_caption(data, photos, tmp_path):
     output = tmp_path / "model"
     train = ("train", data, "--attention", "soft", "--output", output, "--resize", "squash", "--epochs", 2, *SMALL)
     printed = sat(*train, "--resume").stdout  # there is none yet, so it begins
@@ -62,9 +62,7 @@ def test_train_resume_evaluate_and_caption(data: Path, photos: Path, tmp_path: P
     assert "absent is not a folder" in refused(*evaluate, "--json", tmp_path / "absent" / "s.json")
 
 
-def test_an_interrupted_training_is_resumed_by_the_same_command(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_training_is_resumed_by_the_same_command(data, tmp_path, monkeypatch):
     train = ("train", data, "--output", tmp_path / "model", "--attention", "hard", "--epochs", 2, *SMALL, *NO_WINDOW)
     take, taken = Trainer.take, count(1)
 
@@ -80,7 +78,7 @@ def test_an_interrupted_training_is_resumed_by_the_same_command(
     assert "resumed after 1 epoch and" in sat(*train, "--resume").stdout
 
 
-def test_several_folders_are_trained_on_together(data: Path, tmp_path: Path) -> None:
+def test_several_folders_are_trained_on_together(data, tmp_path):
     other = shape_folder(tmp_path / "others", train=4, val=2, test=0)
     train = ("train", data, other, "--attention", "soft", "--epochs", 1, "--resize", "squash", *SMALL)
     printed = sat(*train, "--output", tmp_path / "both", "--weight", 1, "--weight", 2.5, "--text-corpus", "none").stdout
@@ -91,7 +89,7 @@ def test_several_folders_are_trained_on_together(data: Path, tmp_path: Path) -> 
     assert "2 data folders and 1 weights" in refused(*train, "--output", tmp_path / "none", "--weight", 3)
 
 
-def test_a_training_starts_from_a_model_and_its_tuned_encoder(data: Path, tmp_path: Path) -> None:
+def test_a_training_starts_from_a_model_and_its_tuned_encoder(data, tmp_path):
     train = ("train", data, "--epochs", 1, "--resize", "squash", *SMALL)
     sat(*train, "--attention", "soft", "--output", tmp_path / "soft", "--encoder-lr", 0.001)
     assert (tmp_path / "soft" / "encoder.safetensors").exists()
@@ -106,7 +104,7 @@ def test_a_training_starts_from_a_model_and_its_tuned_encoder(data: Path, tmp_pa
     assert not (tmp_path / "hard" / "encoder.safetensors").exists()
 
 
-def test_photos_are_encoded_once_and_those_that_cannot_be_read_are_left_out(data: Path, tmp_path: Path) -> None:
+def test_photos_are_encoded_once_and_those_that_cannot_be_read_are_left_out(data, tmp_path):
     for number in (3, 11):  # of train and val
         (data / "images" / f"photo{number}.png").write_bytes(b"no photo %d" % number)
     train = ("train", data, "--attention", "soft", "--epochs", 1, *SMALL, "--set", "flipped=true", "--output")
@@ -142,9 +140,7 @@ MISTAKES_WITH_TRAIN = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), MISTAKES_WITH_TRAIN)
-def test_mistakes_with_train(
-    arguments: str, message: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mistakes_with_train(arguments, message, data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     data.rename("DATA")
     for name in ("EMPTY", "MINE"):
@@ -161,9 +157,7 @@ def test_mistakes_with_train(
 # What commands do not write over, and what they cannot write
 
 
-def test_what_cannot_be_written_is_named_before_the_work(
-    photos: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_written_is_named_before_the_work(photos, data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     long = "x" * 300
     Path("captions.csv").touch()
@@ -191,7 +185,7 @@ def test_what_cannot_be_written_is_named_before_the_work(
         (KeyboardInterrupt(), 130, "sat: interrupted"),
     ],
 )
-def test_other_errors_cost_one_line_too(error: BaseException, code: int, line: str) -> None:
+def test_other_errors_cost_one_line_too(error, code, line):
     def work() -> None:
         raise error
 
@@ -202,7 +196,7 @@ def test_other_errors_cost_one_line_too(error: BaseException, code: int, line: s
 # sat evaluate, sat models
 
 
-def test_mistakes_with_other_commands(data: Path, model: Path, tmp_path: Path) -> None:
+def test_mistakes_with_other_commands(data, model, tmp_path):
     (tmp_path / "empty").mkdir()
     assert "holds no captions" in refused("evaluate", "--model", model, "--data", tmp_path / "empty")
     assert "--data" in refused("evaluate", "--model", model)
@@ -218,7 +212,7 @@ def test_mistakes_with_other_commands(data: Path, model: Path, tmp_path: Path) -
     assert "photo15.png" in line and "eplace these photos, or delete their captions" in line
 
 
-def test_models_fit_a_screen_and_each_has_its_card() -> None:
+def test_models_fit_a_screen_and_each_has_its_card():
     header, default, *others, last = sat("models").stdout.splitlines()
     assert header.split()[:2] == ["model", "size"] and re.match(r"everyday-soft +\d+\.\d MB", default)
     assert [line.split()[0] for line in others] == ["everyday-hard", "flickr8k-hard", "flickr8k-soft"]
@@ -228,7 +222,7 @@ def test_models_fit_a_screen_and_each_has_its_card() -> None:
     assert "no model 'beech'" in refused("models", "beech")
 
 
-def test_the_card_shows_the_scores(data: Path, model: Path, tmp_path: Path) -> None:
+def test_the_card_shows_the_scores(data, model, tmp_path):
     before = (model / "model.safetensors").read_bytes()
     evaluate = ("evaluate", "--model", model, "--split", "val", "--card", "--data")
     assert sat(*evaluate, data).stderr == ""  # no bars where there is no terminal
@@ -251,7 +245,7 @@ def test_the_card_shows_the_scores(data: Path, model: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
-def test_a_card_that_cannot_be_written_loses_no_scores(data: Path, model: Path, tmp_path: Path) -> None:
+def test_a_card_that_cannot_be_written_loses_no_scores(data, model, tmp_path):
     arguments = ("evaluate", "--model", model, "--data", data, "--split", "val", "--card", "--json")
     card = model / "README.md"
     card.unlink()

@@ -25,7 +25,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return output
 
 
-def test_it_trains_soft_attention_from_the_shipped_model(start: Path, tmp_path: Path) -> None:
+def test_it_trains_soft_attention_from_the_shipped_model(start, tmp_path):
     first = Checkpoint.load(start)
     first.vocabulary = Vocabulary(first.vocabulary.words[2:])  # with the shipped models' tokenizer
     first.save(start)
@@ -49,7 +49,7 @@ def test_it_trains_soft_attention_from_the_shipped_model(start: Path, tmp_path: 
     assert "the training starts afresh" in sat("check", data).stdout  # the start has another decoder than the preset
 
 
-def test_each_choice_can_be_turned_off(start: Path, tmp_path: Path) -> None:
+def test_each_choice_can_be_turned_off(start, tmp_path):
     data = shape_folder(tmp_path / "mine")
     train = ("train", data, *SMALL, "--epochs", 1, "--output")
     said = sat(*train, tmp_path / "afresh", "--init-from", "none").stdout
@@ -64,7 +64,7 @@ def test_each_choice_can_be_turned_off(start: Path, tmp_path: Path) -> None:
     assert "Give only one of --attention" in refused(*train, tmp_path / "x", "--attention", "soft", "--decoder", "nic")
 
 
-def test_an_ended_training_goes_on(start: Path, tmp_path: Path) -> None:
+def test_an_ended_training_goes_on(start, tmp_path):
     by_val = ("--set", "selected_by=nats")  # or two trainings on halves may say that fewer epochs are enough
     train = ("train", shape_folder(tmp_path / "mine"), "--output", tmp_path / "model", *SMALL, *by_val)
     sat(*train, "--epochs", 1)
@@ -76,7 +76,7 @@ def test_an_ended_training_goes_on(start: Path, tmp_path: Path) -> None:
     assert "epoch 4: " in sat(*train, "--resume", "--set", "epochs=4").stdout
 
 
-def test_what_it_says_to_do_next_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_says_to_do_next_can_be_pasted(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shape_folder(tmp_path / "my data")
     options = ("--encoder-weights", "weights 1", "--init-from", "none", *SMALL, "--epochs", 1)
@@ -91,7 +91,7 @@ def test_what_it_says_to_do_next_can_be_pasted(tmp_path: Path, monkeypatch: pyte
     assert "--data 'no test' --split val " in said.splitlines()[-1]
 
 
-def test_a_training_goes_on_from_its_own_start_alone(start: Path, tmp_path: Path) -> None:
+def test_a_training_goes_on_from_its_own_start_alone(start, tmp_path):
     """So the card cannot name a model that it does not come from."""
     other = copytree(start, tmp_path / "other")
     train = ("train", shape_folder(tmp_path / "mine"), "--output", tmp_path / "model", *SMALL)

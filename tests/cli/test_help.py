@@ -29,7 +29,7 @@ each_command = pytest.mark.parametrize(("name", "command"), main.commands.items(
 
 
 @each_command
-def test_help_has_examples_whose_options_exist(name: str, command: click.Command) -> None:
+def test_help_has_examples_whose_options_exist(name, command):
     text = sat(name, "--help").stdout
     assert text == sat(name, "-h").stdout
     known = {option for each in options_of(command) for option in each.opts}
@@ -40,19 +40,19 @@ def test_help_has_examples_whose_options_exist(name: str, command: click.Command
 
 
 @each_command
-def test_every_option_is_explained(name: str, command: click.Command) -> None:
+def test_every_option_is_explained(name, command):
     for option in options_of(command):
         assert option.help and option.help[0].isupper(), option.opts
 
 
-def test_the_help_shows_each_command_in_one_line() -> None:
+def test_the_help_shows_each_command_in_one_line():
     lines = [line.strip() for line in sat("--help").stdout.splitlines()]
     for name in main.commands:
         (line,) = (line for line in lines if line.startswith(f"{name} "))
         assert not line.endswith("...")
 
 
-def test_version_is_that_of_the_package() -> None:
+def test_version_is_that_of_the_package():
     assert sat("--version").stdout.split()[-1] == show_attend_tell.__version__
     try:
         assert metadata.version("show-attend-tell") == show_attend_tell.__version__
@@ -89,7 +89,7 @@ def bake(plate: str | None, cake: dict[str, Any]) -> None:
     ],
     ids=str,
 )
-def test_options_fill_a_class_of_settings(arguments: list[str], given: dict[str, Any] | str | None) -> None:
+def test_options_fill_a_class_of_settings(arguments, given):
     result = CliRunner().invoke(Commands(commands=[bake]), ["bake", *arguments])
     if isinstance(given, str):
         assert result.exit_code != 0 and given in result.output
@@ -97,7 +97,7 @@ def test_options_fill_a_class_of_settings(arguments: list[str], given: dict[str,
         assert eval(result.stdout) == ({"icing": "cream", "share": 0.5, "layers": 1} if given is None else given)
 
 
-def test_options_of_settings_are_explained_by_the_descriptions_of_the_fields() -> None:
+def test_options_of_settings_are_explained_by_the_descriptions_of_the_fields():
     size, others, keys = CliRunner().invoke(bake, ["--help"]).stdout.split("\n\n")[1:4]
     assert size.split() == "Size: --layers INTEGER Number of layers; 1 is a flat cake. [default: the baker's]".split()
     assert others.startswith("Options:\n  --plate") and "--more KEY=VALUE" in others
@@ -105,5 +105,5 @@ def test_options_of_settings_are_explained_by_the_descriptions_of_the_fields() -
 
 
 @pytest.mark.parametrize("cls", [BatchConfig, DecoderConfig, GenerationConfig, Style])
-def test_each_setting_has_its_description_which_is_its_help(cls: type) -> None:
+def test_each_setting_has_its_description_which_is_its_help(cls):
     assert {field.name for field in dataclasses.fields(cls)} <= descriptions(cls).keys()

@@ -23,7 +23,7 @@ def judging(tmp_path: Path) -> Path:
     return tmp_path / "judging"
 
 
-def test_a_page_and_json_hold_what_is_printed(photos: Path, judging: Path, tmp_path: Path) -> None:
+def test_a_page_and_json_hold_what_is_printed(photos, judging, tmp_path):
     photo, page, entries = photos / "photo0.png", tmp_path / "page.html", tmp_path / "all.json"
     command = ("caption", photo, "--model", judging, "--output", page, "--output", entries)
     printed = sat(*command, "--hide", "nouns").stdout.splitlines()
@@ -43,7 +43,7 @@ def test_a_page_and_json_hold_what_is_printed(photos: Path, judging: Path, tmp_p
 
 
 @pytest.mark.parametrize("word", ["first", "0"])
-def test_one_word_by_itself_or_its_number(word: str, photos: Path, model: Path) -> None:
+def test_one_word_by_itself_or_its_number(word, photos, model):
     command = ("caption", photos / "photo0.png", "--model", model, "--output", "-.json")
     (plain,) = json.loads(sat(*command).stdout)
     (entry,) = json.loads(sat(*command, "--hide", plain["words"][0] if word == "first" else word).stdout)
@@ -51,7 +51,7 @@ def test_one_word_by_itself_or_its_number(word: str, photos: Path, model: Path) 
     assert plain.items() <= entry.items()
 
 
-def test_several_photos_and_models_and_one_that_judges_nothing(photos: Path, judging: Path, model: Path) -> None:
+def test_several_photos_and_models_and_one_that_judges_nothing(photos, judging, model):
     command = ("caption", photos, "--model", judging, "--compare", model, "--hide", "nouns", "--output", "-.json")
     result = sat(*command)
     entries = json.loads(result.stdout)

@@ -1,7 +1,6 @@
 """Captions in other languages, all the way: a look at the data, training, captioning, scores, a picture and a page."""
 
 import json
-from pathlib import Path
 
 import pytest
 from commands import refused, sat, settings
@@ -18,7 +17,7 @@ TOKENIZERS: dict[str, tuple[str, Tokens]] = {"german": ("unicode", "unicode"), "
 
 @pytest.mark.acceptance
 @pytest.mark.parametrize("language", TOKENIZERS)
-def test_all_the_way(language: str, tmp_path: Path) -> None:
+def test_all_the_way(language, tmp_path):
     tokenizer, tokens = TOKENIZERS[language]
     data, model = caption_folder(tmp_path / "data", language), tmp_path / "model"
     why = "learnt from the training captions, since East Asian script has no spaces" if tokenizer == "unigram" else ""
@@ -65,7 +64,7 @@ def test_all_the_way(language: str, tmp_path: Path) -> None:
     assert 'dir: "auto"' in page and json.dumps(caption["caption"]).strip('"') in page
 
 
-def test_a_model_of_other_words_is_not_started_from(tmp_path: Path) -> None:
+def test_a_model_of_other_words_is_not_started_from(tmp_path):
     english = caption_folder(tmp_path / "english", "english")
     sat("train", english, "--output", tmp_path / "start", "--epochs", 1, "--init-from", "none", *SMALL)
     train = ("train", caption_folder(tmp_path / "chinese", "chinese"), "--output", tmp_path / "model", *SMALL)

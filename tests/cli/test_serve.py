@@ -8,19 +8,19 @@ import sys
 from commands import refused
 
 
-def test_other_machines_are_not_served_without_a_token() -> None:
+def test_other_machines_are_not_served_without_a_token():
     line = refused("serve", "--host", "0.0.0.0")
     assert "0.0.0.0 can be reached from other machines" in line and "SAT_TOKEN" in line
     assert "printable" in refused("serve", "--token", "no\nlines")
 
 
-def test_a_taken_port_costs_one_line() -> None:
+def test_a_taken_port_costs_one_line():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert f"port {port}" in refused("serve", "--port", port)
 
 
-def test_interrupted_while_the_models_load_it_ends_in_one_line() -> None:
+def test_interrupted_while_the_models_load_it_ends_in_one_line():
     program = """
 import time
 from show_attend_tell.captioner import Captioner

@@ -21,7 +21,7 @@ def rows(heading: str) -> dict[str, list[str]]:
     return {photo.strip().strip("`"): [cell.strip() for cell in rest] for photo, *rest in cells}
 
 
-def test_every_photo_has_an_author_and_a_free_licence() -> None:
+def test_every_photo_has_an_author_and_a_free_licence():
     credited = {photo: licence for photo, (_, licence, _) in rows("author").items()}
     credited |= {photo: licence for photo, (licence, _) in rows("licence").items()}
     assert sorted(credited) == [photo.relative_to(FOLDER).as_posix() for photo in PHOTOS]
@@ -33,7 +33,7 @@ def test_every_photo_has_an_author_and_a_free_licence() -> None:
     }
 
 
-def test_the_photos_are_small_and_say_nothing_of_their_makers() -> None:
+def test_the_photos_are_small_and_say_nothing_of_their_makers():
     assert len(PHOTOS) >= 8
     for photo in PHOTOS:
         assert photo.stat().st_size <= 240_000, photo.name
@@ -43,7 +43,7 @@ def test_the_photos_are_small_and_say_nothing_of_their_makers() -> None:
 
 @needs_models
 @pytest.mark.acceptance
-def test_the_default_model_says_what_the_credits_say() -> None:
+def test_the_default_model_says_what_the_credits_say():
     told = {photo: said for photo, (_, said, _) in rows("what it shows").items()}
     told |= {photo: said for photo, (said, _) in rows("`everyday-soft` says").items()}
     # in float32, which says the same on every processor; in bfloat16 the otter is "a brown dog" on some
@@ -53,7 +53,7 @@ def test_the_default_model_says_what_the_credits_say() -> None:
     } == told
 
 
-def test_the_readings_are_those_of_the_credits() -> None:
+def test_the_readings_are_those_of_the_credits():
     with (FOLDER / "readings.csv").open(newline="") as file:
         read = {row["photo"]: [row["caption"], f"{row['reading']}: {row['note']}"] for row in csv.DictReader(file)}
     assert read == rows("`everyday-soft` says") and len(read) == 12

@@ -43,7 +43,7 @@ K, D = SIZES["vocabulary_size"], SIZES["annotation_size"]
 SHORT = ("--epochs", "1", "--init-from", "none", *settings(minimum_count=1, max_length=5))
 
 
-def test_a_transformer_s_steps_are_those_of_all_at_once(tmp_path: Path) -> None:
+def test_a_transformer_s_steps_are_those_of_all_at_once(tmp_path):
     """Whole captions in training, and words one after the other, by cached keys and values, in a search."""
     import_plugin(str(plugin(tmp_path / "once.py", "class TransformerDecoder(", transformer="at-once")))
     sizes = {"vocabulary_size": K, "annotation_size": D, "size": 24, "heads": 3, "blocks": 2}
@@ -76,9 +76,7 @@ def test_a_transformer_s_steps_are_those_of_all_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("without_java")
-def test_an_encoder_of_layers_as_data_is_built_by_both_back_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_encoder_of_layers_as_data_is_built_by_both_back_ends(tmp_path, monkeypatch):
     monkeypatch.setenv("SAT_CACHE", str(tmp_path / "cache"))
     file, random = plugin(tmp_path / "tiny.py", "register_encoder(Network("), np.random.default_rng(0)
     shapes = {"stem.weight": (16, 3, 4, 4), "stem.bias": (16,), "head.weight": (32, 16, 4, 4), "head.bias": (32,)}
@@ -99,7 +97,7 @@ def test_an_encoder_of_layers_as_data_is_built_by_both_back_ends(
     del ENCODERS["tiny"]
 
 
-def test_a_reranker_chooses_the_caption_of_a_model_that_names_it(tmp_path: Path) -> None:
+def test_a_reranker_chooses_the_caption_of_a_model_that_names_it(tmp_path):
     encoder = small_encoder()
     before = small_checkpoint(encoder)
     dataclasses.replace(before, reranker=StoredReranker("long", {})).save(tmp_path / "model")
@@ -121,7 +119,7 @@ def test_a_reranker_chooses_the_caption_of_a_model_that_names_it(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("without_java")
-def test_a_metric_is_on_the_terminal_in_files_in_comparisons_on_cards_and_pages(tmp_path: Path) -> None:
+def test_a_metric_is_on_the_terminal_in_files_in_comparisons_on_cards_and_pages(tmp_path):
     pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
     import_plugin(str(plugin(tmp_path / "short_captions.py", "METRICS.register(")))
     texts = {"good": ["a dog runs fast", "a cat sits there"], "long": ["a dog runs very fast", "a cat"]}
@@ -142,7 +140,7 @@ def test_a_metric_is_on_the_terminal_in_files_in_comparisons_on_cards_and_pages(
     del METRICS["short"]
 
 
-def test_a_command_is_a_function_in_a_section() -> None:
+def test_a_command_is_a_function_in_a_section():
     @click.command(cls=BaseCommand)
     @click.argument("text")
     def shout(text: str) -> None:
@@ -157,7 +155,7 @@ def test_a_command_is_a_function_in_a_section() -> None:
     del main.commands["shout"], main.sections["Added"]
 
 
-def test_a_format_of_captions_is_a_reader(tmp_path: Path) -> None:
+def test_a_format_of_captions_is_a_reader(tmp_path):
     def read_pairs(folder: Path, passed_over: dict[str, str]) -> CaptionFile | None:
         file = folder / "pairs.txt"
         if not file.is_file():
@@ -185,7 +183,7 @@ def model(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("small")
-def test_a_filter_with_a_setting_is_an_option_an_argument_and_part_of_a_model(tmp_path: Path, model: Path) -> None:
+def test_a_filter_with_a_setting_is_an_option_an_argument_and_part_of_a_model(tmp_path, model):
     photo = next((shape_folder(tmp_path / "shapes") / "images").iterdir())
     caption = ("caption", photo, "--model", model, "--generation", "allow_repetitions=true")
     costs = ("--generation", "again_cost=99")
@@ -208,7 +206,7 @@ def test_a_filter_with_a_setting_is_an_option_an_argument_and_part_of_a_model(tm
 
 
 @pytest.mark.usefixtures("small")
-def test_a_named_attention_mode_is_an_option_and_part_of_a_model_that_pytorch_runs(tmp_path: Path, model: Path) -> None:
+def test_a_named_attention_mode_is_an_option_and_part_of_a_model_that_pytorch_runs(tmp_path, model):
     photo = next((shape_folder(tmp_path / "shapes") / "images").iterdir())
     caption = ("caption", photo, "--model", model, "--generation", "attention_mode=square", "--output", "-.json")
     assert "attention_mode is 'square': choose one of mean, argmax, sample" in refused(*caption)
@@ -230,7 +228,7 @@ def test_a_named_attention_mode_is_an_option_and_part_of_a_model_that_pytorch_ru
 
 
 @pytest.mark.usefixtures("small")
-def test_an_output_format_is_that_of_a_caption_and_of_the_command(tmp_path: Path, model: Path) -> None:
+def test_an_output_format_is_that_of_a_caption_and_of_the_command(tmp_path, model):
     photos = shape_folder(tmp_path / "shapes") / "images"
     caption = Captioner.from_pretrained(model, device="cpu")(next(photos.iterdir()))
     for name in ("x.md", "x.tiff", "x.csv"):

@@ -15,7 +15,7 @@ ROWS = re.findall(r"^\| `sat (.+?)` \| (.+?) \|", PAGE, re.MULTILINE)
 
 @needs_models
 @pytest.mark.parametrize(("command", "message"), ROWS)
-def test_the_command_says_it(command: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_says_it(command, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copy(ROOT / "examples" / "gull.jpg", "cat.jpg")
     Path("cut.jpg").write_bytes(Path("cat.jpg").read_bytes()[:9000])

@@ -18,14 +18,14 @@ def tags(cell: dict[str, Any]) -> set[str]:
     return set(cell["metadata"].get("tags", ()))
 
 
-def test_it_imports_nothing_that_is_not_installed() -> None:
+def test_it_imports_nothing_that_is_not_installed():
     assert not [source for source, _ in CODE if "sys.path" in source or "research" in source]
     installs = [source for source, _ in CODE if "%pip install" in source]
     assert len(installs) == 1 and "ModuleNotFoundError" in installs[0]
 
 
 @pytest.mark.parametrize("number", [0, 7, 1601])
-def test_its_pictures_are_those_of_the_generated_scenes(number: int) -> None:
+def test_its_pictures_are_those_of_the_generated_scenes(number):
     (source,) = (source for source, _ in CODE if "def make_scene" in source)
     names: dict[str, Any] = {}
     exec(source, names)
@@ -36,7 +36,7 @@ def test_its_pictures_are_those_of_the_generated_scenes(number: int) -> None:
     assert np.array_equal(picture, expected)
 
 
-def test_checks_are_hidden_and_answers_stand_folded_below_their_questions() -> None:
+def test_checks_are_hidden_and_answers_stand_folded_below_their_questions():
     checked = [tags(cell) for source, cell in CODE if re.search(r"^\s*assert ", source, re.MULTILINE)]
     assert checked and all({"remove-cell", "hide-cell"} & of_cell for of_cell in checked)
     texts = [source for source, cell in CELLS if cell["cell_type"] == "markdown"]
@@ -45,7 +45,7 @@ def test_checks_are_hidden_and_answers_stand_folded_below_their_questions() -> N
     assert all(source.rstrip().endswith("</details>") for source in exercises)
 
 
-def test_its_output_is_kept_and_its_pictures_are_sharp_and_light() -> None:
+def test_its_output_is_kept_and_its_pictures_are_sharp_and_light():
     numbers = [cell["execution_count"] for _, cell in CODE]
     assert numbers == list(range(1, len(numbers) + 1)), "run make lesson WRITE=yes"
     pictures = [output["data"] for _, cell in CODE for output in cell["outputs"] if "data" in output]

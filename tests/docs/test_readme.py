@@ -36,7 +36,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_shell_commands_run_in_order(desk: Path) -> None:
+def test_the_shell_commands_run_in_order(desk):
     commands = "\n".join([README, *PAGES])
     quick = commands.replace("sat train products/", "sat train products/ --epochs 1")  # 20 epochs take a minute
     told = run_commands(quick, desk)
@@ -46,7 +46,7 @@ def test_the_shell_commands_run_in_order(desk: Path) -> None:
     assert (desk / "dogs.html").exists() and (desk / "report.html").exists()
 
 
-def test_the_python_runs(desk: Path) -> None:
+def test_the_python_runs(desk):
     (code,) = blocks(README, "python")
     run([sys.executable, "-W", "error", "-c", code], desk)
     with Image.open(desk / "dogs.png") as picture:
@@ -54,7 +54,7 @@ def test_the_python_runs(desk: Path) -> None:
 
 
 @needs_models
-def test_a_training_is_called_as_the_reference_has_it(desk: Path) -> None:
+def test_a_training_is_called_as_the_reference_has_it(desk):
     code = "".join(blocks((ROOT / "docs" / "reference" / "python.md").read_text(), "python"))
     assert run([sys.executable, "-W", "error", "-c", f"{code}\nassert fitted.start.name"], desk).split()[-1] == "1"
     assert (desk / "products-1" / "model.safetensors").exists()

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from documents import ROOT, blocks, needs_models
@@ -16,7 +15,7 @@ pytestmark = [pytest.mark.acceptance, needs_models]
 PAGE = (ROOT / "docs" / "how-to" / "review.md").read_text()
 
 
-def test_a_review_and_what_is_made_of_it(tmp_path: Path) -> None:
+def test_a_review_and_what_is_made_of_it(tmp_path):
     photos = tmp_path / "photos"
     photos.mkdir()
     shutil.copy(ROOT / "examples" / "coffee.jpg", photos)

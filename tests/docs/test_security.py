@@ -5,7 +5,7 @@ import re
 from documents import ROOT
 
 
-def test_every_promise_has_its_test() -> None:
+def test_every_promise_has_its_test():
     text = (ROOT / "SECURITY.md").read_text()
     promised = text.partition("## What is promised")[2].partition("## What is not promised")[0]
     rows = [line for line in promised.splitlines() if line.startswith("| ") and "---" not in line][1:]

@@ -22,19 +22,19 @@ def space() -> Iterator[Serving]:
         yield server
 
 
-def test_it_captions_for_its_own_page_under_any_name(space: Serving) -> None:
+def test_it_captions_for_its_own_page_under_any_name(space):
     for origin in ({}, {"origin": f"https://{HOST}"}):
         answer = WEB.post(f"{space.url}/v1/captions", files=form(RED), headers={"host": HOST, **origin})
         assert answer.status_code == 200 and answer.json()[0]["caption"]
 
 
 @pytest.mark.parametrize("origin", ["https://elsewhere.example", f"https://{HOST}.elsewhere.example", "null"])
-def test_pages_of_other_sites_are_refused(origin: str, space: Serving) -> None:
+def test_pages_of_other_sites_are_refused(origin, space):
     headers = {"host": HOST, "origin": origin}
     assert WEB.post(f"{space.url}/v1/captions", files=form(RED), headers=headers).status_code == 403
 
 
-def test_the_hub_may_show_it_and_nobody_else(space: Serving) -> None:
+def test_the_hub_may_show_it_and_nobody_else(space):
     page = WEB.get(space.url, headers={"host": HOST})
     assert page.status_code == 200 and "<title>" in page.text
     assert page.headers["content-security-policy"].endswith("frame-ancestors https://huggingface.co")
@@ -42,7 +42,7 @@ def test_the_hub_may_show_it_and_nobody_else(space: Serving) -> None:
 
 @needs_models
 @pytest.mark.acceptance
-def test_the_program_serves_the_shipped_models() -> None:
+def test_the_program_serves_the_shipped_models():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     environment = {**os.environ, "PORT": str(port)}

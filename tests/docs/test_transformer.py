@@ -1,7 +1,6 @@
 """The Transformer of `examples/` learns scenes in less than a minute: it reads the photo, and its maps say where."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from show_attend_tell.model.registry import import_plugin, read_config
 
 
 @pytest.mark.acceptance
-def test_it_learns_to_tell_scenes_and_to_look_at_what_it_names(tmp_path: Path) -> None:
+def test_it_learns_to_tell_scenes_and_to_look_at_what_it_names(tmp_path):
     import_plugin(str(plugin(tmp_path / "of_scenes.py", "class TransformerDecoder(", transformer="of-scenes")))
     folder, output = tmp_path / "scenes", tmp_path / "model"
     write_scenes(folder, 300, show=False)

@@ -1,7 +1,5 @@
 """The example of a search for settings: one trial, and another when it goes on."""
 
-from pathlib import Path
-
 import pytest
 from builders import shape_folder
 from commands import settings
@@ -14,9 +12,7 @@ pytest.importorskip("optuna", reason="it is installed with [dev] only")
 
 @pytest.mark.acceptance
 @pytest.mark.usefixtures("small")
-def test_a_study_of_two_trials_goes_on_and_ends_in_a_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_study_of_two_trials_goes_on_and_ends_in_a_command(tmp_path, capsys):
     tune = module_of(ROOT / "examples" / "tune.py")
     command = [str(shape_folder(tmp_path / "shapes")), "--output", str(tmp_path / "tuned")]
     command += settings(minimum_count=1, epochs=1, max_length=5)

@@ -48,7 +48,7 @@ def alike(printed: str, said: str) -> bool:
 @needs_models
 @pytest.mark.acceptance
 @pytest.mark.parametrize("name", sorted(TUTORIALS))
-def test_the_python_prints_what_is_written_and_makes_the_pictures(name: str, tmp_path: Path) -> None:
+def test_the_python_prints_what_is_written_and_makes_the_pictures(name, tmp_path):
     text = TUTORIALS[name]
     printed = session(tmp_path, text)
     stale = [f"printed:\n{a}written:\n{b}" for a, b in zip(printed, written(text), strict=True) if not alike(a, b)]
@@ -60,14 +60,14 @@ def test_the_python_prints_what_is_written_and_makes_the_pictures(name: str, tmp
             assert np.abs(difference).mean() < 4, f"{name} is of another model: run python tests/docs/test_tutorial.py"
 
 
-def test_the_pictures_are_light() -> None:
+def test_the_pictures_are_light():
     sizes = [file.stat().st_size for file in DOCS.glob("tutorial-*")]
     assert max(sizes) < 150_000 and sum(sizes) < 700_000
 
 
 @needs_models
 @pytest.mark.acceptance
-def test_the_commands_run(tmp_path: Path) -> None:
+def test_the_commands_run(tmp_path):
     """On two photos in the place of Flickr8k."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     (tmp_path / "flickr8k" / "images").mkdir(parents=True)

@@ -79,7 +79,7 @@ def library(tmp_path: Path) -> Path:
 @pytest.mark.acceptance
 @needs_models
 @pytest.mark.skipif(shutil.which("exiftool") is None, reason="exiftool (libimage-exiftool-perl) is not installed")
-def test_the_command_describes_only_what_nobody_has_described(library: Path) -> None:
+def test_the_command_describes_only_what_nobody_has_described(library):
     """What is a person's stays byte by byte, and what a program wrote is replaced on request alone."""
     right = {f"{kind}-{n}.{suffix}": outcome for kind, (suffix, _, outcome) in KINDS.items() for n in range(COPIES)}
     ours = {f"{name}.xmp" for name, outcome in right.items() if outcome == "written"}

@@ -71,7 +71,7 @@ def data_of(page: str) -> Any:
     return json.loads(found[1])
 
 
-def test_a_page_holds_each_photo_once_and_its_name_only() -> None:
+def test_a_page_holds_each_photo_once_and_its_name_only():
     page = caption().html(compare=[hard()], cards={"soft": "# soft"})
     data = data_of(page)
     (photo,) = data["photos"]
@@ -81,7 +81,7 @@ def test_a_page_holds_each_photo_once_and_its_name_only() -> None:
     assert "folder/" not in page and not re.search(r'(src|href)="(?!data:)', page)
 
 
-def test_what_a_photo_is_called_cannot_become_markup() -> None:
+def test_what_a_photo_is_called_cannot_become_markup():
     evil = caption(words=[EVIL], attention=attention((0, 0)), gate=None, source=f"{EVIL}\udcff")
     page = pages.captions_page(
         [pages.with_image(evil.to_dict(), evil.photo)], title=f"{EVIL}\udcff", cards={"soft": EVIL}
@@ -90,7 +90,7 @@ def test_what_a_photo_is_called_cannot_become_markup() -> None:
     page.encode()
 
 
-def test_an_image_is_small_and_its_size_is_the_photos_own() -> None:
+def test_an_image_is_small_and_its_size_is_the_photos_own():
     wide = caption(kept=Image.new("RGB", (2003, 1001)), visible_box=(0.0, 0.0, 2003.0, 1001.0))
     held = pages.with_image(wide.to_dict(), wide.photo)
     assert held["size"] == [2003, 1001] and held["visible_box"] == [0.0, 0.0, 2003.0, 1001.0]
@@ -103,7 +103,7 @@ def opened(uri: str) -> Image.Image:
     return Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2])))
 
 
-def test_packed_attention_keeps_every_map_to_its_own_peak() -> None:
+def test_packed_attention_keeps_every_map_to_its_own_peak():
     maps = attention((0, 3), (2, 1))
     maps[1] = np.linspace(0.01, 0.12, ROWS * COLUMNS).reshape(ROWS, COLUMNS)
     found = pages.packed("here", maps.tolist(), 2)
@@ -150,7 +150,7 @@ CAPTIONS = ["a dog runs", "a red dog runs", "a cat", "a small cat sits on a red 
 OTHERS = ["a dog runs", "the dog", "a cat", "a dog on a mat"]
 
 
-def test_a_report_marks_the_words_that_no_reference_has(tmp_path: Path) -> None:
+def test_a_report_marks_the_words_that_no_reference_has(tmp_path):
     captions = [*CAPTIONS[:3], "a small cat sits on a bath_mat"]  # the name of a class is one word
     made = report([evaluation(tmp_path, "soft", captions)], cards={"soft": "# soft", "hard": "# hard"}, show=False)
     data = data_of(made.page)
@@ -163,7 +163,7 @@ def test_a_report_marks_the_words_that_no_reference_has(tmp_path: Path) -> None:
     assert (worst["cider"], worst["word_log_probabilities"][0], scores["bleu_4_no_brevity"]) == (197, -1.5, 56)
 
 
-def test_sat_report_says_what_it_could_not_show(tmp_path: Path) -> None:
+def test_sat_report_says_what_it_could_not_show(tmp_path):
     file = evaluation(tmp_path, "soft", CAPTIONS, maps=False, photos=2)
     result = sat("report", file, "--output", tmp_path / "r.html")
     assert "2 of 4 photos were not found and stay empty: 2.png, 3.png" in result.stderr
@@ -197,7 +197,7 @@ REFUSED: list[tuple[str, Any, str]] = [  # a field of the first entry, or of the
 
 
 @pytest.mark.parametrize(("key", "value", "message"), REFUSED)
-def test_a_damaged_evaluation_is_told(key: str, value: Any, message: str, tmp_path: Path) -> None:
+def test_a_damaged_evaluation_is_told(key, value, message, tmp_path):
     file = evaluation(tmp_path, "soft", CAPTIONS)
     content = json.loads(file.read_text())
     (content if key[0] == "/" else content["results"][0])[key.removeprefix("/")] = value
@@ -207,7 +207,7 @@ def test_a_damaged_evaluation_is_told(key: str, value: Any, message: str, tmp_pa
         report([file], show=False)
 
 
-def test_evaluations_that_cannot_be_read_together_or_at_all_are_refused(tmp_path: Path) -> None:
+def test_evaluations_that_cannot_be_read_together_or_at_all_are_refused(tmp_path):
     first, second = evaluation(tmp_path, "soft", CAPTIONS), evaluation(tmp_path, "hard", OTHERS[:3])
     with pytest.raises(SatError, match=r"references of the photo '3\.png', or one of them lacks it"):
         report([first, second], show=False)
@@ -303,7 +303,7 @@ def travel(page: Any, **keys: str) -> None:
         assert page.locator("[aria-pressed=true]").count() == 1
 
 
-def test_maps_and_their_places_are_those_of_the_pictures(visit: Any) -> None:
+def test_maps_and_their_places_are_those_of_the_pictures(visit):
     chance, page = np.random.default_rng(7), visit(caption())
     alpha = chance.dirichlet(np.ones(ROWS * COLUMNS)).reshape(ROWS, COLUMNS)
     found = page.evaluate(
@@ -319,7 +319,7 @@ def test_maps_and_their_places_are_those_of_the_pictures(visit: Any) -> None:
     np.testing.assert_allclose(found, [place(one) for one in maps], atol=1e-4)
 
 
-def test_evidence_is_shown_first_and_attention_is_one_click_away(visit: Any) -> None:
+def test_evidence_is_shown_first_and_attention_is_one_click_away(visit):
     evidence = attention((2, 4), (0, 0), (1, 1)) * np.array([0.01, 1, 0.2])[:, None, None] - 0.001
     page = visit(caption(evidence=evidence))
     heard = [one.text_content() for one in page.locator(".sat-word").all()]
@@ -356,7 +356,7 @@ def test_evidence_is_shown_first_and_attention_is_one_click_away(visit: Any) -> 
     assert without.get_by_label("Evidence", exact=True).count() == 0
 
 
-def test_evidence_of_a_certain_word_is_as_bright_as_its_log_odds_say(visit: Any) -> None:
+def test_evidence_of_a_certain_word_is_as_bright_as_its_log_odds_say(visit):
     """log p of a word of p 0.99 hardly grows with the attention; its log-odds grow a hundred times as fast."""
     evidence = attention((2, 4), (0, 0), (1, 1)) * np.array([0.01, 0.5, 0.004])[:, None, None]
     told = np.array([np.log(0.99), np.log(0.5), np.log(0.98)])
@@ -376,7 +376,7 @@ def test_evidence_of_a_certain_word_is_as_bright_as_its_log_odds_say(visit: Any)
     assert "a certain word needs none" in word(known, "dog").text_content()
 
 
-def test_pointing_at_a_word_shows_and_tells_its_attention(visit: Any) -> None:
+def test_pointing_at_a_word_shows_and_tells_its_attention(visit):
     page = visit(caption())
     word(page, "a").hover()
     assert light(page) == FIRST
@@ -389,7 +389,7 @@ def test_pointing_at_a_word_shows_and_tells_its_attention(visit: Any) -> None:
         assert page.get_by_role(role, name="a small dog").count() == 1
 
 
-def test_maps_share_a_scale_unless_each_word_has_its_own_and_heat_is_blue_to_yellow(visit: Any) -> None:
+def test_maps_share_a_scale_unless_each_word_has_its_own_and_heat_is_blue_to_yellow(visit):
     points = (UPPER_LEFT, CENTER, LOWER_RIGHT)
     page = visit(caption())
     word(page, "dog").click()  # whose map is uniform
@@ -408,7 +408,7 @@ def test_maps_share_a_scale_unless_each_word_has_its_own_and_heat_is_blue_to_yel
     assert all(overlay(uniform, *at)[0] < 30 and overlay(uniform, *at)[3] > 80 for at in points)
 
 
-def test_the_keyboard_reaches_every_word(visit: Any) -> None:
+def test_the_keyboard_reaches_every_word(visit):
     page = visit(caption())
     page.get_by_label("Scale per word").focus()
     travel(page, Tab="a")
@@ -424,7 +424,7 @@ def test_the_keyboard_reaches_every_word(visit: Any) -> None:
     travel(page, **{"Shift+Tab": "dog"})  # one stop for the sentence, at the last word visited
 
 
-def test_a_caption_from_right_to_left_is_read_and_travelled_so(visit: Any) -> None:
+def test_a_caption_from_right_to_left_is_read_and_travelled_so(visit):
     words = ["قطة", "سوداء", "هنا"]
     page = visit(caption(words=words, alternatives=[("كلب هنا", -3.0)]).html())
     boxes = [word(page, text).bounding_box() for text in words]
@@ -437,7 +437,7 @@ def test_a_caption_from_right_to_left_is_read_and_travelled_so(visit: Any) -> No
     assert latin.locator(".sat-words").evaluate("one => getComputedStyle(one).direction") == "ltr"
 
 
-def test_soft_and_hard_stand_side_by_side_and_a_place_is_framed(visit: Any) -> None:
+def test_soft_and_hard_stand_side_by_side_and_a_place_is_framed(visit):
     page = visit(caption().html(compare=[hard()]))
     left, right = (page.locator(".sat-photo").nth(panel).bounding_box() for panel in (0, 1))
     assert left["y"] == right["y"] and left["x"] + left["width"] < right["x"]
@@ -449,7 +449,7 @@ def test_soft_and_hard_stand_side_by_side_and_a_place_is_framed(visit: Any) -> N
     assert "attention at one location, the lower right" in page.locator(".sat-readout").nth(1).inner_text()
 
 
-def test_what_a_crop_did_not_see_is_hatched_and_never_lit(visit: Any) -> None:
+def test_what_a_crop_did_not_see_is_hatched_and_never_lit(visit):
     page = visit(caption(visible_box=(70.0, 0.0, 280.0, 210.0)).html())
     page.locator(".sat-photo").click()
     assert overlay(page, 0.05, 0.5)[3] > 150 and light(page, CENTER) == [""]
@@ -459,14 +459,14 @@ def test_what_a_crop_did_not_see_is_hatched_and_never_lit(visit: Any) -> None:
     assert light(page, (0.2 + 0.6 * 0.1, 1 / 6)) == ["bright"] and "not seen" in text_of(page, ".sat-facts")
 
 
-def test_words_are_text_whatever_they_hold(visit: Any) -> None:
+def test_words_are_text_whatever_they_hold(visit):
     evil = caption(words=[EVIL], attention=attention((0, 0)), gate=None, alternatives=[(EVIL, -1.0)], source=EVIL)
     page = visit(pages.captions_page([pages.with_image(evil.to_dict(), evil.photo)], title=EVIL, cards={"soft": EVIL}))
     assert text_of(page, ".sat-word > span") == EVIL and text_of(page, "h1") == EVIL
     assert page.locator("img").count() == 1  # the photo
 
 
-def test_other_captions_the_card_and_models_without_attention_or_words_are_shown(visit: Any, tmp_path: Path) -> None:
+def test_other_captions_the_card_and_models_without_attention_or_words_are_shown(visit, tmp_path):
     card = "# soft\n\nA *model* of `words`, <b>here</b>.\n\n| B-1 | B-4 |"
     page = visit(caption(complete=False).html(cards={"soft": card}))
     page.get_by_text("The beam’s other captions").click()
@@ -486,7 +486,7 @@ def test_other_captions_the_card_and_models_without_attention_or_words_are_shown
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_is_light_or_dark_and_can_be_turned(scheme: Any, visit: Any) -> None:
+def test_the_page_is_light_or_dark_and_can_be_turned(scheme, visit):
     page = visit(caption(), color_scheme=scheme)
     ground = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)[0]"
     assert (page.evaluate(ground) > 200) == (scheme == "light")
@@ -494,7 +494,7 @@ def test_the_page_is_light_or_dark_and_can_be_turned(scheme: Any, visit: Any) ->
     assert (page.evaluate(ground) > 200) == (scheme == "dark")
 
 
-def test_a_phone_taps_words_and_never_scrolls_sideways(visit: Any) -> None:
+def test_a_phone_taps_words_and_never_scrolls_sideways(visit):
     page = visit(
         caption().html(compare=[hard()]), viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True
     )
@@ -510,7 +510,7 @@ def test_a_phone_taps_words_and_never_scrolls_sideways(visit: Any) -> None:
     assert light(page) == BARE
 
 
-def test_jupyters_frame_works_and_reaches_nothing(visit: Any) -> None:
+def test_jupyters_frame_works_and_reaches_nothing(visit):
     shown = caption()._repr_html_()
     assert shown.startswith("<iframe srcdoc=") and 'sandbox="allow-scripts"' in shown and shown.count("<") == 2
     page = visit(f"<!doctype html>{shown}")
@@ -533,7 +533,7 @@ def sentences(page: Any, within: str) -> list[str]:
     return list(page.locator(f"{within} .sat-tile").evaluate_all(script))
 
 
-def test_a_report_shows_scores_best_and_worst(visit: Any, tmp_path: Path) -> None:
+def test_a_report_shows_scores_best_and_worst(visit, tmp_path):
     page = visit(two_models(tmp_path))
     rows = [re.sub(r"\s+", " ", row) for row in page.locator(".sat-scores tbody tr").all_inner_texts()]
     assert rows[0] == "soft with brevity penalty 59.0 58.0 57.0 56.0 44.0 55.5"
@@ -545,7 +545,7 @@ def test_a_report_shows_scores_best_and_worst(visit: Any, tmp_path: Path) -> Non
     assert page.locator(".sat-frequent button").all_inner_texts() == ["cat 1", "mat 1"]
 
 
-def test_the_gallery_is_filtered_by_word_score_length_and_difference(visit: Any, tmp_path: Path) -> None:
+def test_the_gallery_is_filtered_by_word_score_length_and_difference(visit, tmp_path):
     page = visit(two_models(tmp_path))
 
     assert sentences(page, ".sat-gallery") == CAPTIONS[::-1]  # worst first
@@ -567,7 +567,7 @@ def test_the_gallery_is_filtered_by_word_score_length_and_difference(visit: Any,
     assert sentences(page, ".sat-gallery") == [CAPTIONS[3]]
 
 
-def test_a_photo_of_the_report_opens_in_full(visit: Any, tmp_path: Path) -> None:
+def test_a_photo_of_the_report_opens_in_full(visit, tmp_path):
     page = visit(two_models(tmp_path))
     page.locator(".sat-gallery .sat-tile").first.click()
     dialog = page.get_by_role("dialog")
@@ -612,7 +612,7 @@ def thousand() -> str:
 CARDS = ".sat-tile, .sat-caption"
 
 
-def test_a_thousand_captions_draw_few_cards_until_one_scrolls(visit: Any, thousand: str) -> None:
+def test_a_thousand_captions_draw_few_cards_until_one_scrolls(visit, thousand):
     page = visit(thousand)
     becomes(lambda: page.locator(".sat-tile img[src]").count() > 0)
     assert 10 < page.locator(CARDS).count() <= 120 and page.locator("canvas").count() == 0
@@ -625,7 +625,7 @@ def test_a_thousand_captions_draw_few_cards_until_one_scrolls(visit: Any, thousa
     assert page.locator(".sat-tile img[src]").count() < 120  # only those near the window hold their photo
 
 
-def test_a_few_captions_are_shown_in_full_and_two_models_can_be_compared_in_many(visit: Any) -> None:
+def test_a_few_captions_are_shown_in_full_and_two_models_can_be_compared_in_many(visit):
     photos = [Image.new("RGB", (35, 21), (number, 90, 90)) for number in range(12)]
 
     def page_of(number: int) -> str:

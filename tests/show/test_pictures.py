@@ -51,7 +51,7 @@ def squash(size: tuple[int, int]) -> tuple[float, float, float, float]:
 
 @pytest.mark.parametrize("size", [WIDE, TALL])
 @pytest.mark.parametrize("resize", [squash, center_crop])
-def test_the_peak_lies_where_the_location_looks_and_nothing_outside_the_visible_box(size, resize) -> None:
+def test_the_peak_lies_where_the_location_looks_and_nothing_outside_the_visible_box(size, resize):
     left, top, right, bottom = box = resize(size)
     height, width = (bottom - top) / ROWS, (right - left) / COLUMNS
     for down, across in ((0, 0), (0.3, -0.2)):
@@ -72,7 +72,7 @@ def test_the_peak_lies_where_the_location_looks_and_nothing_outside_the_visible_
     assert not outside.any()
 
 
-def test_the_map_is_the_papers_upsampling_and_gaussian() -> None:
+def test_the_map_is_the_papers_upsampling_and_gaussian():
     """Against both steps done one by one at the authors' size: 14 locations × 16 pixels, sigma 20, mirrored."""
     alpha = np.random.default_rng(7).random((14, 14))
     upsampled = np.pad(alpha.repeat(16, 0).repeat(16, 1), 120, mode="symmetric")
@@ -98,7 +98,7 @@ def panels_of(shown: FigureData) -> Panels:
     return Panels(shown, Style(), area=90_000, widest=600, room=600)
 
 
-def test_words_to_check_have_a_dotted_line_in_every_format(tmp_path: Path) -> None:
+def test_words_to_check_have_a_dotted_line_in_every_format(tmp_path):
     words, alpha = ["dog", "stick"], np.stack([FLAT, FLAT])
     plain, marked = (figure(words, alpha, to_check=numbers) for numbers in ((), (1,)))
     style = Style()
@@ -135,7 +135,7 @@ def texts_of(layout: Layout) -> list[str]:
 
 
 @pytest.mark.parametrize("colormap", ["light", "heat"])
-def test_each_word_is_lit_where_its_attention_is_and_a_flat_map_evenly(colormap: Any) -> None:
+def test_each_word_is_lit_where_its_attention_is_and_a_flat_map_evenly(colormap):
     shown = figure(["dog", "a", "ball"], [one_location(1, 2), FLAT, one_location(3, 5)], gate=np.array([0.9, 0.2, 0.5]))
     photo, dog, flat, ball = panels(strip([shown], Style(colormap=colormap)), 4)
     assert (photo == 128).all()
@@ -148,7 +148,7 @@ def test_each_word_is_lit_where_its_attention_is_and_a_flat_map_evenly(colormap:
     assert dog.sum(-1).min() < flat.sum(-1).mean() < dog.sum(-1).max()
 
 
-def test_the_numbers_are_those_of_the_caption() -> None:
+def test_the_numbers_are_those_of_the_caption():
     shown = figure(
         ["dog", "a"],
         [one_location(1, 2), FLAT],
@@ -164,7 +164,7 @@ def test_the_numbers_are_those_of_the_caption() -> None:
     assert "peak α 1.000" in texts_of(lay_out([figure(["dog"], [one_location(1, 2)])], Style()))  # without a gate, no β
 
 
-def test_evidence_is_shown_on_one_scale_and_a_word_without_it_stays_dark() -> None:
+def test_evidence_is_shown_on_one_scale_and_a_word_without_it_stays_dark():
     evidence = np.stack([one_location(1, 2), 0.02 * one_location(3, 5), -one_location(2, 3)])
     shown = figure(["dog", "a", "in"], [one_location(3, 0)] * 3, evidence=evidence, gate=np.array([0.9, 0.9, 0.9]))
     _, dog, article, preposition = panels(strip([shown]), 4)
@@ -178,7 +178,7 @@ def test_evidence_is_shown_on_one_scale_and_a_word_without_it_stays_dark() -> No
     assert panels_of(noise).strength(0).max() < 0.1
 
 
-def test_a_place_is_the_middle_of_the_largest_connected_bright_part() -> None:
+def test_a_place_is_the_middle_of_the_largest_connected_bright_part():
     laid = np.zeros((12, 12))
     laid[1:4, 1:5], laid[10, 11], laid[8:10, 8:10] = 0.8, 1, 0.3
     assert place(laid) == pytest.approx((3 / 12, 2.5 / 12))  # neither the mean of all nor the brightest cell
@@ -191,7 +191,7 @@ def test_a_place_is_the_middle_of_the_largest_connected_bright_part() -> None:
     ]
 
 
-def test_a_word_that_hardly_relied_on_the_photo_does_not_set_the_scale() -> None:
+def test_a_word_that_hardly_relied_on_the_photo_does_not_set_the_scale():
     """It may be as bright as the others, and the others stay as bright as without it."""
     wide = (one_location(1, 2) + FLAT) / 2
     alone = panels_of(figure(["dog"], [wide], gate=np.array([0.8])))
@@ -207,7 +207,7 @@ def legend(shown: FigureData, style: Style) -> str:
     return " · ".join(texts[next(number for number, text in enumerate(texts) if ": least attention" in text) :])
 
 
-def test_the_scale_is_explained_in_words_that_need_no_other_page() -> None:
+def test_the_scale_is_explained_in_words_that_need_no_other_page():
     gate, locations = np.array([0.876, 0.2]), np.array([[1, 2], [0, 0]])
     shown = figure(["dog", "a"], [one_location(1, 2), FLAT], gate=gate, locations=locations)
     white = attention_map(one_location(1, 2), (300, 300), SQUARE).max()
@@ -229,7 +229,7 @@ def test_the_scale_is_explained_in_words_that_need_no_other_page() -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_what_a_crop_did_not_see_is_faded_into_the_page_in_every_panel(dark: bool) -> None:
+def test_what_a_crop_did_not_see_is_faded_into_the_page_in_every_panel(dark):
     photo = Image.new("RGB", (380, 225), (20, 160, 20))
     page = 18 if dark else 255
     full_photo = (0.0, 0.0, 380.0, 225.0)
@@ -248,7 +248,7 @@ def test_what_a_crop_did_not_see_is_faded_into_the_page_in_every_panel(dark: boo
 
 @pytest.mark.parametrize("size", [(1000, 40), (40, 1000), (7, 5)])
 @pytest.mark.parametrize("words", [0, 1, 23])
-def test_any_photo_and_any_length_fit_a_page(size: tuple[int, int], words: int) -> None:
+def test_any_photo_and_any_length_fit_a_page(size, words):
     shown = figure(
         ["word"] * words,
         np.full((words, ROWS, COLUMNS), 1 / 35),
@@ -264,7 +264,7 @@ def test_any_photo_and_any_length_fit_a_page(size: tuple[int, int], words: int) 
 
 
 @pytest.mark.parametrize("colormap", ["light", "heat"])
-def test_more_attention_is_lighter_for_any_eye(colormap: Any) -> None:
+def test_more_attention_is_lighter_for_any_eye(colormap):
     """Luminance, which no color blindness takes away, rises all along the scale."""
     luminance = Style(colormap=colormap).scale(64) @ [0.2126, 0.7152, 0.0722]
     assert (np.diff(luminance) > 0).all() and luminance[-1] - luminance[0] > 120
@@ -288,7 +288,7 @@ def only_inter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None
 
 @pytest.mark.usefixtures("only_inter")
 @pytest.mark.parametrize("word", ["狗", "いぬ", "كلب"])
-def test_a_letter_that_no_font_has_is_named(word: str) -> None:
+def test_a_letter_that_no_font_has_is_named(word):
     shown = figure(["a", word], [FLAT, FLAT], title=f"a {word}", note="soft")
     codes = [f"U+{ord(letter):04X}" for letter in word]
     assert [figure.note for figure in noted([shown])] == [
@@ -296,7 +296,7 @@ def test_a_letter_that_no_font_has_is_named(word: str) -> None:
     ]
 
 
-def test_a_caption_from_right_to_left_stands_so() -> None:
+def test_a_caption_from_right_to_left_stands_so():
     arabic = figure(["قطة", "سوداء"], [FLAT, FLAT], title="قطة سوداء", note="soft")
     layout = lay_out([arabic], Style())
     photo, first, second = (panel.x for panel in layout.panels)
@@ -309,7 +309,7 @@ def test_a_caption_from_right_to_left_stands_so() -> None:
     assert not any(text.rtl for text in latin.texts) and "direction" not in svg(latin)
 
 
-def test_pieces_of_words_stand_without_spaces() -> None:
+def test_pieces_of_words_stand_without_spaces():
     words = ["红色的", "圆形", " dog"] * 20
     chinese = figure(words, [FLAT] * 60, title="".join(words), between="")
     layout = lay_out([chinese], Style())
@@ -337,7 +337,7 @@ def embedded(element: ElementTree.Element, size: tuple[int, int]) -> Image.Image
 
 
 @pytest.mark.parametrize("colormap", ["light", "heat"])
-def test_an_svg_shows_what_the_png_shows(colormap: Any, tmp_path: Path) -> None:
+def test_an_svg_shows_what_the_png_shows(colormap, tmp_path):
     noise = np.random.default_rng(3).integers(0, 255, (20, 20, 3), dtype=np.uint8)
     photo = Image.fromarray(noise).resize((400, 300), Image.Resampling.BICUBIC)
     attention = np.random.default_rng(5).dirichlet(np.full(35, 0.1), 2).reshape(2, ROWS, COLUMNS)
@@ -370,7 +370,7 @@ def test_an_svg_shows_what_the_png_shows(colormap: Any, tmp_path: Path) -> None:
         assert difference.mean() < 3, panel
 
 
-def test_words_cannot_become_markup_in_an_svg() -> None:
+def test_words_cannot_become_markup_in_an_svg():
     evil = '</text><script>alert("&")</script>'
     drawn = ElementTree.fromstring(svg(lay_out([figure([evil], [FLAT], title=evil, note=evil)], Style())))
     assert {element.text for element in drawn.iter(f"{SVG}text")} >= {evil}
@@ -378,7 +378,7 @@ def test_words_cannot_become_markup_in_an_svg() -> None:
 
 
 @pytest.mark.parametrize(("form", "between"), [("gif", 0), ("webp", 2)])
-def test_an_animation_follows_the_attention(form: str, between: int, tmp_path: Path) -> None:
+def test_an_animation_follows_the_attention(form, between, tmp_path):
     short = figure(["dog"], [one_location(1, 2)], gate=np.array([0.9]))
     long = figure(["a", "ball"], [one_location(3, 5), one_location(0, 1)])
     save(tmp_path / "x", [short, long], form=form)

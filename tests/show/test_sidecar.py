@@ -56,7 +56,7 @@ def write(photo: Path, text: str = TEXT, **options: Any) -> str:
         SEEN.replace("UTF-8", "ISO-8859-1").encode("latin-1"),
     ],
 )
-def test_every_byte_of_a_sidecar_stays(before: bytes, tmp_path: Path) -> None:
+def test_every_byte_of_a_sidecar_stays(before, tmp_path):
     file = sidecar_of(tmp_path / "a.jpg")
     file.write_bytes(before)
     save(tmp_path / "a.jpg")
@@ -70,7 +70,7 @@ def test_every_byte_of_a_sidecar_stays(before: bytes, tmp_path: Path) -> None:
     assert write(tmp_path / "a.jpg", options=own) == "replaced" and file.read_bytes() == written
 
 
-def test_a_new_sidecar_is_what_others_read(tmp_path: Path) -> None:
+def test_a_new_sidecar_is_what_others_read(tmp_path):
     from xml.etree import ElementTree
 
     save(tmp_path / "a.jpg")
@@ -105,7 +105,7 @@ OF_PHOTOSHOP = SEEN.replace('xmp:Rating="4"', f'xmlns:p="{NAMESPACES["photoshop"
         (f'<r:RDF xmlns:r="{RDF}"/>'.encode(), "junk|not well-formed"),
     ],
 )
-def test_what_has_a_description_or_cannot_be_read_stays(content: bytes, why: str, tmp_path: Path) -> None:
+def test_what_has_a_description_or_cannot_be_read_stays(content, why, tmp_path):
     save(tmp_path / "a.jpg")
     for name in ("photo.jpg.xmp", "photo.xmp"):  # in the one that is written, and in the one beside it
         file = sidecar_of(tmp_path / "a.jpg", name)
@@ -127,7 +127,7 @@ def test_what_has_a_description_or_cannot_be_read_stays(content: bytes, why: str
         AS_ATTRIBUTE.replace('"mine"', f'"{" " * 31}"'),
     ],
 )
-def test_blanks_are_no_description(before: str, tmp_path: Path) -> None:
+def test_blanks_are_no_description(before, tmp_path):
     save(tmp_path / "a.jpg")
     (tmp_path / "a.jpg.xmp").write_text(before)
     assert write(tmp_path / "a.jpg") == "written"
@@ -159,7 +159,7 @@ XMP_OF = (
     ("text", "outcome"),
     [("the harbour", "described"), (" " * 31, "written"), ("OLYMPUS DIGITAL CAMERA         ", "written")],
 )
-def test_a_description_inside_the_photo_is_a_persons(text: str, outcome: str, tmp_path: Path) -> None:
+def test_a_description_inside_the_photo_is_a_persons(text, outcome, tmp_path):
     packet = XMP_OF.replace("TEXT", text).encode()
     photos = {
         "xmp.jpg": save(tmp_path / "xmp.jpg", xmp=packet),
@@ -181,7 +181,7 @@ def test_a_description_inside_the_photo_is_a_persons(text: str, outcome: str, tm
         assert sidecar_of(tmp_path / name).exists() == (outcome == "written")
 
 
-def test_what_a_person_changes_in_a_caption_is_that_persons(tmp_path: Path) -> None:
+def test_what_a_person_changes_in_a_caption_is_that_persons(tmp_path):
     photo = tmp_path / "a.jpg"
     save(photo)
     write(photo, "two dogs")
@@ -193,7 +193,7 @@ def test_what_a_person_changes_in_a_caption_is_that_persons(tmp_path: Path) -> N
         assert write(photo, options=own) == "described" and sidecar_of(photo).read_bytes() == edited
 
 
-def test_one_sidecar_of_two_photos_is_about_one_of_them(tmp_path: Path) -> None:
+def test_one_sidecar_of_two_photos_is_about_one_of_them(tmp_path):
     short = SidecarSettings(name="photo.xmp")
     for name in ("a.jpg", "a.png"):
         save(tmp_path / name)
@@ -206,7 +206,7 @@ def test_one_sidecar_of_two_photos_is_about_one_of_them(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.jpg", "a.png", "a.png.xmp", "a.xmp"]
 
 
-def test_what_shows_nothing_or_is_not_sure_gets_none(tmp_path: Path) -> None:
+def test_what_shows_nothing_or_is_not_sure_gets_none(tmp_path):
     photo = tmp_path / "a.jpg"
     Image.new("RGB", (60, 40), "black").save(tmp_path / "blank.jpg")
     Image.effect_noise((19, 60), 90).save(tmp_path / "small.png")
@@ -221,7 +221,7 @@ def test_what_shows_nothing_or_is_not_sure_gets_none(tmp_path: Path) -> None:
     assert summary(Counter()) == ["0 sidecars written beside the photos"]
 
 
-def test_a_sidecar_that_cannot_be_written_names_its_file(tmp_path: Path) -> None:
+def test_a_sidecar_that_cannot_be_written_names_its_file(tmp_path):
     save(tmp_path / "a.jpg")
     sidecar_of(tmp_path / "a.jpg").mkdir()
     with pytest.raises(SatError, match=r"a\.jpg\.xmp: cannot be") as refusal:
@@ -232,7 +232,7 @@ def test_a_sidecar_that_cannot_be_written_names_its_file(tmp_path: Path) -> None
         check_sidecars([tmp_path / "absent" / "a.jpg"])
 
 
-def test_a_caption_that_a_person_reviewed_is_replaced_by_a_later_review_alone(tmp_path: Path) -> None:
+def test_a_caption_that_a_person_reviewed_is_replaced_by_a_later_review_alone(tmp_path):
     photo, own = tmp_path / "a.jpg", SidecarSettings(replace="own")
     Image.new("RGB", (9, 9)).save(photo)  # blank and small, which a person may describe all the same
 
