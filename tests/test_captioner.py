@@ -7,9 +7,8 @@ import io
 import json
 import pickle
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -83,7 +82,7 @@ def test_a_photo_behind_an_address(captioner, photos, tmp_path):
     address = f"file://{tmp_path}/photo.png"
     found = captioner(address)
     same(found, captioner(photos[0]), 0)
-    assert found.source == address and found.photo is not None and found.photo.size == photos[0].size
+    assert found.source == address and found.photo.size == photos[0].size
     with_reason = {
         "memory://absent.png": "absent.png: no such file",
         "nowhere://x.png": "cannot be read",
@@ -129,7 +128,7 @@ def test_a_call_stops_at_a_bad_photo_and_a_stream_goes_on(captioner, files):
 
 
 def test_photos_are_not_held_in_memory(captioner, files, photos):
-    held: list[Any] = []
+    held = []
 
     def each() -> Iterator[Image.Image]:
         for photo in photos:
@@ -140,7 +139,7 @@ def test_photos_are_not_held_in_memory(captioner, files, photos):
 
     captions = captioner((file for number, file in enumerate(files) if number != 3), batch_size=2)
     photo = captions[5].photo
-    assert photo is not None and photo.tobytes() == open_photo(files[6]).tobytes()
+    assert photo.tobytes() == open_photo(files[6]).tobytes()
     most = 0
     gc.freeze()  # what is there already need not be looked through again and again
     for made in captioner.stream(each(), batch_size=2):
@@ -167,7 +166,7 @@ def test_a_caption_reads_its_photo_again_wherever_it_is_asked_from(captioner, fi
     assert not Path("looked.png").exists()
 
 
-WRONG: list[tuple[str, Callable[[Captioner, Caption, Any], Any]]] = [
+WRONG = [
     ("3 is not a photo: give a path", lambda captioner, caption, photo: captioner(3)),
     ("array of shape", lambda captioner, caption, photo: captioner(np.zeros((2, 3, 5)))),
     ("beam_size is '3': give", lambda captioner, caption, photo: captioner(photo, beam_size="3")),
@@ -193,7 +192,7 @@ def test_a_wrong_type_is_a_mistake_that_is_told(message, call, captioner, photos
         call(captioner, captioner(photos[0]), photos[0])
 
 
-OPTIONS: list[dict[str, Any]] = [
+OPTIONS = [
     {"beam_size": 5, "length_penalty": 0.7},
     {"attention_mode": "argmax"},
     {"attention_mode": "sample", "beam_size": 1, "seed": 3},
@@ -237,7 +236,7 @@ def test_a_caption_is_scored_and_explained_as_it_was_searched(mode, captioner, p
         np.testing.assert_allclose(explained.attention, caption.attention, atol=1e-6)
         np.testing.assert_array_equal(explained.locations, caption.locations)
         assert (explained.gate is None) == (caption.gate is None)
-        assert explained.photo is not None and explained.photo.size == photo.size
+        assert explained.photo.size == photo.size
     assert complete >= 3
 
 
@@ -258,7 +257,7 @@ def test_several_captions_of_a_photo_are_whole_captions(captioner, photos):
     assert [(other.text, other.log_probability) for other in first.others] == first.alternatives
     for other in first.others:
         assert other.photo is not None and other.size == first.size and not other.others
-        assert other.attention is not None and len(other.attention) == len(other.words)
+        assert len(other.attention) == len(other.words)
     assert captioner(photos[0], beam_size=4).others == []
 
 
@@ -273,7 +272,6 @@ def test_locations_are_rows_and_columns_of_the_photo():
     photo = Image.new("RGB", (30, 30), "white")
     photo.paste("red", (24, 20, 30, 30))  # the encoder's last location
     caption = captioner(photo)
-    assert caption.attention is not None
     odd = np.abs(caption.attention - caption.attention[:, :1, :1]) > 1e-6
     assert odd[:, -1, -1].all() and odd.sum() == len(caption.words)
 
@@ -322,7 +320,6 @@ def test_a_caption_says_how_far_its_words_can_be_trusted(captioner, photos, tmp_
     for caption in again(photos, beam_size=8):
         ids = again.checkpoint.vocabulary.encode(caption.words)[:-1]
         expected = np.array([values.get(word, np.nan) for word in ids])
-        assert caption.word_confidence is not None
         np.testing.assert_allclose(caption.word_confidence, expected, atol=1e-6)
         assert caption.to_check == [word for word, each in zip(caption.words, expected, strict=True) if each < 0.5]
         told = caption.to_dict()
@@ -337,7 +334,6 @@ def test_a_caption_says_how_far_its_words_can_be_trusted(captioner, photos, tmp_
         assert caption.settings["min_confidence"] == 0.6
     for size in ((1, 1), (3, 200), (200, 23), (24, 24)):  # of too few pixels, no word is to be trusted
         small = again(Image.new("RGB", size))
-        assert small.word_confidence is not None
         assert (small.warning is None) == (size == (24, 24)) and bool(small.to_check) == (size != (24, 24))
         if size != (24, 24):
             assert np.nanmax(small.word_confidence) <= 0.5 and f"{size[0]} × {size[1]}" in str(small.warning)
@@ -351,7 +347,7 @@ def test_a_caption_says_how_far_its_words_can_be_trusted(captioner, photos, tmp_
 
 def test_a_caption_is_saved_in_the_format_that_the_name_ends_in(captioner, photos, tmp_path):
     caption, hard = (captioner(photos[0], max_length=2, attention_mode=mode) for mode in ("mean", "argmax"))
-    alone: dict[str, bytes] = {}
+    alone = {}
     starts = {"png": b"\x89PNG", "SVG": b"<svg ", "gif": b"GIF89a", "webp": b"RIFF", "html": b"<!"}
     for ending, start in starts.items():
         file = tmp_path / f"looked.{ending}"

@@ -81,7 +81,7 @@ def changed(content: bytes, chance: random.Random) -> bytes:
 def changed_json(content: bytes, chance: random.Random) -> bytes:
     """A JSON file with one of its values, or of its names, replaced."""
     root = {"root": json.loads(content)}
-    locations: list[tuple[Any, Any]] = []
+    locations = []
 
     def walk(value: Any) -> None:
         for key in value if isinstance(value, dict) else range(len(value)):
@@ -113,7 +113,7 @@ def changed_header(content: bytes, chance: random.Random) -> bytes:
     return told.to_bytes(8, "little") + header + rest
 
 
-WAYS: dict[str, tuple[Callable[[bytes, random.Random], bytes], ...]] = {
+WAYS = {
     ".json": (changed, changed_json, changed_json),
     ".safetensors": (changed, changed_header, changed_header),
 }

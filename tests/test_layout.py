@@ -40,7 +40,7 @@ def imports() -> list[tuple[str, str]]:
             if isinstance(node, ast.Import):
                 found += [(importer, alias.name) for alias in node.names if alias.name.startswith(NAME)]
             elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(NAME):
-                assert node.module is not None and node.level == 0
+                assert node.level == 0
                 for alias in node.names:
                     deeper = PACKAGE.parent / f"{node.module}.{alias.name}".replace(".", "/")
                     is_module = deeper.is_dir() or deeper.with_suffix(".py").exists()
@@ -62,7 +62,7 @@ def test_dependencies_point_one_way():
 
 def test_no_modules_import_each_other():
     """In no circle, imports inside functions and for types alone included."""
-    graph: dict[str, set[str]] = defaultdict(set)
+    graph = defaultdict(set)
     for importer, imported in imports():
         if importer and imported != NAME:
             graph[importer].add(imported.removeprefix(f"{NAME}."))

@@ -3,7 +3,6 @@
 import importlib
 import sys
 from importlib.metadata import EntryPoint
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,7 @@ from show_attend_tell.show.pictures import FORMATS
 from show_attend_tell.training.presets import PRESETS
 from show_attend_tell.vision.registry import ENCODERS
 
-ALL: tuple[Registry[Any], ...] = (
+ALL = (
     ATTENTION_MODES,
     DECODERS,
     ENCODERS,
@@ -56,7 +55,7 @@ def test_each_has_a_group_of_its_own_and_keeps_what_it_has(registry):
 
 
 def test_a_name_is_taken_once_by_a_call_or_a_decorator():
-    registry: Registry[object] = Registry("a number", "numbers")
+    registry = Registry("a number", "numbers")
     assert registry.register("one")(first) is first and registry.register("two", second) is second
     with pytest.raises(SatError, match=r"there is a number 'one' already \(.*test_registries.first\)"):
         registry["one"] = second
@@ -70,7 +69,7 @@ def test_a_name_is_taken_once_by_a_call_or_a_decorator():
 
 
 def test_metrics_made_of_other_functions_differ():
-    registry: Registry[Metric] = Registry("a metric", "metrics")
+    registry = Registry("a metric", "metrics")
     for number in (1, 2):
         metric = Metric("A", lambda texts, number=number: number)  # type: ignore[misc]
         if number == 1:

@@ -52,8 +52,7 @@ def light(program: str, *arguments: str, check: bool = True) -> "subprocess.Comp
 @pytest.fixture(scope="module")
 def found() -> dict[str, Any]:
     """What `without_pytorch` prints there."""
-    printed: dict[str, Any] = json.loads(light("python", without_pytorch.__file__, str(PHOTO)).stdout)
-    return printed
+    return json.loads(light("python", without_pytorch.__file__, str(PHOTO)).stdout)
 
 
 @pytest.mark.parametrize("model", without_pytorch.WAYS)
@@ -120,9 +119,7 @@ def test_the_server_answers_by_a_model_of_ones_own(tmp_path):
     own = {**os.environ, "PYTHONPATH": str(CHECKOUT / "src")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=own) as server:
         try:
-            assert server.stdout is not None
             address = re.search(r"http://[^ ]+", server.stdout.readline())
-            assert address is not None
             files = [("photos", ("dogs.jpg", PHOTO.read_bytes()))]
             answer = httpx.post(f"{address[0]}v1/captions", files=files, data={"beam_size": "3"}, timeout=120)
         finally:

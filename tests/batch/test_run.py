@@ -53,8 +53,7 @@ def result_of(process: Any) -> list[int]:
     """What a run in a process of its own says that it did: photos, errors, new photos."""
     told, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
-    found: list[int] = json.loads(told.splitlines()[-1])
-    return found
+    return json.loads(told.splitlines()[-1])
 
 
 def first_file(process: Any, output: Path) -> None:
@@ -126,7 +125,7 @@ def test_an_output_of_something_else_is_refused(tmp_path):
     go([folder, tar], output)
     (tmp_path / "file.jsonl").write_text("")
     folder_of(tmp_path / "mine.jsonl", 1)
-    refusals: list[tuple[list[Path], Path | str, dict[str, Any], str]] = [
+    refusals = [
         ([folder], output, {}, "begun with other sources"),
         ([folder, tar], output, {"recursive": True}, "begun with other subfolders"),
         ([folder, tar], output, {"work": Shade(what="other shades")}, "begun with other model or settings"),

@@ -2,13 +2,12 @@
 
 import csv
 import io
-from typing import Any
 
 import pytest
 
 from show_attend_tell.batch.tables import DIALECTS, read_rows, write_rows
 
-ROWS: list[dict[str, Any]] = [
+ROWS = [
     {"source": "=1+1.jpg", "caption": "+ 3 dogs", "log_probability": -9.5},
     {"source": "@SUM(1).jpg", "caption": "=HYPERLINK(1)", "log_probability": -0.5},
     {"source": "-2.jpg", "caption": "a dog", "log_probability": -1.0},

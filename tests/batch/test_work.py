@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "many-photos.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 GENERATION = "--generation beam_size=1 --generation rerank_weight=0".split()
-GREEDY: dict[str, Any] = {"beam_size": 1, "rerank_weight": 0.0}
+GREEDY = {"beam_size": 1, "rerank_weight": 0.0}
 COLUMNS = ("caption", "confidence", "to_check", "log_probability", "complete", "error")
 
 

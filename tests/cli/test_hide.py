@@ -35,7 +35,6 @@ def test_a_page_and_json_hold_what_is_printed(photos, judging, tmp_path):
     (entry,) = json.loads(entries.read_text())
     assert entry["hidden"] == json.loads(json.dumps([answer.on_page() for answer in hidden]))
     found = re.search(r'id="sat-data">(.*?)</script>', page.read_text(), re.DOTALL)
-    assert found is not None
     assert json.loads(found[1])["photos"][0]["captions"][0]["hidden"] == entry["hidden"]
     lines = [line for answer in hidden for line in answer.lines[:-1]]
     assert printed[1:-1] == [f"  {line}" for line in [*lines, hidden[0].lines[-1]]]

@@ -8,11 +8,11 @@ from languages import CAPTIONS, caption_folder
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.data.tokenizers import Tokens, in_form
+from show_attend_tell.data.tokenizers import in_form
 
 PLAIN = {"decoder.dropout": 0, "decoder.annotation_dropout": 0, "soft.label_smoothing": 0, "averaging": 0}
 SMALL = settings(learning_rate=0.03, crops=0, flipped="false", warmup=0, max_length=16, **PLAIN)
-TOKENIZERS: dict[str, tuple[str, Tokens]] = {"german": ("unicode", "unicode"), "chinese": ("unigram", "characters")}
+TOKENIZERS = {"german": ("unicode", "unicode"), "chinese": ("unigram", "characters")}
 
 
 @pytest.mark.acceptance

@@ -35,7 +35,7 @@ main(["serve", "--port", "0"])
 """
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", program], stdout=pipe, stderr=pipe, text=True) as process:
-        assert process.stdout is not None and process.stdout.readline() == "loading\n"
+        assert process.stdout.readline() == "loading\n"
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=120)
     assert (process.returncode, errors) == (130, "sat: interrupted\n")

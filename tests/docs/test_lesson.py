@@ -9,7 +9,7 @@ import pytest
 import scenes
 from documents import ROOT
 
-NOTEBOOK: dict[str, Any] = json.loads((ROOT / "examples" / "attention.ipynb").read_text())
+NOTEBOOK = json.loads((ROOT / "examples" / "attention.ipynb").read_text())
 CELLS = [("".join(cell["source"]), cell) for cell in NOTEBOOK["cells"]]
 CODE = [(source, cell) for source, cell in CELLS if cell["cell_type"] == "code"]
 
@@ -27,7 +27,7 @@ def test_it_imports_nothing_that_is_not_installed():
 @pytest.mark.parametrize("number", [0, 7, 1601])
 def test_its_pictures_are_those_of_the_generated_scenes(number):
     (source,) = (source for source, _ in CODE if "def make_scene" in source)
-    names: dict[str, Any] = {}
+    names = {}
     exec(source, names)
     things, sentences, picture = names["make_scene"](number)
     scene, expected = scenes.make_scene(1, number)

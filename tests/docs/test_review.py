@@ -23,7 +23,6 @@ def test_a_review_and_what_is_made_of_it(tmp_path):
     program = [sys.executable, "-m", "show_attend_tell"]
     command = [*program, *review, "--no-browser"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
         address = server.stdout.readline().split(" ")[0]
         decision = json.dumps({"id": 0, "action": "write", "text": "an espresso"})
         with client() as web:

@@ -48,7 +48,7 @@ def test_the_program_serves_the_shipped_models():
     environment = {**os.environ, "PORT": str(port)}
     with subprocess.Popen([sys.executable, str(APP)], env=environment, stdout=subprocess.PIPE, text=True) as program:
         try:
-            assert program.stdout is not None and "everyday-soft" in program.stdout.readline()
+            assert "everyday-soft" in program.stdout.readline()
             url = f"http://127.0.0.1:{port}"
 
             def answers() -> bool:

@@ -17,7 +17,7 @@ COPIES = 8
 WORDS = "the harbour on our last evening"
 # The suffix, exiftool's options (of the photo, or of the file that they name), and what is right. In a file's name,
 # %f is the photo's name without its suffix.
-KINDS: dict[str, tuple[str, list[str], str]] = {
+KINDS = {
     "plain": ("jpg", [], "written"),
     "blank": ("jpg", [], "blank"),
     "small": ("png", [], "too small"),

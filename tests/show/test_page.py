@@ -40,7 +40,7 @@ def caption(**changes: Any) -> Caption:
     """Attention at the upper left, at the lower right, and uniform."""
     maps = attention((0, 0), (2, 4), (1, 1))
     maps[2] = 1 / (ROWS * COLUMNS)
-    settings: dict[str, Any] = {
+    settings = {
         "words": ["a", "small", "dog"],
         "log_probability": -3.25,
         "word_log_probabilities": np.array([-1.0, -1.25, -1.0]),
@@ -107,7 +107,7 @@ def test_packed_attention_keeps_every_map_to_its_own_peak():
     maps = attention((0, 3), (2, 1))
     maps[1] = np.linspace(0.01, 0.12, ROWS * COLUMNS).reshape(ROWS, COLUMNS)
     found = pages.packed("here", maps.tolist(), 2)
-    assert found is not None and (found["rows"], found["columns"]) == (ROWS, COLUMNS)
+    assert (found["rows"], found["columns"]) == (ROWS, COLUMNS)
     levels = np.frombuffer(base64.b64decode(found["data"]), np.uint8).reshape(2, ROWS, COLUMNS)
     back = levels / 255 * np.array(found["peaks"])[:, None, None]
     assert np.abs(back - maps).max(axis=(1, 2)) == pytest.approx([0, 0], abs=0.003)
@@ -128,7 +128,7 @@ def evaluation(folder: Path, name: str, captions: list[str], *, maps: bool = Tru
         file, words = folder / f"{number % 50}.png", [word.replace("_", " ") for word in text.split()]
         if not file.exists() and (photos is None or number < photos):
             Image.new("RGB", (WIDTH // 10, HEIGHT // 10), (number % 256, 90, 90)).save(file)
-        entry: dict[str, Any] = {"photo": f"{number}.png", "file": str(file), "caption": " ".join(words)}
+        entry = {"photo": f"{number}.png", "file": str(file), "caption": " ".join(words)}
         entry |= {"log_probability": -1.5 - number, "complete": True, "cider": 200.0 - number, "meteor": None}
         entry |= {"words": words, "word_log_probabilities": [-1.5] * len(words)}
         entry["references"] = ["a brown dog runs", "The dog's running!"]
@@ -137,7 +137,7 @@ def evaluation(folder: Path, name: str, captions: list[str], *, maps: bool = Tru
             entry |= {"locations": None, "alternatives": [{"caption": "a dog", "log_probability": -9.0}]}
             entry["visible_box"] = [0.0, 0.0, WIDTH / 10, HEIGHT / 10]
         results.append(entry)
-    scores: dict[str, Any] = {f"bleu_{n}{kind}": 60.0 - n for n in (1, 2, 3, 4) for kind in ("", "_no_brevity")}
+    scores = {f"bleu_{n}{kind}": 60.0 - n for n in (1, 2, 3, 4) for kind in ("", "_no_brevity")}
     scores |= {"meteor": None, "meteor_missing": "Java is not installed", "rouge_l": 44.0, "cider": 55.5}
     scores |= {"tokens": "split", "model": name, "data": "shapes", "split": "test"}
     scores |= {"beam_size": 3, "attention_mode": "mean"}
@@ -181,7 +181,7 @@ def test_sat_report_says_what_it_could_not_show(tmp_path):
     assert (tmp_path / "0.png").read_bytes() == photo
 
 
-REFUSED: list[tuple[str, Any, str]] = [  # a field of the first entry, or of the file with a slash, and its value
+REFUSED = [  # a field of the first entry, or of the file with a slash, and its value
     ("gate", 5, "'gate' must be 3 numbers, and is 5"),
     ("gate", [None] * 3, "'gate' must be 3 numbers"),
     ("locations", "abc", "'locations' must be 3 × 2 numbers"),
@@ -223,8 +223,8 @@ def test_evaluations_that_cannot_be_read_together_or_at_all_are_refused(tmp_path
 @pytest.fixture
 def visit(browser: Any, tmp_path: Path) -> Iterator[Any]:
     """Opens a page, or that of a caption, in a window of its own; it must not complain, nor ask for anything."""
-    contexts: list[Any] = []
-    complaints: list[str] = []
+    contexts = []
+    complaints = []
 
     def visit(shown: str | Caption, **options: Any) -> Any:
         (tmp_path / "page.html").write_text(shown if isinstance(shown, str) else shown.html())
@@ -249,7 +249,7 @@ def visit(browser: Any, tmp_path: Path) -> Iterator[Any]:
 
 def overlay(page: Any, x: float, y: float, *, panel: int = 0) -> list[int]:
     """What lies over a caption's photo at a point of it, 0 to 1: red, green, blue, alpha."""
-    found: list[int] = page.evaluate(
+    return page.evaluate(
         """([panel, x, y]) => {
             const canvas = document.querySelectorAll("canvas")[panel];
             const at = [Math.floor(x * canvas.width), Math.floor(y * canvas.height), 1, 1];
@@ -257,7 +257,6 @@ def overlay(page: Any, x: float, y: float, *, panel: int = 0) -> list[int]:
         }""",
         [panel, x, y],
     )
-    return found
 
 
 def becomes(true: Callable[[], bool]) -> None:
