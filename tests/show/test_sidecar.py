@@ -43,6 +43,12 @@ def save(file: Path, **options: Any) -> bytes:
     return file.read_bytes()
 
 
+@pytest.fixture
+def photo(tmp_path: Path) -> Path:
+    save(tmp_path / "a.jpg")
+    return tmp_path / "a.jpg"
+
+
 def write(photo: Path, text: str = TEXT, **options: Any) -> str:
     return write_sidecar(photo, text, model="everyday-soft", **options)
 
@@ -56,25 +62,23 @@ def write(photo: Path, text: str = TEXT, **options: Any) -> str:
         SEEN.replace("UTF-8", "ISO-8859-1").encode("latin-1"),
     ],
 )
-def test_every_byte_of_a_sidecar_stays(before, tmp_path):
-    file = sidecar_of(tmp_path / "a.jpg")
+def test_every_byte_of_a_sidecar_stays(before, photo):
+    file = sidecar_of(photo)
     file.write_bytes(before)
-    save(tmp_path / "a.jpg")
-    assert write(tmp_path / "a.jpg") == "written"
+    assert write(photo) == "written"
     added = inserted(before, file.read_bytes()).decode("ascii")
     assert 'about="uuid:1 &amp; 2"' in added and "ein Gem&#228;lde &amp; " in added
     written = file.read_bytes()
-    assert write(tmp_path / "a.jpg", "again") == "captioned" and file.read_bytes() == written
+    assert write(photo, "again") == "captioned" and file.read_bytes() == written
     own = SidecarSettings(replace="own")
-    assert write(tmp_path / "a.jpg", "again", options=own) == "replaced" and file.read_bytes() != written
-    assert write(tmp_path / "a.jpg", options=own) == "replaced" and file.read_bytes() == written
+    assert write(photo, "again", options=own) == "replaced" and file.read_bytes() != written
+    assert write(photo, options=own) == "replaced" and file.read_bytes() == written
 
 
-def test_a_new_sidecar_is_what_others_read(tmp_path):
+def test_a_new_sidecar_is_what_others_read(photo, tmp_path):
     from xml.etree import ElementTree
 
-    save(tmp_path / "a.jpg")
-    assert write(tmp_path / "a.jpg") == "written"
+    assert write(photo) == "written"
     (text,) = ElementTree.parse(tmp_path / "a.jpg.xmp").iterfind(
         f".//{{{DC}}}description//*[@{{http://www.w3.org/XML/1998/namespace}}lang='x-default']"
     )
@@ -105,16 +109,15 @@ OF_PHOTOSHOP = SEEN.replace('xmp:Rating="4"', f'xmlns:p="{NAMESPACES["photoshop"
         (f'<r:RDF xmlns:r="{RDF}"/>'.encode(), "junk|not well-formed"),
     ],
 )
-def test_what_has_a_description_or_cannot_be_read_stays(content, why, tmp_path):
-    save(tmp_path / "a.jpg")
+def test_what_has_a_description_or_cannot_be_read_stays(content, why, photo, tmp_path):
     for name in ("photo.jpg.xmp", "photo.xmp"):  # in the one that is written, and in the one beside it
-        file = sidecar_of(tmp_path / "a.jpg", name)
+        file = sidecar_of(photo, name)
         file.write_bytes(content)
         if why:
             with pytest.raises(SatError, match=rf"a\.(jpg\.)?xmp: cannot be .* as XMP \(.*({why})"):
-                write(tmp_path / "a.jpg", options=SidecarSettings(name=name))
+                write(photo, options=SidecarSettings(name=name))
         else:
-            assert write(tmp_path / "a.jpg", options=SidecarSettings(name=name, replace="own")) == "described"
+            assert write(photo, options=SidecarSettings(name=name, replace="own")) == "described"
         assert file.read_bytes() == content and len(list(tmp_path.iterdir())) == 2
         file.unlink()
 
@@ -127,10 +130,9 @@ def test_what_has_a_description_or_cannot_be_read_stays(content, why, tmp_path):
         AS_ATTRIBUTE.replace('"mine"', f'"{" " * 31}"'),
     ],
 )
-def test_blanks_are_no_description(before, tmp_path):
-    save(tmp_path / "a.jpg")
+def test_blanks_are_no_description(before, photo, tmp_path):
     (tmp_path / "a.jpg.xmp").write_text(before)
-    assert write(tmp_path / "a.jpg") == "written"
+    assert write(photo) == "written"
     after = (tmp_path / "a.jpg.xmp").read_bytes()
     assert after.count(b"</dc:description>") == 1 and b" d:description" not in after
     assert b"<xmp:Nickname><![CDATA[<raw>]]></xmp:Nickname>" in after
@@ -181,9 +183,7 @@ def test_a_description_inside_the_photo_is_a_persons(text, outcome, tmp_path):
         assert sidecar_of(tmp_path / name).exists() == (outcome == "written")
 
 
-def test_what_a_person_changes_in_a_caption_is_that_persons(tmp_path):
-    photo = tmp_path / "a.jpg"
-    save(photo)
+def test_what_a_person_changes_in_a_caption_is_that_persons(photo):
     write(photo, "two dogs")
     caption = sidecar_of(photo).read_bytes()
     own = SidecarSettings(replace="own")
@@ -206,11 +206,9 @@ def test_one_sidecar_of_two_photos_is_about_one_of_them(tmp_path):
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.jpg", "a.png", "a.png.xmp", "a.xmp"]
 
 
-def test_what_shows_nothing_or_is_not_sure_gets_none(tmp_path):
-    photo = tmp_path / "a.jpg"
+def test_what_shows_nothing_or_is_not_sure_gets_none(photo, tmp_path):
     Image.new("RGB", (60, 40), "black").save(tmp_path / "blank.jpg")
     Image.effect_noise((19, 60), 90).save(tmp_path / "small.png")
-    save(photo)
     unsure = SidecarSettings(min_confidence=0.6)
     outcomes = [write(tmp_path / "blank.jpg"), write(tmp_path / "small.png"), write(photo, options=unsure)]
     outcomes += [write(photo, options=unsure, confidence=each) for each in (0.59, 0.6)]
@@ -221,13 +219,12 @@ def test_what_shows_nothing_or_is_not_sure_gets_none(tmp_path):
     assert summary(Counter()) == ["0 sidecars written beside the photos"]
 
 
-def test_a_sidecar_that_cannot_be_written_names_its_file(tmp_path):
-    save(tmp_path / "a.jpg")
-    sidecar_of(tmp_path / "a.jpg").mkdir()
+def test_a_sidecar_that_cannot_be_written_names_its_file(photo, tmp_path):
+    sidecar_of(photo).mkdir()
     with pytest.raises(SatError, match=r"a\.jpg\.xmp: cannot be") as refusal:
-        write(tmp_path / "a.jpg")
+        write(photo)
     assert "another file" not in str(refusal.value)
-    check_sidecars([tmp_path / "a.jpg"])
+    check_sidecars([photo])
     with pytest.raises(SatError, match="absent: no sidecar can be written"):
         check_sidecars([tmp_path / "absent" / "a.jpg"])
 

@@ -142,8 +142,8 @@ def caption(
     if not why and not is_one_photo(photos):
         check_targets(*(output.file for output in outputs))
         addresses = [output.target for output in outputs if output.is_table]
-        targets = Targets(tables_of(addresses, work, config), sidecars)
-        report(run(photos, targets, work, config, log=click.echo), sidecars)
+        filled = Targets(tables_of(addresses, work, config), sidecars)
+        report(run(photos, filled, work, config, log=click.echo), sidecars)
         return
     from show_attend_tell.cli.whole import Whole, read_stdin
 

@@ -4,10 +4,10 @@ import io
 from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from typing import Any
 
 from show_attend_tell.batch.output import ANOTHER, Output, stored
 from show_attend_tell.batch.tables import DAMAGED, write_rows
+from show_attend_tell.batch.work import Row
 from show_attend_tell.errors import SatError
 
 
@@ -29,7 +29,7 @@ def open_plain(target: str, columns: Mapping[str, str], *, overwrite: bool) -> O
     return table
 
 
-def write_plain(table: Output, rows: Sequence[Mapping[str, Any]], log: Callable[[str], object]) -> None:
+def write_plain(table: Output, rows: Sequence[Row], log: Callable[[str], object]) -> None:
     """Write a table as a whole; one that has other rows is set aside: a person may have written into them."""
     content = io.BytesIO()
     write_rows(content, [stored(row, table.columns) for row in rows], table.columns, table.form)

@@ -151,7 +151,7 @@ class Whole:
                     files.callback(self._write, output)
         return False
 
-    def _add(self, item: Item, captions: Sequence[Caption | PhotoError]) -> None:
+    def _add(self, item: Item, captions: Sequence[Any]) -> None:
         """Keep a photo's captions, by each model, or why there are none, and print them."""
         for caption in captions:
             if isinstance(caption, PhotoError):
