@@ -73,7 +73,7 @@ TRANSFORMERS_NAMES = {  # what `transformers` calls settings of a search
 }
 
 CHECKED = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
-BOUNDS = {"ge": "from", "gt": "above", "le": "to", "lt": "up to but not including"}
+BOUNDS = {"ge": "from {}", "gt": "above {} and up", "le": "to {}", "lt": "up to but not including {}"}
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field,))
@@ -172,13 +172,11 @@ def _in_words(hint: Any) -> str:
         base, *fields = get_args(hint)
         limits = [limit for field in fields for limit in field.metadata]
         bounds = [
-            f"{word} {getattr(limit, bound)}"
-            for bound, word in BOUNDS.items()
+            words.format(getattr(limit, bound))
+            for bound, words in BOUNDS.items()
             for limit in limits
             if hasattr(limit, bound)
         ]
-        if len(bounds) == 2 and bounds[0].startswith("above") and bounds[1].startswith("to"):
-            bounds.insert(1, "and up")
         return " ".join([_in_words(base), *bounds])
     if get_origin(hint) is tuple:
         return f"{len(get_args(hint))} values, each {_in_words(get_args(hint)[0])}"

@@ -103,11 +103,11 @@ def test_the_command_describes_only_what_nobody_has_described(library):
     assert kept.splitlines() == ["4\tMinka"] * COPIES
 
     assert run(instead="captioned") == (first, set())
-    assert run("--model", "flickr8k-soft", instead="captioned") == (first, set())
+    assert run("--model", "everyday-hard", instead="captioned") == (first, set())
     exiftool("-XMP-dc:Description=ours", "-overwrite_original", library / "plain-0.jpg.xmp")  # a person edits one
     right["plain-0.jpg"] = "described"
     replace = ("--sidecar", "replace=own")
-    _, changed = run("--model", "flickr8k-soft", *replace, instead="replaced")
+    _, changed = run("--model", "everyday-hard", *replace, instead="replaced")
     assert changed == ours - {"plain-0.jpg.xmp"}
     again, _ = run(*replace, instead="replaced")
     assert {name for name in again if again[name] != first[name]} == {"plain-0.jpg.xmp"}
