@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builders import COLUMNS, ROWS, shape_photo, shape_scenes, small_checkpoint, small_encoder
-from commands import refused, sat
+from commands import read_json, refused, sat
 from PIL import Image
 
 from show_attend_tell.batch.tables import read_rows
@@ -51,7 +51,7 @@ def test_tables_and_lines_hold_what_is_printed(photos, model, tmp_path):
     command = ["caption", photos, "--model", model, "--generation", "num_captions=2"]
     lines = sat(*command, *files, "--output", "-", code=1).stdout
     assert "p, ü\\t1.png\t" in lines
-    entries = json.loads((tmp_path / "captions.json").read_text())
+    entries = read_json(tmp_path / "captions.json")
     made = [
         (entry["source"], each["caption"], round(each["log_probability"], 6), None)
         for entry in entries
@@ -107,7 +107,7 @@ def test_words_to_check_are_printed_behind_the_caption(photos, tmp_path):
     checkpoint.save(tmp_path / "judging")
     command = ("caption", photos / "photo0.png", "--model", tmp_path / "judging", "--output", tmp_path / "all.json")
     printed = sat(*command, "--min-confidence", 0.9).stdout.rstrip()
-    (entry,) = json.loads((tmp_path / "all.json").read_text())
+    (entry,) = read_json(tmp_path / "all.json")
     wrong = [word for word in entry["words"] if checkpoint.vocabulary.encode([word])[0] % 2]
     assert wrong and printed.endswith(f"  check: {', '.join(wrong)}  no caption reaches 0.9")
     assert entry["reaches_min_confidence"] is False and sat(*command).stdout.rstrip().endswith(f"{wrong[-1]}")
@@ -151,7 +151,7 @@ def test_pictures_of_two_models_side_by_side(photos, model, tmp_path):
     first, second, last = result.stdout.splitlines()
     assert first.startswith(f"{photo} [beach]: ") and second.startswith(f"{photo} [hard]: ")
     assert last.startswith("1 picture ") and "note:" not in result.stderr
-    captions = json.loads((tmp_path / "both.json").read_text())
+    captions = read_json(tmp_path / "both.json")
     modes = [(caption["settings"]["model"], caption["settings"]["attention_mode"]) for caption in captions]
     assert modes == [("beach", "mean"), ("hard", "argmax")]  # soft attention keeps to the mean
     (picture,) = folder.iterdir()
@@ -247,7 +247,7 @@ def test_a_photo_from_standard_input(photos, model, tmp_path):
     outputs = ("--output", tmp_path / "c.json", "--save-maps", tmp_path / "p")
     result = sat(*command, *outputs, stdin=first.read_bytes())
     assert result.stdout.splitlines()[0] == line.replace(str(first), "-")
-    assert json.loads((tmp_path / "c.json").read_text())[0]["source"] == "-"
+    assert read_json(tmp_path / "c.json")[0]["source"] == "-"
     assert [file.name for file in (tmp_path / "p").iterdir()] == ["stdin.png"]
     both = sat(*command, third, stdin=second.read_bytes()).stdout.splitlines()
     assert [line.split(": ")[0] for line in both] == [str(third), "-"]
@@ -264,7 +264,7 @@ def test_unreadable_photos_are_named_and_cost_no_other(photos, model, tmp_path):
     command = ("caption", photos / "*.png", "--model", model, "--output", file, "--output", page)
     problem, count = sat(*command, code=1).stderr.splitlines()
     assert "photo1.png: damaged" in problem and count.startswith("sat: 1 of 3 photos")
-    found = json.loads(file.read_text())
+    found = read_json(file)
     assert [Path(entry["source"]).name for entry in found] == NAMES
     assert ["words" in entry for entry in found] == [True, False, True]
     assert found[1]["error"].startswith("damaged, it cannot be decoded")

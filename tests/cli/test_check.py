@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from builders import shape_folder
-from commands import refused, sat
+from commands import read_json, refused, sat
 
 
 def test_it_says_what_a_training_would_do(tmp_path):
@@ -23,7 +23,7 @@ def test_it_says_what_a_training_would_do(tmp_path):
     assert "134 captions with a side or readable text (right, left, linken): a training shows" in said
     assert "so English" in said and "photo1.png (0 % English words): 'Ein roter Kreis auf der linken Seite'" in said
     assert "it takes about" in said and f"Next: sat train {folder}" in said
-    report = json.loads((tmp_path / "report.json").read_text())
+    report = read_json(tmp_path / "report.json")
     assert report["passed_over"] == {"photo2.png": "pHYs"} and "1 photo read without parts of" in said
     assert report["photos"] == {"train": 11, "val": 4, "test": 4}
     assert [Path(photo).name for photo in report["unreadable"]] == ["photo3.png"]

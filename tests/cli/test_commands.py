@@ -13,7 +13,7 @@ import click
 import pytest
 from builders import shape_folder
 from click.testing import CliRunner
-from commands import refused, sat, settings
+from commands import read_json, refused, sat, settings
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.cli.command import Commands
@@ -49,7 +49,7 @@ def test_train_resume_evaluate_and_caption(data, photos, tmp_path):
     evaluate, file = ("evaluate", "--model", output, "--data", data, "--beam-size", 1), tmp_path / "scores.json"
     printed = sat(*evaluate, "--json", file, "--attention").stdout
     assert printed.startswith("model on shapes test: 4 captions, ") and "CIDEr" in printed and "METEOR" in printed
-    written = json.loads(file.read_text())
+    written = read_json(file)
     assert all(len(found["attention"]) == len(found["words"]) for found in written["results"])
     assert len([line for line in file.read_text().splitlines() if '"photo": ' in line]) == 4
     others = ("--rerank-weight", 0, "--generation", "seed=3", "--generation", "max_length=40")
@@ -226,7 +226,7 @@ def test_the_card_shows_the_scores(data, model, tmp_path):
     before = (model / "model.safetensors").read_bytes()
     evaluate = ("evaluate", "--model", model, "--split", "val", "--card", "--data")
     assert sat(*evaluate, data).stderr == ""  # no bars where there is no terminal
-    scores = json.loads((model / "config.json").read_text())["scores"]["val"]
+    scores = read_json(model / "config.json")["scores"]["val"]
     assert scores["tokens"] == "split" and scores["captions"] > 0
     assert not {"results", "variety", "meteor_missing", "spice_missing"} & scores.keys()
     assert f"| {scores['bleu_1']:.1f} |" in (model / "README.md").read_text()
@@ -236,7 +236,7 @@ def test_the_card_shows_the_scores(data, model, tmp_path):
     captions = (other / "captions.csv").read_text()
     (other / "captions.csv").write_text(captions.replace("a ", "one "))
     sat(*evaluate, other, "--generation", "do_sample=true")
-    found = json.loads((model / "config.json").read_text())["scores"]
+    found = read_json(model / "config.json")["scores"]
     assert found["val"] == scores and set(found) == {"val", f"{other.resolve()}, val"}
     card = (model / "README.md").read_text()
     assert f"| val, with brevity penalty | {scores['bleu_1']:.1f} |" in card
@@ -251,7 +251,7 @@ def test_a_card_that_cannot_be_written_loses_no_scores(data, model, tmp_path):
     card.unlink()
     card.symlink_to("/dev/full")
     assert "No space left" in refused(*arguments, tmp_path / "scores.json")
-    assert json.loads((tmp_path / "scores.json").read_text())["split"] == "val"
+    assert read_json(tmp_path / "scores.json")["split"] == "val"
     card.unlink()
     card.mkdir()
     assert "README.md is a folder" in refused(*arguments, tmp_path / "none.json")

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builders import small_checkpoint, small_encoder
-from commands import sat
+from commands import read_json, sat
 
 from show_attend_tell import Captioner
 
@@ -32,7 +32,7 @@ def test_a_page_and_json_hold_what_is_printed(photos, judging, tmp_path):
     steps = np.flatnonzero(~np.isnan(caption.word_confidence)).tolist()
     hidden = [captioner.hide(caption, step) for step in steps]
     assert len(steps) > 1
-    (entry,) = json.loads(entries.read_text())
+    (entry,) = read_json(entries)
     assert entry["hidden"] == json.loads(json.dumps([answer.on_page() for answer in hidden]))
     found = re.search(r'id="sat-data">(.*?)</script>', page.read_text(), re.DOTALL)
     assert json.loads(found[1])["photos"][0]["captions"][0]["hidden"] == entry["hidden"]

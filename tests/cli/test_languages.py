@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from commands import refused, sat, settings
+from commands import read_json, refused, sat, settings
 from languages import CAPTIONS, caption_folder
 
 from show_attend_tell.captioner import Captioner
@@ -24,7 +24,7 @@ def test_all_the_way(language, tmp_path):
     looked = sat("check", data, "--json", tmp_path / "look.json").stdout
     assert f"tokenizer {tokenizer}: " in looked and why in looked
     assert ("pieces of words, half of them" in looked) == (tokenizer == "unigram")
-    assert json.loads((tmp_path / "look.json").read_text())["tokenizer"] == tokenizer
+    assert read_json(tmp_path / "look.json")["tokenizer"] == tokenizer
 
     said = sat("train", data, "--output", model, "--epochs", 12, "--resize", "squash", *SMALL).stdout
     assert "the training starts afresh, not from everyday-soft: the captions are not English" in said
@@ -34,7 +34,7 @@ def test_all_the_way(language, tmp_path):
 
     photo = data / "images" / "photo0.png"
     told = sat("caption", photo, "--model", model, "--output", tmp_path / "told.json").stdout
-    (caption,) = json.loads((tmp_path / "told.json").read_text())
+    (caption,) = read_json(tmp_path / "told.json")
     between = "" if tokenizer == "unigram" else " "
     assert caption["caption"] == between.join(caption["words"]).strip() and caption["caption"] in told
     assert len(caption["attention"]) == len(caption["words"]) > 1  # α is per token
@@ -51,7 +51,7 @@ def test_all_the_way(language, tmp_path):
     line = sat(*evaluate).stdout
     assert ("scores count characters" if tokenizer == "unigram" else "unicode tokens") in line
     assert f"tokenizer {tokenizer}" in line and "METEOR – (it knows English only)" in line
-    result = json.loads(scores.read_text())
+    result = read_json(scores)
     assert (result["tokens"], result["tokenizer"]) == (tokens, tokenizer)
     assert result["results"][0]["references"] == [true]
     assert result["bleu_1_no_brevity"] > 60  # it learnt something

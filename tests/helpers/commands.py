@@ -4,6 +4,7 @@ from builders import SIZES
 from click.testing import CliRunner, Result
 
 from show_attend_tell.cli import main
+from show_attend_tell.files import read_json as read_json  # for the tests
 
 
 def sat(*arguments: object, code: int = 0, stdin: bytes = b"") -> Result:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import refused, sat
+from commands import read_json, refused, sat
 from PIL import Image
 
 from show_attend_tell.caption import Caption
@@ -199,7 +199,7 @@ REFUSED = [  # a field of the first entry, or of the file with a slash, and its 
 @pytest.mark.parametrize(("key", "value", "message"), REFUSED)
 def test_a_damaged_evaluation_is_told(key, value, message, tmp_path):
     file = evaluation(tmp_path, "soft", CAPTIONS)
-    content = json.loads(file.read_text())
+    content = read_json(file)
     (content if key[0] == "/" else content["results"][0])[key.removeprefix("/")] = value
     file.write_text(json.dumps(content))
     where = "" if key[0] == "/" else r"results\[0\].*"
