@@ -4,7 +4,7 @@ The same command goes on where an earlier one was interrupted or killed: what th
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -52,7 +52,8 @@ class Targets:
     def __init__(self, tables: Sequence[Output], sidecars: Sidecars | None = None) -> None:
         self.tables = tables
         self.sidecars = sidecars
-        self.all: list[Output | Sidecars] = [*tables, *([] if sidecars is None else [sidecars])]
+        # sidecars first, so that a photo with a row has one
+        self.all: list[Output | Sidecars] = [*([] if sidecars is None else [sidecars]), *tables]
 
     def __contains__(self, source: object) -> bool:
         return all(source in target for target in self.all)
@@ -80,13 +81,10 @@ class Targets:
                 self.sidecars.look_at(photos.pieces)
             yield
 
-    def write(self, rows: Iterable[Row]) -> None:
+    def write(self, rows: Sequence[Row]) -> None:
         """Give each target the rows that it lacks."""
-        rows = list(rows)
-        if self.sidecars is not None:  # first, so that a photo with a row has its sidecar
-            self.sidecars.write(row for row in rows if row["source"] not in self.sidecars)
-        for table in self.tables:
-            table.write(row for row in rows if row["source"] not in table)
+        for target in self.all:
+            target.write(row for row in rows if row["source"] not in target)
 
     def finish(self, *, ended: bool = True) -> list[Result]:
         """Write the tables as a whole, see `Output.finish`."""

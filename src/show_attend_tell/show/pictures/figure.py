@@ -117,18 +117,16 @@ class Panels:
 
     def numbers(self, step: int) -> str:
         """What stands below a word: its evidence in percent of the strongest, and its place; or β and the peak of α."""
-        if self.evident:
-            return " · ".join([f"evidence {100 * self.peaks[step] / self.white:.0f} %", *self.where(step)])
-        beta = "" if self.figure.gate is None else f"β {float(self.figure.gate[step]):.2f} · "
-        return f"{beta}peak α {float(self.maps[step].max()):.3f}"
-
-    def where(self, step: int) -> list[str]:
-        """Where in the photo a word's map is, in words; nothing for a word of hardly any evidence."""
-        if self.evident and self.peaks[step] < DARK * self.white:
-            return []
+        if not self.evident:
+            beta = "" if self.figure.gate is None else f"β {float(self.figure.gate[step]):.2f} · "
+            return f"{beta}peak α {float(self.maps[step].max()):.3f}"
+        share = f"evidence {100 * self.peaks[step] / self.white:.0f} %"
+        if self.peaks[step] < DARK * self.white:
+            return share
         x, y = place(self.laid(step, (CELLS, CELLS), (0, 0, CELLS, CELLS)))
         left, top, right, bottom = self.visible_box
-        return [region((left + x * (right - left)) / self.size[0], (top + y * (bottom - top)) / self.size[1])]
+        middle = (left + x * (right - left)) / self.size[0], (top + y * (bottom - top)) / self.size[1]
+        return f"{share} · {region(*middle)}"
 
     def frame(self, step: int) -> Rectangle | None:
         """The frame around the location chosen for a word, in pixels of the panel and within it."""
