@@ -62,6 +62,10 @@ def hard(**changes: Any) -> Caption:
     return caption(locations=np.array([[0, 0], [2, 4], [1, 2]]), settings=settings, alternatives=[], **changes)
 
 
+def with_image(caption: Caption, **options: int) -> dict[str, Any]:
+    return pages.with_image(caption.to_dict(), caption.photo, **options)
+
+
 # The page, without a browser
 
 
@@ -83,19 +87,17 @@ def test_a_page_holds_each_photo_once_and_its_name_only():
 
 def test_what_a_photo_is_called_cannot_become_markup():
     evil = caption(words=[EVIL], attention=attention((0, 0)), gate=None, source=f"{EVIL}\udcff")
-    page = pages.captions_page(
-        [pages.with_image(evil.to_dict(), evil.photo)], title=f"{EVIL}\udcff", cards={"soft": EVIL}
-    )
+    page = pages.captions_page([with_image(evil)], title=f"{EVIL}\udcff", cards={"soft": EVIL})
     assert page.count("<img") == 0 and page.count("</script>") == 2
     page.encode()
 
 
 def test_an_image_is_small_and_its_size_is_the_photos_own():
     wide = caption(kept=Image.new("RGB", (2003, 1001)), visible_box=(0.0, 0.0, 2003.0, 1001.0))
-    held = pages.with_image(wide.to_dict(), wide.photo)
+    held = with_image(wide)
     assert held["size"] == [2003, 1001] and held["visible_box"] == [0.0, 0.0, 2003.0, 1001.0]
     assert opened(held["image"]).size == (1000, 500)
-    assert opened(pages.with_image(wide.to_dict(), wide.photo, side=pages.longest(1000))["image"]).size == (400, 200)
+    assert opened(with_image(wide, side=pages.longest(1000))["image"]).size == (400, 200)
 
 
 def opened(uri: str) -> Image.Image:
@@ -460,7 +462,7 @@ def test_what_a_crop_did_not_see_is_hatched_and_never_lit(visit):
 
 def test_words_are_text_whatever_they_hold(visit):
     evil = caption(words=[EVIL], attention=attention((0, 0)), gate=None, alternatives=[(EVIL, -1.0)], source=EVIL)
-    page = visit(pages.captions_page([pages.with_image(evil.to_dict(), evil.photo)], title=EVIL, cards={"soft": EVIL}))
+    page = visit(pages.captions_page([with_image(evil)], title=EVIL, cards={"soft": EVIL}))
     assert text_of(page, ".sat-word > span") == EVIL and text_of(page, "h1") == EVIL
     assert page.locator("img").count() == 1  # the photo
 
@@ -554,13 +556,13 @@ def test_the_gallery_is_filtered_by_word_score_length_and_difference(visit, tmp_
     page.get_by_label("Words from").fill("5")
     assert sentences(page, ".sat-gallery") == [CAPTIONS[3]]
     page.get_by_label("Words from").fill("")
-    page.get_by_role("searchbox", name="Search").fill("Dog runs")
+    page.get_by_role("searchbox").fill("Dog runs")
     page.get_by_label("only words that no reference has").uncheck()
     page.get_by_role("combobox", name="Order").select_option("best first")
     assert sentences(page, ".sat-gallery") == [CAPTIONS[0], CAPTIONS[1]]
     page.get_by_label("only where the models differ").check()
     assert sentences(page, ".sat-gallery") == [CAPTIONS[1]]
-    page.get_by_role("searchbox", name="Search").fill("")
+    page.get_by_role("searchbox").fill("")
     assert sentences(page, ".sat-gallery") == [CAPTIONS[1], CAPTIONS[3]]
     page.get_by_label("CIDEr to").fill("198")
     assert sentences(page, ".sat-gallery") == [CAPTIONS[3]]
@@ -604,7 +606,7 @@ def thousand() -> str:
             kept=small,
             visible_box=(0.0, 0.0, 35.0, 21.0),
         )
-        captions.append(pages.with_image(one.to_dict(), one.photo))
+        captions.append(with_image(one))
     return pages.captions_page(captions, title="1,000 photos", cards={"soft": "# soft"})
 
 
@@ -633,14 +635,14 @@ def test_a_few_captions_are_shown_in_full_and_two_models_can_be_compared_in_many
             for n in range(number)
             for one in (caption, hard)
         ]
-        return pages.captions_page([pages.with_image(one.to_dict(), one.photo) for one in both], title="photos")
+        return pages.captions_page([with_image(one) for one in both], title="photos")
 
     few = visit(page_of(pages.FEW))
     assert few.locator(".sat-caption").count() == 2 * pages.FEW and few.locator(".sat-tile, form").count() == 0
     many = visit(page_of(12))
     assert many.locator(".sat-tile").count() == 12 and many.locator(".sat-caption").count() == 0
     assert many.locator(".sat-tile small").all_inner_texts()[:2] == ["soft", "hard"]
-    many.get_by_role("searchbox", name="Search").fill("1")
+    many.get_by_role("searchbox").fill("1")
     assert many.locator(".sat-tile").count() == 6 + 1  # said in six captions; 10.jpg and 11.jpg begin with it
     many.get_by_role("combobox", name="Model").select_option("hard")
     assert many.locator(".sat-tile").count() == 2 + 1

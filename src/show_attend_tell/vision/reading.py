@@ -4,11 +4,13 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from show_attend_tell.data.datasets import Example
 from show_attend_tell.data.photos import PASSED_OVER, open_photo
 from show_attend_tell.errors import PhotoError, SatError
+
+if TYPE_CHECKING:  # `sat caption` needs no readers of data sets
+    from show_attend_tell.data.datasets import Example
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -46,14 +48,14 @@ def read_ahead(
 
 
 def unreadable(
-    examples: Sequence[Example], passed_over: dict[str, str] | None = None
+    examples: "Sequence[Example]", passed_over: dict[str, str] | None = None
 ) -> Iterator[tuple[str, str | None]]:
     """The name of each photo in turn, and why its file cannot be opened, or None.
 
     ``passed_over`` gets, by name, what was left out of the files of photos whose pixels could be read without it.
     """
 
-    def open_example(example: Example) -> str | None:
+    def open_example(example: "Example") -> str | None:
         return open_photo(example.photo).info.get(PASSED_OVER)
 
     for example, opened in zip(examples, read_ahead(open_example, examples), strict=True):
