@@ -158,8 +158,13 @@ def test_the_numbers_are_those_of_the_caption():
         note="a model · log p −3.21",
     )
     assert texts_of(lay_out([shown], Style()))[:7] == [
-        *("dog a", "a model · log p −3.21", "photo"),
-        *("dog", "β 0.88 · peak α 1.000", "a", "β 0.20 · peak α 0.029"),
+        "dog a",
+        "a model · log p −3.21",
+        "photo",
+        "dog",
+        "β 0.88 · peak α 1.000",
+        "a",
+        "β 0.20 · peak α 0.029",
     ]
     assert "peak α 1.000" in texts_of(lay_out([figure(["dog"], [one_location(1, 2)])], Style()))  # without a gate, no β
 
@@ -186,8 +191,15 @@ def test_a_place_is_the_middle_of_the_largest_connected_bright_part():
     assert place(laid) == pytest.approx(((3.6 * 9 + 3 * 10.5) / 6.6 / 12, (3.6 * 9 + 3 * 10.5) / 6.6 / 12))
     assert place(np.zeros((3, 4))) == (0.5, 0.5)
     assert [region(x, y) for y in (0.2, 0.5, 0.8) for x in (0.2, 0.5, 0.8)] == [
-        *("upper left", "upper middle", "upper right", "left", "centre", "right"),
-        *("lower left", "lower middle", "lower right"),
+        "upper left",
+        "upper middle",
+        "upper right",
+        "left",
+        "centre",
+        "right",
+        "lower left",
+        "lower middle",
+        "lower right",
     ]
 
 

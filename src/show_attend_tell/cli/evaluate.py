@@ -191,7 +191,8 @@ def _lines(result: "Evaluation") -> list[str]:
     """The figures of an evaluation, in lines for a terminal."""
     from show_attend_tell.metrics.table import besides_bleu
 
-    corpus, variety = result.scores.corpus, result.variety
+    corpus = result.scores.corpus
+    variety = result.variety
 
     def figure(name: str) -> str:
         value = corpus[name]

@@ -125,7 +125,11 @@ def _metavar(hint: Any) -> str:
 
 GENERATION = "show_attend_tell.search.config:GenerationConfig"
 generation_options = options_from(
-    *(GENERATION, "beam_size", "attention_mode", "length_penalty", "rerank_weight"),
+    GENERATION,
+    "beam_size",
+    "attention_mode",
+    "length_penalty",
+    "rerank_weight",
     into="generation",
     rest="--generation",
     default="the model's",

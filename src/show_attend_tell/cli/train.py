@@ -98,8 +98,12 @@ Examples:
 @cache_option
 @device_option
 @options_from(
-    *("show_attend_tell.training:RunOptions", "encoder_lr", "unfreeze_from", "text_corpus"),
-    *("resume", "bits"),
+    "show_attend_tell.training:RunOptions",
+    "encoder_lr",
+    "unfreeze_from",
+    "text_corpus",
+    "resume",
+    "bits",
     into="run",
 )
 @click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")
