@@ -103,7 +103,6 @@ def test_the_command_describes_only_what_nobody_has_described(library):
     assert kept.splitlines() == ["4\tMinka"] * COPIES
 
     assert run(instead="captioned") == (first, set())
-    assert run("--model", "everyday-hard", instead="captioned") == (first, set())
     exiftool("-XMP-dc:Description=ours", "-overwrite_original", library / "plain-0.jpg.xmp")  # a person edits one
     right["plain-0.jpg"] = "described"
     replace = ("--sidecar", "replace=own")
