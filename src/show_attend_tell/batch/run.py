@@ -38,6 +38,14 @@ class Selection(NamedTuple):
     pieces: Sequence[Piece]
     note: str  # what was left out, or nothing
 
+    def is_one_photo(self) -> bool:
+        """Whether it is one photo that is named itself."""
+        source, *others = self.sources
+        piece, *more = self.pieces
+        if others or more or piece.kind != "photos" or len(piece.files) > 1:
+            return False
+        return piece.name(piece.files[0]) in (source, os.path.normpath(os.path.expanduser(source)))
+
 
 def select(sources: Sequence[str], config: BatchConfig) -> Selection:
     """The photos of sources. Raises `SatError` for one without any."""

@@ -1,6 +1,5 @@
 """`sat caption`: captions of photos, as text, JSON, pictures, a page, tables or sidecars."""
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,6 @@ from show_attend_tell.cli.outputs import TABLES, Named, read_outputs
 from show_attend_tell.errors import SatError
 
 if TYPE_CHECKING:
-    from show_attend_tell.batch.run import Selection
     from show_attend_tell.batch.sidecars import Sidecars
 
 EXAMPLES = """
@@ -139,7 +137,7 @@ def caption(
     why = why_whole(sources, outputs, save_maps, compare, generation)
     if why and set(batch) & {"workers", "engine"}:
         raise SatError(f"{why}: leave out --workers and --engine, which make tables and sidecars")
-    if not why and not is_one_photo(photos):
+    if not why and not photos.is_one_photo():
         check_targets(*(output.file for output in outputs))
         addresses = [output.target for output in outputs if output.is_table]
         filled = Targets(tables_of(addresses, work, config), sidecars)
@@ -194,12 +192,3 @@ def why_whole(
     }
     reasons |= {f"--output {output.target} is made in one go": not output.resumes for output in outputs}
     return next((reason for reason, holds in reasons.items() if holds), "")
-
-
-def is_one_photo(photos: "Selection") -> bool:
-    """Whether the sources are one photo that is named itself."""
-    source, *others = photos.sources
-    piece, *more = photos.pieces
-    if others or more or piece.kind != "photos" or len(piece.files) > 1:
-        return False
-    return piece.name(piece.files[0]) in (source, os.path.normpath(os.path.expanduser(source)))
