@@ -129,10 +129,10 @@ def package_loss(
     """The loss of a mini-batch as `sat train` computes it; without ``loops``, step by step."""
     decoder.kernels = loops
     objective.word_scores = (loops or kernels.REFERENCE).word_scores
-    draws = objective.draw(*captions.shape, torch.Generator().manual_seed(0))
+    mode = objective.draw(*captions.shape, torch.Generator().manual_seed(0))
     with torch.autocast("cpu", torch.bfloat16, enabled=NARROW):
-        output = decoder.teacher_forcing(annotations, captions, paths=objective.paths, mode=draws.mode)
-        return objective(output, captions, draws).total
+        output = decoder.teacher_forcing(annotations, captions, paths=objective.paths, mode=mode)
+        return objective(output, captions, mode).total
 
 
 def training_steps(rates: Rates, effort: Effort) -> list[Row]:

@@ -145,9 +145,9 @@ class LossOf(nn.Module):
 
     def forward(self, annotations: Tensor) -> Tensor:
         generator = torch.Generator().manual_seed(13)
-        draws = self.objective.draw(*self.captions.shape, generator)
-        output = self.decoder.teacher_forcing(annotations, self.captions, paths=self.objective.paths, mode=draws.mode)
-        return self.objective(output, self.captions, draws).total
+        mode = self.objective.draw(*self.captions.shape, generator)
+        output = self.decoder.teacher_forcing(annotations, self.captions, paths=self.objective.paths, mode=mode)
+        return self.objective(output, self.captions, mode).total
 
 
 @pytest.mark.parametrize("options", [{}, OPTIONS[-2]], ids=["default", "other"])

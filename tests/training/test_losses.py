@@ -24,7 +24,7 @@ from show_attend_tell.training.objectives.hard import (
     expected_path,
     leave_one_out,
 )
-from show_attend_tell.training.objectives.losses import doubly_stochastic, word_losses
+from show_attend_tell.training.objectives.losses import doubly_stochastic
 from show_attend_tell.training.objectives.soft import SoftObjective
 
 COINS = ("none", "image", "batch", "both")
@@ -44,7 +44,7 @@ def made_up(batch: int, paths: int, steps: int, *, seed: int = 1) -> tuple[Decod
 
 def test_log_probabilities_and_label_smoothing_by_hand() -> None:
     output, captions = made_up(2, 3, 7)
-    log_p, smoothed = word_losses(output.logits, captions, 0.1)
+    log_p, smoothed = SoftObjective(label_smoothing=0.1).word_losses(output.logits, captions)
     for b, p, t in np.ndindex(2, 3, 7):
         row = reference.log_softmax(output.logits[b, p, t].detach().double().numpy())
         target = np.full(11, 0.1 / 11)
@@ -52,13 +52,13 @@ def test_log_probabilities_and_label_smoothing_by_hand() -> None:
         assert log_p[b, p, t].item() == pytest.approx(row[captions[b, t]], abs=1e-5)
         assert smoothed[b, p, t].item() == pytest.approx(-(target * row).sum(), abs=1e-5)
     torch.testing.assert_close(log_p, word_log_probabilities(output.logits, captions))
-    assert torch.equal(word_losses(output.logits, captions, 0.0)[1], -log_p)
+    assert torch.equal(SoftObjective().word_losses(output.logits, captions)[1], -log_p)
 
 
 def test_log_probabilities_of_half_precision_logits_are_float32() -> None:
     output, captions = made_up(2, 3, 7)
     half = output.logits.detach().bfloat16()
-    for log_p in (word_log_probabilities(half, captions), word_losses(half, captions, 0.1)[0]):
+    for log_p in (word_log_probabilities(half, captions), SoftObjective().word_losses(half, captions)[0]):
         assert log_p.dtype == torch.float32
         torch.testing.assert_close(log_p, word_log_probabilities(half.float(), captions), rtol=0, atol=1e-6)
 
@@ -149,10 +149,10 @@ def test_hard_loss_by_hand(coin: str, reward: str, baseline: str) -> None:
     coins = set()
     for k in range(5):
         output, captions = made_up(5, objective.paths, 4, seed=k)
-        draws = objective.draw(5, 4, generator)
-        coins.add(tuple(draws.expected.flatten().tolist()))
-        by_hand, paid = hard_loss_by_hand(objective, output, captions, draws.expected, b)
-        loss = objective(output, captions, draws)
+        mode = objective.draw(5, 4, generator)
+        coins.add(tuple(mode.expected.flatten().tolist()))
+        by_hand, paid = hard_loss_by_hand(objective, output, captions, mode.expected, b)
+        loss = objective(output, captions, mode)
         assert loss.total.item() == pytest.approx(by_hand, rel=1e-5)
         objective.end_batch()
         if paid:
@@ -165,7 +165,7 @@ def test_hard_loss_by_hand(coin: str, reward: str, baseline: str) -> None:
         loss.total.backward()
         plain, _ = made_up(5, objective.paths, 4, seed=k)  # the reward is a number: no gradient flows through it
         without = Estimator(samples=3, coin=coin, reward_weight=0, label_smoothing=0.1)
-        without(plain, captions, draws).total.backward()
+        without(plain, captions, mode).total.backward()
         torch.testing.assert_close(output.logits.grad, plain.logits.grad)
     assert len(coins) == (1 if coin in ("none", "both") else 2 if coin == "batch" else 5)
 
@@ -226,8 +226,8 @@ def test_hard_attention_follows_the_decoder_to_its_device() -> None:
     objective = HardObjective(samples=2, coin="both")
     decoder = small_decoder().to("meta")
     annotations, captions = small_annotations().to("meta"), small_captions().to("meta")
-    draws = objective.draw(*captions.shape, torch.Generator())
-    output = decoder.teacher_forcing(annotations, captions, paths=objective.paths, mode=draws.mode)
+    mode = objective.draw(*captions.shape, torch.Generator())
+    output = decoder.teacher_forcing(annotations, captions, paths=objective.paths, mode=mode)
     assert output.logits.device.type == "meta"
 
 
@@ -292,9 +292,9 @@ def estimates(tiny: Tiny, objective: HardObjective, *, times: int = 100, copies:
     generator = torch.Generator().manual_seed(6)
     found: list[dict[str, Tensor]] = []
     for k in range(times + 5):
-        draws = objective.draw(*captions.shape, generator)
-        output = tiny.decoder.teacher_forcing(annotations, captions, paths=objective.paths, mode=draws.mode)
-        loss = objective(output, captions, draws)
+        mode = objective.draw(*captions.shape, generator)
+        output = tiny.decoder.teacher_forcing(annotations, captions, paths=objective.paths, mode=mode)
+        loss = objective(output, captions, mode)
         objective.end_batch()
         if k >= 5:  # a moving baseline has begun
             found.append(gradient(-loss.total, tiny.decoder))
@@ -345,8 +345,8 @@ def test_bound_is_below_the_marginal(tiny: Tiny) -> None:
         bound = (log_locations.exp() * log_words).sum(1)
         spread = ((log_locations.exp() * log_words.square()).sum(1) - bound.square()).mean().sqrt()
         annotations, captions = tiny.annotations.repeat(copies, 1, 1), tiny.captions.repeat(copies, 1)
-        draws = objective.draw(*captions.shape, torch.Generator().manual_seed(1))
-        watch = objective(tiny.decoder.teacher_forcing(annotations, captions, mode=draws.mode), captions, draws).watch
+        mode = objective.draw(*captions.shape, torch.Generator().manual_seed(1))
+        watch = objective(tiny.decoder.teacher_forcing(annotations, captions, mode=mode), captions, mode).watch
     assert abs(-3 * watch["nats_per_word"] - bound.mean()) < 4 * spread / (2 * copies) ** 0.5
 
 

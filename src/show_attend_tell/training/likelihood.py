@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from show_attend_tell.model.registry import build
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData, batches, batches_of_photos, of_one_length
-from show_attend_tell.training.objectives.losses import Draws, Loss, word_losses
+from show_attend_tell.training.objectives.losses import Loss
 from show_attend_tell.training.ranks import Part
 
 
@@ -30,7 +30,7 @@ class Drawn(NamedTuple):
     names: list[str]  # of their photos, for all ranks
     captions: Tensor  # word ids (B, C), for all ranks
     part: Part  # of this rank
-    draws: Draws  # for this rank's rows
+    mode: Any  # the attention mode, for this rank's rows
 
 
 class Piece(NamedTuple):
@@ -114,8 +114,8 @@ class Likelihood:
         """What is drawn for captions of one length."""
         part = ranks.part_of(len(indices))
         captions = torch.tensor([self.data.captions[i][1] for i in indices])
-        draws = self.objective.draw(len(indices), captions.shape[1], self.generator, part)
-        return Drawn([self.data.captions[i][0] for i in indices], captions, part, draws)
+        mode = self.objective.draw(len(indices), captions.shape[1], self.generator, part)
+        return Drawn([self.data.captions[i][0] for i in indices], captions, part, mode)
 
     def draw_views(self, photos: int) -> Tensor:
         """Which view of each photo is shown: numbers (photos,)."""
@@ -179,9 +179,9 @@ class Likelihood:
             history = self.history(annotations, captions, own)
         with self.autocast, self.own_dropout(1, captions.shape[1]):
             output = self.decoder.teacher_forcing(
-                annotations, captions[own], paths=self.objective.paths, mode=drawn.draws.mode, history=history
+                annotations, captions[own], paths=self.objective.paths, mode=drawn.mode, history=history
             )
-            loss = self.objective(output, captions[own], drawn.draws)
+            loss = self.objective(output, captions[own], drawn.mode)
         watch = loss.watch if output.beta is None else {**loss.watch, "beta": output.beta.detach().mean()}
         return Loss(drawn.part.share * loss.total, watch)
 
@@ -196,8 +196,7 @@ class Likelihood:
         nothing = torch.zeros(len(texts), 1, self.config.decoder.annotation_size, device=self.device)
         with self.autocast, self.own_dropout(4):
             output = self.decoder.teacher_forcing(nothing, captions)
-            smoothing = self.objective.label_smoothing
-            log_p, losses = word_losses(output.logits, captions, smoothing, self.objective.word_scores)
+            log_p, losses = self.objective.word_losses(output.logits, captions)
         total = loss.total + self.config.text_weight * share * losses.sum(-1).mean()
         return Loss(total, {**loss.watch, "text_nats": -log_p.detach().mean()})
 

@@ -12,9 +12,10 @@ from pydantic import Field
 from torch import Tensor
 
 from show_attend_tell.errors import SatError
+from show_attend_tell.model.attention import MixedAttention
 from show_attend_tell.model.interface import DecoderOutput
 from show_attend_tell.settings import Amount, Count, ShareBelowOne, settings
-from show_attend_tell.training.objectives.losses import Draws, Loss, Objective, doubly_stochastic, entropy, word_losses
+from show_attend_tell.training.objectives.losses import Loss, Objective, doubly_stochastic, entropy
 from show_attend_tell.training.ranks import ALL, Part, all_reduce_sum
 
 # ---------------------------------------------------------------- coins: which paths read the expectation (B, P)
@@ -150,25 +151,23 @@ class HardObjective(Objective):
         """P: along how many paths `teacher_forcing` must run."""
         return self.samples + (self.coin == "both")
 
-    def draw(self, batch: int, steps: int, generator: torch.Generator, part: Part = ALL) -> Draws:
+    def draw(self, batch: int, steps: int, generator: torch.Generator, part: Part = ALL) -> MixedAttention:
         """A toss of the coin and the sampled locations of a batch of so many captions and steps, for a rank's part."""
         expected = self.toss(batch, self.samples, generator)[part.rows]
         uniforms = torch.rand(batch, self.paths, steps, generator=generator)[part.rows]
         if not part.share:  # a rank without rows of its own samples nothing
             expected = torch.ones_like(expected)
-        return Draws(expected, uniforms)
+        return MixedAttention(expected, uniforms)
 
-    def __call__(self, output: DecoderOutput, captions: Tensor, draws: Draws) -> Loss:
-        """The loss of captions (B, C), computed with ``draws.mode``; its gradient is minus the rule above."""
+    def __call__(self, output: DecoderOutput, captions: Tensor, mode: MixedAttention) -> Loss:
+        """The loss of captions (B, C), computed with the ``mode`` that was drawn; its gradient is minus the rule above."""
         if output.alpha is None or output.locations is None:
             raise SatError("hard attention is learnt from sampled locations: this decoder has no attention to sample")
-        expected = draws.expected.to(output.logits.device)
+        expected = mode.expected.to(output.logits.device)
         sampled = ~expected
         weight = torch.where(expected, 0.5, 0.5 / self.samples) if self.coin == "both" else 1 / self.samples
 
-        log_probabilities, words = word_losses(
-            output.logits, captions, self.label_smoothing, self.word_scores
-        )  # (B, P, C)
+        log_probabilities, words = self.word_losses(output.logits, captions)  # (B, P, C)
         total = (weight * words.sum(-1)).sum(1).mean()
 
         rewards = self.rewards(log_probabilities.detach())
@@ -182,7 +181,7 @@ class HardObjective(Objective):
         total = total + self.doubly_stochastic * (weight * doubly_stochastic(output.alpha)).sum(1).mean()
 
         watch = {"entropy": uncertainty.detach().mean()}
-        for name, chosen in (("nats_per_word", ~draws.expected), ("nats_per_word_expected", draws.expected)):
+        for name, chosen in (("nats_per_word", ~mode.expected), ("nats_per_word_expected", mode.expected)):
             if chosen.any():
                 paths = chosen.flatten().nonzero().squeeze(1).to(expected.device)
                 watch[name] = -log_probabilities.detach().flatten(0, 1)[paths].mean()

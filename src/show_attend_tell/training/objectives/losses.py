@@ -3,8 +3,8 @@
 B batch · P paths of one caption · C caption length with the end token · L locations · K vocabulary. Captions of one
 batch have one length, so nothing is padded and no mask is needed.
 
-An objective is used in four steps: ``draws = objective.draw(…)``, then `teacher_forcing` with ``draws.mode`` along
-``objective.paths`` paths, then ``objective(output, captions, draws)``, for all captions or for some at a time; at last
+An objective is used in four steps: ``mode = objective.draw(…)``, then `teacher_forcing` with this attention mode along
+``objective.paths`` paths, then ``objective(output, captions, mode)``, for all captions or for some at a time; at last
 ``objective.end_batch()``.
 """
 
@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from show_attend_tell.model.attention import AttentionMode, MeanAttention, MixedAttention
 from show_attend_tell.model.kernels import WordScores, word_scores
 
 
@@ -27,7 +26,19 @@ class Loss(NamedTuple):
 class Objective:
     """What both objectives have, and what the soft one needs no more of."""
 
+    label_smoothing: float
     word_scores: WordScores = staticmethod(word_scores)  # `kernels.word_scores`, which a training may compile
+
+    def word_losses(self, logits: Tensor, captions: Tensor) -> tuple[Tensor, Tensor]:
+        """log p(y_t) of each word and its cross-entropy, (B, P, C) each, of logits (B, P, C, K) and captions (B, C).
+
+        The cross-entropy is −log p(y_t); label smoothing spreads a share of its target evenly over the vocabulary.
+        """
+        words = captions[:, None].expand(logits.shape[:-1])
+        scores = self.word_scores(logits.flatten(0, 2), words.flatten())
+        log_probabilities, means = (values.view(words.shape) for values in scores)
+        smoothing = self.label_smoothing
+        return log_probabilities, -((1 - smoothing) * log_probabilities + smoothing * means)
 
     def end_batch(self) -> None:
         """Nothing changes from batch to batch."""
@@ -38,33 +49,6 @@ class Objective:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Take over what `state_dict` gave: nothing."""
-
-
-class Draws(NamedTuple):
-    """What an objective draws for a batch before the decoder runs."""
-
-    expected: Tensor  # whether a path reads the expectation (true) or sampled locations (false), (B, P), on the CPU
-    uniforms: Tensor | None = None  # which sample the locations, (B, P, C); None: every path reads the expectation
-
-    @property
-    def mode(self) -> AttentionMode:
-        """How the decoder attends."""
-        if self.uniforms is None:
-            return MeanAttention()
-        return MixedAttention(self.expected, self.uniforms)
-
-
-def word_losses(
-    logits: Tensor, captions: Tensor, smoothing: float, word_scores: WordScores = word_scores
-) -> tuple[Tensor, Tensor]:
-    """log p(y_t) of each word and its cross-entropy, (B, P, C) each, of logits (B, P, C, K) and captions (B, C).
-
-    The cross-entropy is −log p(y_t); label smoothing spreads a share of its target evenly over the vocabulary.
-    ``word_scores`` is `kernels.word_scores`, plain or compiled.
-    """
-    words = captions[:, None].expand(logits.shape[:-1]).flatten()
-    log_probabilities, means = (part.view(logits.shape[:-1]) for part in word_scores(logits.flatten(0, 2), words))
-    return log_probabilities, -((1 - smoothing) * log_probabilities + smoothing * means)
 
 
 def entropy(alpha: Tensor) -> Tensor:

@@ -4,9 +4,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from show_attend_tell.model.attention import AttentionMode, MeanAttention
 from show_attend_tell.model.interface import DecoderOutput
 from show_attend_tell.settings import Amount, ShareBelowOne, settings
-from show_attend_tell.training.objectives.losses import Draws, Loss, Objective, doubly_stochastic, entropy, word_losses
+from show_attend_tell.training.objectives.losses import Loss, Objective, doubly_stochastic, entropy
 from show_attend_tell.training.ranks import ALL, Part
 
 
@@ -19,13 +20,13 @@ class SoftObjective(Objective):
 
     paths = 1
 
-    def draw(self, batch: int, steps: int, generator: torch.Generator, part: Part = ALL) -> Draws:
+    def draw(self, batch: int, steps: int, generator: torch.Generator, part: Part = ALL) -> AttentionMode:
         """Nothing is drawn: every path reads the expectation."""
-        return Draws(torch.ones(batch, 1, dtype=torch.bool))
+        return MeanAttention()
 
-    def __call__(self, output: DecoderOutput, captions: Tensor, draws: Draws | None = None) -> Loss:
-        """The loss of captions (B, C). ``draws`` are not read; they are there because `HardObjective` needs them."""
-        log_probabilities, words = word_losses(output.logits, captions, self.label_smoothing, self.word_scores)
+    def __call__(self, output: DecoderOutput, captions: Tensor, mode: AttentionMode | None = None) -> Loss:
+        """The loss of captions (B, C). The ``mode`` is not read; it is there because `HardObjective` needs it."""
+        log_probabilities, words = self.word_losses(output.logits, captions)
         loss = words.sum(-1).mean()
         watch = {"nats_per_word": -log_probabilities.detach().mean()}
         if output.penalty is not None:
