@@ -133,7 +133,7 @@ def varied(captioner: Captioner, dataset: Dataset, cache: Path) -> None:
     def row(title: str) -> None:
         captions: list[list[str]] = []
         references: list[Sequence[Sequence[str]]] = []
-        for examples, _, of_photos in searched(captioner, dataset, "val", config, cache=cache, show=False):
+        for examples, _, of_photos in searched(captioner, dataset, "val", config, cache=cache):
             references += [example.captions for example in examples]
             captions += [" ".join(of_photo[0].said(vocabulary)).split() for of_photo in of_photos]
         print(f"{title:20} {cider(captions, references):6.2f}  {right_nouns(captions, references):.3f}", flush=True)

@@ -90,14 +90,14 @@ class Watching(Trainer):
     def update_average(self) -> None:
         """Nothing, since these are the same tensors."""
 
-    def validate(self, *, show: bool = False) -> dict[str, float]:
+    def validate(self) -> dict[str, float]:
         """The scores of val, and −log p a word of its captions, by which the authors' program stops."""
-        scores = {**super().validate(show=show), "nats": nats_a_word(self.average, self.data)}
+        scores = {**super().validate(), "nats": nats_a_word(self.average, self.data)}
         if self.config.decoder.attention != "hard":
             return scores
         usual = usual_decoding(self.config, self.data)
         by_argmax = dataclasses.replace(usual, config=usual.config.merge(attention_mode="argmax"))
-        (captions,) = captions_of(self.average, self.data, by_argmax, show=show)
+        (captions,) = captions_of(self.average, self.data, by_argmax)
         scores_by_argmax = scores_of(captions, self.data)
         return scores | {f"{key}_argmax": scores_by_argmax[key] for key in ARGMAX}
 

@@ -99,7 +99,7 @@ def measure(folder: Path, output: Path, device: str) -> dict[str, Any]:
         train(dataclasses.replace(plan, resume=plan.state.exists()), show=False)
     seconds = time.monotonic() - began
     place = pick_device(device)
-    plan, data = prepare_data(plan, place, show=False)
+    plan, data = prepare_data(plan, place)
     judged = tuple(
         dataclasses.replace(each, split="val") for each in dataset.examples if each.split == "test"
     )  # encoded as val is
@@ -107,7 +107,6 @@ def measure(folder: Path, output: Path, device: str) -> dict[str, Any]:
     _, judges = prepare_data(
         dataclasses.replace(plan, dataset=dataclasses.replace(dataset, examples=(*learnt, *judged)), fit_to_data=False),
         place,
-        show=False,
     )
     judges = dataclasses.replace(judges, vocabulary=data.vocabulary)
     assert start.checkpoint is not None  # so few photos start from the default model

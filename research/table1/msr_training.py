@@ -121,7 +121,7 @@ def make(dataset: Dataset, output: Path, *, seed: int, epochs: int, cache: Path,
     on_val = OfPhotos([*val], detected(decoder.detectors, seen[1])[:, None])
     data = validation_data(dataset, vocabulary, on_val)
     decoding = Decoding(vocabulary=vocabulary, config=usual_generation(settings), reranker=Coverage({}))
-    chosen = choose_generation(told.eval(), data, decoding, grid=GRID, show=show)
+    chosen = choose_generation(told.eval(), data, decoding, grid=GRID)
     print(f"on val: {chosen.scores}", flush=True)
     notes = {"data": dataset.name, "seed": seed, "mean_average_precision": found, "validation_bleu_4": chosen.scores}
     Checkpoint(

@@ -14,7 +14,7 @@ from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.tokenizers import KARPATHY, Tokens, in_form
 from show_attend_tell.generation import GenerationConfig, photo_seed
 from show_attend_tell.metrics.scores import Evaluation, check_scorers, score_entries
-from show_attend_tell.progress import Progress
+from show_attend_tell.progress import Progress, progress_shown
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.vision.sources import cached
 
@@ -50,15 +50,16 @@ def evaluate(
     dataset = dataset.retokenize(captioner.checkpoint.vocabulary.tokenizer)
     config = captioner.resolve_config(config, **overrides)
     entries = []
-    for batch, _, found in searched(captioner, dataset, split, config, cache=cache, evidence=attention, show=show):
-        for example, hypotheses in zip(batch, found, strict=True):
-            size = open_photo(example.photo).size if attention else None
-            file = str(example.photo.resolve())
-            caption = captioner.assemble(hypotheses, config, size=size, source=file).to_dict()
-            words = hypotheses[0].said(captioner.checkpoint.vocabulary, compared=True)
-            caption |= {"caption": dataset.tokenizer.text(words), "words": words}
-            kept = caption if attention else {name: caption[name] for name in CAPTION_FIELDS}
-            entries.append({"photo": example.name, "file": file, **kept})
+    with progress_shown(show):
+        for batch, _, captions in searched(captioner, dataset, split, config, cache=cache, evidence=attention):
+            for example, hypotheses in zip(batch, captions, strict=True):
+                size = open_photo(example.photo).size if attention else None
+                file = str(example.photo.resolve())
+                caption = captioner.assemble(hypotheses, config, size=size, source=file).to_dict()
+                words = hypotheses[0].said(captioner.checkpoint.vocabulary, compared=True)
+                caption |= {"caption": dataset.tokenizer.text(words), "words": words}
+                kept = caption if attention else {name: caption[name] for name in CAPTION_FIELDS}
+                entries.append({"photo": example.name, "file": file, **kept})
     settings = {
         "model": captioner.name,
         **({} if dataset.tokenizer == KARPATHY else {"tokenizer": dataset.tokenizer.name}),
@@ -75,12 +76,11 @@ def searched(
     *,
     cache: Path,
     evidence: bool = False,
-    show: bool = True,
 ) -> Iterator[tuple[Sequence[Example], Any, list[list[Hypothesis]]]]:
     """The photos of a split in batches: examples, features (B, L, D) of the back end, and captions of each photo."""
     examples, backend = dataset.split(split), captioner.backend
-    annotations = cached(dataset, backend.encoder, cache, splits=(split,), encode=backend.encode, show=show)
-    with Progress(total=len(examples), desc="captions", unit="photo", disable=not show) as bar:
+    annotations = cached(dataset, backend.encoder, cache, splits=(split,), encode=backend.encode)
+    with Progress(total=len(examples), desc="captions", unit="photo") as bar:
         for start in range(0, len(examples), BATCH_SIZE):
             batch = examples[start : start + BATCH_SIZE]
             names = [example.name for example in batch]

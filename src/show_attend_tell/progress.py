@@ -1,19 +1,22 @@
 """Progress of what takes time: a bar in a terminal, and a line now and then in a log file."""
 
 import sys
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from tqdm import tqdm
 
 SECONDS = 30.0  # between two lines in a log file
+SHOWN = ContextVar("SHOWN", default=True)
 
 
 class Progress(tqdm):  # type: ignore[misc]
     """`tqdm`, but where standard error is no terminal and no notebook it writes a whole line every `SECONDS`."""
 
     def __init__(self, iterable: Iterable[Any] | None = None, **options: Any) -> None:
-        options["disable"] = options.get("disable") or sys.stderr is None  # as in a program with windows
+        options["disable"] = options.get("disable") or not SHOWN.get() or sys.stderr is None  # as a windowed program's
         self.in_lines = not draws_bars(sys.stderr is not None and sys.stderr.isatty(), sys.modules)
         if self.in_lines:
             options |= {"mininterval": SECONDS, "miniters": 1, "leave": False}
@@ -38,6 +41,16 @@ class Progress(tqdm):  # type: ignore[misc]
         """Take the bar off the screen; a line stays."""
         if not self.in_lines:
             super().clear(nolock)
+
+
+@contextmanager
+def progress_shown(show: bool) -> Iterator[None]:
+    """Show progress meanwhile, or hide it; where it is hidden already, it stays so."""
+    before = SHOWN.set(show and SHOWN.get())
+    try:
+        yield
+    finally:
+        SHOWN.reset(before)
 
 
 def draws_bars(terminal: bool, modules: Container[str]) -> bool:

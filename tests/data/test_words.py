@@ -100,7 +100,7 @@ def test_a_photo_whose_caption_names_a_side_is_never_mirrored(
     def shown(**settings: bool) -> list[torch.Tensor]:
         options = RunOptions(encoder_lr=encoder_lr)
         config = replace(small_config(flipped=True, crops=4), **settings)
-        views = encode(dataset, config, encoder, options, tmp_path / "cache", show=False)["views"]
+        views = encode(dataset, config, encoder, options, tmp_path / "cache")["views"]
         with torch.no_grad():
             return [annotations[[example.name for example in train]].float() for annotations in views]
 

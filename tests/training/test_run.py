@@ -110,7 +110,7 @@ def run(
 def prepared(
     dataset: Dataset, config: TrainingConfig, folder: Path, encoder: Encoder | None = None, **options: Any
 ) -> tuple[TrainingPlan, TrainingData]:
-    return prepare_data(plan_of(dataset, config, folder / "model", encoder=encoder, **options), CPU, show=False)
+    return prepare_data(plan_of(dataset, config, folder / "model", encoder=encoder, **options), CPU)
 
 
 def same(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:

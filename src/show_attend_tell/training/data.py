@@ -108,11 +108,11 @@ def of_one_length(captions: Sequence[tuple[str, list[int]]], indices: Sequence[i
 
 
 @torch.no_grad()
-def annotation_scale(data: TrainingData, *, show: bool = False) -> float:
+def annotation_scale(data: TrainingData) -> float:
     """1 / the root mean square of the training photos' annotations, over an even choice of 500 to 999 photos."""
     names = sorted({name for name, _ in data.captions})
     chosen = names[:: max(1, len(names) // 500)]
     parts = [chosen[start : start + 8] for start in range(0, len(chosen), 8)]
-    bar = Progress(parts, desc="scale of the annotations", unit="batch", disable=not show, leave=False)
+    bar = Progress(parts, desc="scale of the annotations", unit="batch", leave=False)
     squares = [data.views[0][part].float().square().mean((1, 2)).cpu() for part in bar]
     return float(1 / torch.cat(squares).mean().sqrt())

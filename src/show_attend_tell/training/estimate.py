@@ -23,6 +23,7 @@ from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.config import DecoderConfig
+from show_attend_tell.progress import progress_shown
 from show_attend_tell.rerank.ngrams import VisualNgrams
 from show_attend_tell.training import cautious
 from show_attend_tell.training.config import Start, TrainingConfig
@@ -96,6 +97,7 @@ class Rates(NamedTuple):
         return epochs * (self.step * len(todo) + self.caption * len(captions)), epochs * len(todo)
 
 
+@progress_shown(False)
 def estimate(dataset: Dataset, config: TrainingConfig, start: Start, vocabulary: Vocabulary) -> Estimate:
     """Measure the rates of encoding, training and captioning, and multiply them by the numbers of the data set."""
     encoder = start.encoder

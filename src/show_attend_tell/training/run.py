@@ -24,7 +24,7 @@ from show_attend_tell.data.tokenizers import ENGLISH, KARPATHY
 from show_attend_tell.devices import computes_bf16, pick_device
 from show_attend_tell.files import file_lock
 from show_attend_tell.model.interface import Decoder
-from show_attend_tell.progress import Progress
+from show_attend_tell.progress import Progress, progress_shown
 from show_attend_tell.training import cautious, ranks
 from show_attend_tell.training.cautious import Verdict
 from show_attend_tell.training.config import TrainingPlan
@@ -71,14 +71,13 @@ def train(
     began = time.monotonic()
     if not isinstance(plan, TrainingPlan):
         plan = plan_for(plan, **options)
-    with ranks.process_group(pick_device(plan.device)) as device:
-        show = show and ranks.is_main()
+    with ranks.process_group(pick_device(plan.device)) as device, progress_shown(show and ranks.is_main()):
         plan = checked(plan, device)
         if data is None:
-            plan, data = prepare_data(plan, device, show=show)
+            plan, data = prepare_data(plan, device)
         ranks.check_alike(lambda: identity(plan.config, data))  # first, since it alone waits for slow encoders
         with only_process(plan, device):
-            work = Work(plan, data, device, trainer, choose, show)
+            work = Work(plan, data, device, trainer, choose)
             start = prepare_start(work)
             verdict = judge_small_data(work, start)
             epochs = plan.config.epochs if verdict is None else verdict.epochs
@@ -88,7 +87,7 @@ def train(
                     validate_start(work, training, verdict, pause)
                 while not training.ended(epochs):
                     training.begin_epoch()
-                    with epoch_bar(training, epochs, show=show) as bar:
+                    with epoch_bar(training, epochs) as bar:
                         for batch in training.mini_batches():
                             training.take(batch)
                             bar.update()
@@ -98,7 +97,7 @@ def train(
                     training.read_losses()
                     if training.epoch == 0:
                         training.save(plan.state)  # first, so that every checkpoint can be resumed
-                    scores = training.validate(show=show)
+                    scores = training.validate()
                     pause()
                     training.end_epoch()
                     keep_best(plan, training, scores, verdict)
@@ -120,7 +119,6 @@ class Work(NamedTuple):
     device: torch.device
     trainer: type[Trainer]
     choose: Callable[..., Chosen]
-    show: bool
 
     @property
     def start_competes(self) -> bool:
@@ -132,16 +130,11 @@ class Work(NamedTuple):
         """Whether the training may end in the model that it starts from, or between them."""
         return self.start_competes and self.data.encoder is None
 
-    @property
-    def weights_of_start(self) -> str:
-        """The digest of the weights of the model to start from; empty where there is none."""
-        return "" if self.plan.start.checkpoint is None else weights_digest(self.plan.start.checkpoint.weights)
-
 
 # Before the loop
 
 
-def prepare_data(plan: TrainingPlan, device: torch.device, *, show: bool) -> tuple[TrainingPlan, TrainingData]:
+def prepare_data(plan: TrainingPlan, device: torch.device) -> tuple[TrainingPlan, TrainingData]:
     """The stage "data": the data, and the plan whose data set and settings fit it."""
     plan.start.encoder.to(device)
     dataset, config, data = prepare(
@@ -152,7 +145,6 @@ def prepare_data(plan: TrainingPlan, device: torch.device, *, show: bool) -> tup
         cache=plan.cache or default_cache(),
         fit=plan.fit_to_data,
         given=plan.given or (),
-        show=show,
     )
     return replace(plan, dataset=dataset, config=config), data
 
@@ -172,7 +164,7 @@ def prepare_start(work: Work) -> Decoder | None:
     model = work.plan.start.checkpoint
     if model is None or (is_resuming(work.plan) and not work.start_competes):
         return None
-    return start_decoder(model, work.plan.config, work.data, work.device, show=work.show)
+    return start_decoder(model, work.plan.config, work.data, work.device)
 
 
 def is_resuming(plan: TrainingPlan) -> bool:
@@ -187,11 +179,16 @@ def judge_small_data(work: Work, start: Decoder | None) -> Verdict | None:
         return None
     if not cautious.judged_by_divisions(plan.config, len(data.validation)):
         return None
-    about = identity(plan.config, data), work.weights_of_start, cautious.SHARES
-    name = plan.start.name or ""
-    divisions = partial(cautious.judge_by_divisions, plan.config, data, plan.dataset)
-    judge = partial(divisions, start, name, work.trainer, show=work.show)
-    verdict = cautious.verdict_of(plan.state.with_name("divisions.json"), about, judge)
+    judged = plan.config, data, plan.dataset, start, plan.start.name or "", work.trainer
+    return verdict_of(work, "divisions.json", partial(cautious.judge_by_divisions, *judged, show=True))
+
+
+def verdict_of(work: Work, file: str, judge: Callable[[], Verdict]) -> Verdict:
+    """What is judged of the model to start from, once: a file in the training's folder keeps it."""
+    plan, data = work.plan, work.data
+    assert plan.start.checkpoint is not None
+    about = identity(plan.config, data), weights_digest(plan.start.checkpoint.weights), cautious.SHARES
+    verdict = cautious.verdict_of(plan.state.with_name(file), about, judge)
     log(verdict.text)
     return verdict
 
@@ -200,8 +197,7 @@ def prepare_trainer(work: Work, start: Decoder | None) -> Trainer:
     """The weights and the optimizer, as they are at the start or where the training was interrupted."""
     plan, device = work.plan, work.device
     initial = None if start is None else start.state_dict()
-    how: dict[str, Any] = {"initial": initial, "init_from": plan.start.name, "show": work.show}
-    training = work.trainer(plan.config, work.data, device=device, **how)
+    training = work.trainer(plan.config, work.data, device=device, initial=initial, init_from=plan.start.name)
     if is_resuming(plan):
         training.resume(plan.state)
     elif plan.resume:
@@ -219,55 +215,47 @@ def validate_start(work: Work, training: Trainer, verdict: Verdict | None, pause
     """Epoch 0: the model to start from is validated, and is the best so far if it may be given back."""
     training.begin_epoch()
     training.save(work.plan.state)
-    scores = training.validate(show=work.show)
+    scores = training.validate()
     pause()
     keep_best(work.plan, training, scores, verdict, better=work.start_competes)
 
 
-def epoch_bar(training: Trainer, epochs: int, *, show: bool) -> Progress:
+def epoch_bar(training: Trainer, epochs: int) -> Progress:
     """The progress of the mini-batches of an epoch."""
     what = f"epoch {training.epoch + 1} of {epochs}"
-    return Progress(total=training.batches_an_epoch, initial=training.batch, desc=what, unit="batch", disable=not show)
+    return Progress(total=training.batches_an_epoch, initial=training.batch, desc=what, unit="batch")
 
 
 @contextmanager
 def pausing(training: Trainer, plan: TrainingPlan) -> Iterator[Callable[..., None]]:
-    """Give a function that ends the training, with its state saved, once Ctrl-C was pressed in any process.
+    """Hold a first Ctrl-C back, so that no step is left half done, and give a function that looks for it.
 
-    It is called with the number of a mini-batch, or without; several processes ask each other after every
-    `READ_EVERY` mini-batches only.
+    Once Ctrl-C was pressed in any process, this function saves the state and ends the training. It is called with the
+    number of a mini-batch, or without; several processes ask each other after every `READ_EVERY` mini-batches only.
     """
-    with ctrl_c_held_back() as pressed:
-
-        def pause(batch: int = 0) -> None:
-            if batch % READ_EVERY and ranks.world_size() > 1:
-                return
-            if ranks.any_rank(pressed()):
-                training.save(plan.state)
-                ranks.barrier()  # until it is written
-                raise KeyboardInterrupt
-
-        yield pause
-
-
-@contextmanager
-def ctrl_c_held_back() -> Iterator[Callable[[], bool]]:
-    """Hold a first Ctrl-C back, and give a function that says whether it was pressed: no step is left half done."""
-    times = 0
+    pressed = False
 
     def press(*_: Any) -> None:
-        nonlocal times
-        times += 1
-        if times > 1:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+
+    def pause(batch: int = 0) -> None:
+        if batch % READ_EVERY and ranks.world_size() > 1:
+            return
+        if ranks.any_rank(pressed):
+            training.save(plan.state)
+            ranks.barrier()  # until it is written
             raise KeyboardInterrupt
 
     try:
         before = signal.signal(signal.SIGINT, press)
     except ValueError:  # not the main thread, which alone Ctrl-C reaches
-        yield lambda: False
+        yield pause
         return
     try:
-        yield lambda: times > 0
+        yield pause
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -284,10 +272,7 @@ def complete_model(work: Work, start: Decoder | None, verdict: Verdict | None) -
     decoder = build_decoder(model).to(work.device)
     if start is not None and work.start_may_be_given_back and MOVED not in model.training:
         if verdict is None and model.training["epochs"]:  # 0: the start itself was best
-            compared = identity(config, data), work.weights_of_start, cautious.SHARES
-            judge = partial(cautious.judge_by_val, config, data, decoder, start)
-            verdict = cautious.verdict_of(plan.state.with_name("verdict.json"), compared, judge)
-            log(verdict.text)
+            verdict = verdict_of(work, "verdict.json", partial(cautious.judge_by_val, config, data, decoder, start))
         if verdict is not None:
             apply_verdict(model, decoder, start, verdict, name)
     stages = [Stage("card", partial(write_card, model, plan.output, plan.bits))]
@@ -306,7 +291,7 @@ def complete_model(work: Work, start: Decoder | None, verdict: Verdict | None) -
 
 def what_captions_need(work: Work, model: Checkpoint, decoder: Decoder) -> list[Stage]:
     """The stages that fill in a model whose weights are trained. A new one is a file in `stages/` and a line here."""
-    plan, data, show = work.plan, work.data, work.show
+    plan, data = work.plan, work.data
     config = plan.config
     custom_english = plan.dataset.custom and data.vocabulary.tokenizer in (KARPATHY, ENGLISH)
     before = plan.start.checkpoint if config.cautious else None  # what few photos do not replace without proof
@@ -314,11 +299,11 @@ def what_captions_need(work: Work, model: Checkpoint, decoder: Decoder) -> list[
     peer = plan.start.checkpoint if work.start_competes else None
     own_length = "max_length" in (plan.given or ())
     kept = partial(cautious.kept_decoding, config, model, peer, own_length=own_length) if config.cautious else None
-    how: dict[str, Any] = {"kept": kept, "filters": custom_english, "choose": work.choose, "show": show}
+    how: dict[str, Any] = {"kept": kept, "filters": custom_english, "choose": work.choose}
     wanted = config.visual_ngrams
     return [
-        Stage("reranker", partial(fit_reranker, model, data, reranker, work.device, wanted=wanted, show=show)),
-        Stage("class words", partial(fit_class_words, model, data, before, wanted=custom_english, show=show)),
+        Stage("reranker", partial(fit_reranker, model, data, reranker, work.device, wanted=wanted)),
+        Stage("class words", partial(fit_class_words, model, data, before, wanted=custom_english)),
         Stage("decoding", partial(choose_decoding, model, decoder, data, config, **how)),
-        Stage("confidence", partial(fit_confidence, model, decoder, data, show=show)),
+        Stage("confidence", partial(fit_confidence, model, decoder, data, show=True)),
     ]

@@ -65,7 +65,7 @@ def usual_decoding(config: TrainingConfig, data: TrainingData) -> Decoding:
 
 @torch.no_grad()
 def searches(
-    decoder: Decoder, data: TrainingData, names: Sequence[str], decoding: Decoding, *, show: bool = False
+    decoder: Decoder, data: TrainingData, names: Sequence[str], decoding: Decoding, *, show: bool = True
 ) -> Iterator[tuple[Tensor, list[list[Hypothesis]]]]:
     """The annotations (B, L, D) of some photos at a time, and the candidates that the decoding finds for them."""
     backend = TorchBackend(decoder)
@@ -84,7 +84,6 @@ def captions_of(
     decoding: Decoding,
     *,
     rankings: Sequence[tuple[float, float]] = (),
-    show: bool = False,
 ) -> list[list[list[str]]]:
     """A decoder's captions of the validation photos, as words, for each of the ``rankings``.
 
@@ -94,7 +93,7 @@ def captions_of(
     rankings = rankings or [(decoding.config.length_penalty, decoding.config.rerank_weight)]
     found: list[list[list[str]]] = [[] for _ in rankings]
     names = ranks.local_share([name for name, _ in data.validation])
-    for _, searched in searches(decoder, data, names, decoding, show=show):
+    for _, searched in searches(decoder, data, names, decoding):
         for hypotheses in searched:
             for captions, ranking in zip(found, rankings, strict=True):
                 captions.append(" ".join(rank(hypotheses, *ranking)[0].said(data.vocabulary, compared=True)).split())
@@ -184,7 +183,6 @@ def choose_generation(
     *,
     metric: Metric = "bleu_4",
     grid: Grid = GRID,
-    show: bool = False,
 ) -> Chosen:
     """The beam size, length penalty γ and rerank weight ω that have the best val score.
 
@@ -200,7 +198,7 @@ def choose_generation(
         weights = grid.rerank_weights if reranks and beam_size > 1 else (0.0,)
         rankings = [(gamma, weight) for weight in weights for gamma in grid.length_penalties]
         tried = usual.config.merge(beam_size=beam_size, rare_word_exponent=RARE_WORD_EXPONENT)
-        captions = captions_of(decoder, data, replace(usual, config=tried), rankings=rankings, show=show)
+        captions = captions_of(decoder, data, replace(usual, config=tried), rankings=rankings)
         known: dict[str, float] = {}  # rankings that choose the same captions are scored once
         scores = {}
         for ranking, chosen in zip(rankings, captions, strict=True):

@@ -89,7 +89,6 @@ class Trainer(Likelihood):
         device: torch.device,
         initial: Mapping[str, Tensor] | None = None,
         init_from: str | None = None,
-        show: bool = False,
     ) -> None:
         """``initial`` are the weights of the model ``init_from``; the precision auto is resolved for the device."""
         if config.precision == "auto":
@@ -100,7 +99,7 @@ class Trainer(Likelihood):
         if initial is not None:
             self.decoder.load_state_dict(initial)
         elif isinstance(self.decoder, AttentionDecoder) and self.decoder.config.annotation_norm == "scale":
-            self.decoder.annotation_scale.fill_(annotation_scale(data, show=show))
+            self.decoder.annotation_scale.fill_(annotation_scale(data))
         self.average = build(config.decoder).to(device).eval()
         self.average.load_state_dict(self.decoder.state_dict())
         groups = [{"params": list(self.decoder.parameters()), "lr": config.learning_rate}]
@@ -212,9 +211,9 @@ class Trainer(Likelihood):
             for mine, its in zip(self.average.buffers(), self.decoder.buffers(), strict=True):
                 mine.copy_(its)  # such as the statistics of a batch norm
 
-    def validate(self, *, show: bool = False) -> dict[str, float]:
+    def validate(self) -> dict[str, float]:
         """The scores ×100 of captions of val, by the weights that would be saved, and nats a word where these count."""
-        (found,) = captions_of(self.average, self.data, usual_decoding(self.config, self.data), show=show)
+        (found,) = captions_of(self.average, self.data, usual_decoding(self.config, self.data))
         tokenizer = self.data.vocabulary.tokenizer
         generated = {name: tokenizer.text(words) for (name, _), words in zip(self.data.validation, found, strict=True)}
         training = [self.data.vocabulary.decode(words) for _, words in self.data.captions]

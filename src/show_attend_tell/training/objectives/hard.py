@@ -160,7 +160,7 @@ class HardObjective(Objective):
         return MixedAttention(expected, uniforms)
 
     def __call__(self, output: DecoderOutput, captions: Tensor, mode: MixedAttention) -> Loss:
-        """The loss of captions (B, C), computed with the ``mode`` that was drawn; its gradient is minus the rule above."""
+        """The loss of captions (B, C), computed with the drawn ``mode``; its gradient is minus the rule above."""
         if output.alpha is None or output.locations is None:
             raise SatError("hard attention is learnt from sampled locations: this decoder has no attention to sample")
         expected = mode.expected.to(output.logits.device)

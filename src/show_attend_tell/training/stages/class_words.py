@@ -12,9 +12,7 @@ from show_attend_tell.training.data import TrainingData
 
 
 @torch.no_grad()
-def fit_class_words(
-    model: Checkpoint, data: TrainingData, start: Checkpoint | None, *, wanted: bool, show: bool
-) -> None:
+def fit_class_words(model: Checkpoint, data: TrainingData, start: Checkpoint | None, *, wanted: bool) -> None:
     """Give the model class words if they are ``wanted``: the start's, or new ones where val is large enough to judge.
 
     ``start`` is the model whose class words are kept if it has some; None where there is none to heed.
@@ -31,6 +29,6 @@ def fit_class_words(
     captions = defaultdict[str, list[list[str]]](list)
     for name, words in data.captions:
         captions[name].append(data.vocabulary.decode(words))
-    with Progress(captions.items(), desc="class words", unit="photo", disable=not show, leave=False) as bar:
+    with Progress(captions.items(), desc="class words", unit="photo", leave=False) as bar:
         photos = ((classes.probabilities(data.views[0][[name]])[0], of_photo) for name, of_photo in bar)
         model.class_words = class_words.fit(classes, model.vocabulary, photos)

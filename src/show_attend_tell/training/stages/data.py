@@ -37,7 +37,6 @@ def prepare(
     cache: Path,
     fit: bool,
     given: Collection[str],
-    show: bool,
 ) -> tuple[Dataset, TrainingConfig, TrainingData]:
     """The data set as it is learnt from, the settings for it, and the data of the training.
 
@@ -49,12 +48,12 @@ def prepare(
     corpus = () if file is None else read_text_corpus(file, dataset.tokenizer, notes)
     tell(notes)
     try:
-        encoded = encode(dataset, config, start.encoder, options, cache, show=show)
+        encoded = encode(dataset, config, start.encoder, options, cache)
     except UnreadablePhotos as error:
         log(f"left out: {error.reason}")
         dataset = without_unreadable(dataset, error)
         tell(line for line in dataset.report.lines() if line not in notes)
-        encoded = encode(dataset, config, start.encoder, options, cache, show=show)
+        encoded = encode(dataset, config, start.encoder, options, cache)
     if fit and dataset.custom:
         started = start.checkpoint is not None
         config, notes = custom.fitted(
@@ -128,7 +127,7 @@ def validation_parts(dataset: Dataset) -> list[slice]:
 
 
 def encode(
-    dataset: Dataset, config: TrainingConfig, encoder: Encoder, options: RunOptions, cache: Path, *, show: bool
+    dataset: Dataset, config: TrainingConfig, encoder: Encoder, options: RunOptions, cache: Path
 ) -> dict[str, Any]:
     """What the encoder gives a `TrainingData` of photos that can all be read. Raises `UnreadablePhotos` for others."""
     train, validation = dataset.split("train"), dataset.split("val")
@@ -152,7 +151,7 @@ def encode(
     def source(view: str, splits: Sequence[str]) -> Annotations:
         if isinstance(trained, Encoder):
             return LivePhotos([example for split in splits for example in dataset.split(split)], encoder, view)
-        annotations = cached(dataset, below, cache, splits=splits, encode=fastest, view=view, show=show)
+        annotations = cached(dataset, below, cache, splits=splits, encode=fastest, view=view)
         return annotations if trained is None else TunedAnnotations(annotations, trained, encoder.precision)
 
     original = source("original", ("train", "val"))

@@ -31,7 +31,6 @@ def choose_decoding(
     kept: Callable[[], GenerationConfig] | None,
     filters: bool,
     choose: Callable[..., Chosen],
-    show: bool,
 ) -> None:
     """Choose how the model generates captions, by val; its reranker and class words stay only if they are used.
 
@@ -43,7 +42,7 @@ def choose_decoding(
     photos = len(data.validation)
 
     def ciders(generation: GenerationConfig) -> NDArray[np.float64]:
-        (captions,) = captions_of(decoder, data, replace(decoding, config=generation), show=show)
+        (captions,) = captions_of(decoder, data, replace(decoding, config=generation))
         return ciders_of(captions, data)
 
     for name in [*model.training]:  # decisions before the training went on
@@ -54,7 +53,7 @@ def choose_decoding(
     metric = metric_of(config)
     if stays is None or photos >= VAL_FOR_DECODING:
         usual = replace(decoding, config=usual_generation(config), class_words=None)
-        chosen = choose(decoder, data, usual, metric=metric, show=show)
+        chosen = choose(decoder, data, usual, metric=metric)
     if chosen is not None and stays is not None:
         figures = np.stack([ciders(stays), ciders(chosen.generation)])
         chosen = chosen if first_not_worse(-figures, proof=2.0) == 1 else None

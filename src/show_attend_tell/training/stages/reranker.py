@@ -16,7 +16,6 @@ def fit_reranker(
     device: torch.device,
     *,
     wanted: bool,
-    show: bool,
 ) -> None:
     """Give the model visual n-grams if they are ``wanted`` and some word is seen often enough.
 
@@ -34,7 +33,7 @@ def fit_reranker(
         log(f"the reranker of the model to start from is {became}")
         if model.reranker is not None:
             return
-    ngrams = fit_ngrams(data.views[0], captions, device=device, show=show)
+    ngrams = fit_ngrams(data.views[0], captions, device=device)
     if ngrams is None:
         log(
             f"no word is in {CAPTIONS_OF_NGRAM} training captions or more, so there are no visual n-grams to rank "

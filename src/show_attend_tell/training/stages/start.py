@@ -15,14 +15,12 @@ from show_attend_tell.training.ranks import log
 from show_attend_tell.training.start import loses_gate
 
 
-def start_decoder(
-    model: Checkpoint, config: TrainingConfig, data: TrainingData, device: torch.device, *, show: bool = False
-) -> Decoder:
+def start_decoder(model: Checkpoint, config: TrainingConfig, data: TrainingData, device: torch.device) -> Decoder:
     """The model's decoder with the words that are new in the training, and without a gate that the training lacks."""
     start = build_decoder(model).to(device)
     weights = start.state_dict()
     if loses_gate(start.config, config.decoder):
-        beta = mean_beta(start, data, show=show)
+        beta = mean_beta(start, data)
         log(f"the gate of the model to start from is removed; its mean {beta:.2f} scales the context's weights instead")
         weights = ungated(weights, beta)
     if len(data.vocabulary) > start.vocabulary_size:
@@ -35,12 +33,12 @@ def start_decoder(
 
 
 @torch.no_grad()
-def mean_beta(decoder: Decoder, data: TrainingData, *, show: bool = False) -> float:
+def mean_beta(decoder: Decoder, data: TrainingData) -> float:
     """The mean gate β of a decoder over the words of 500 to 999 training captions, by teacher forcing."""
     chosen = data.captions[:: max(1, len(data.captions) // 500)]
     device = next(decoder.parameters()).device
     betas = []
-    for name, words in Progress(chosen, desc="mean of the gate", unit="caption", disable=not show, leave=False):
+    for name, words in Progress(chosen, desc="mean of the gate", unit="caption", leave=False):
         known = [word if word < decoder.vocabulary_size else Vocabulary.UNKNOWN for word in words]
         output = decoder.teacher_forcing(data.views[0][[name]].to(device), torch.tensor([known], device=device))
         assert output.beta is not None  # which `loses_gate` saw to
