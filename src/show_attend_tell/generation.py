@@ -111,13 +111,10 @@ class Decoding:
     def filters_with_settings(self) -> list[Filter]:
         """The registered filters whose setting is not 0. Raises `SatError` for one that is not registered."""
         settings = {"repetition_cost": self.config.repetition_cost, **dict(self.config.filters)}
-        filters = []
-        for name, value in settings.items():
-            if value and name not in self.kinds_of_filters:
-                self.kinds_of_filters[name] = FILTERS[name](self.vocabulary)
-            if value:
-                filters.append(self.kinds_of_filters[name](value))
-        return filters
+        used = {name: value for name, value in settings.items() if value}
+        for name in used.keys() - self.kinds_of_filters.keys():
+            self.kinds_of_filters[name] = FILTERS[name](self.vocabulary)
+        return [self.kinds_of_filters[name](value) for name, value in used.items()]
 
     def settings(self) -> dict[str, Any]:
         """How captions are made, in plain values, without what is not used."""

@@ -46,39 +46,44 @@ OPTIONS: list[dict[str, object]] = [
 ]
 
 
+PAPER = {  # names of weights in the paper's notation, for `reference`
+    "W_a": "attention.key.weight",
+    "b_a": "attention.key.bias",
+    "W_h": "attention.query.weight",
+    "w": "attention.energy",
+    "W_d": "attention.deepen.weight",
+    "b_d": "attention.deepen.bias",
+    "W_b": "gate.weight",
+    "b_b": "gate.bias",
+    "W_s": "initial.weight",
+    "b_s": "initial.bias",
+    "W_h0": "initial_hidden.weight",
+    "b_h0": "initial_hidden.bias",
+    "W_c0": "initial_memory.weight",
+    "b_c0": "initial_memory.bias",
+    "b": "gates_from_word.bias",
+    "L_h": "output_hidden.weight",
+    "b_h": "output_hidden.bias",
+    "L_z": "output_context.weight",
+    "L_o": "output_words.weight",
+    "b_o": "output_bias",
+    **{
+        f"{paper}_{n}": f"output_layers.{n - 1}.{ours}"
+        for n in (1, 2)
+        for paper, ours in (("L", "weight"), ("b", "bias"))
+    },
+}
+
+
 def paper_weights(decoder: AttentionDecoder) -> dict[str, np.ndarray]:
-    """A decoder's weights under the paper's names, for `reference`."""
-    config, state = decoder.config, {k: v.detach().numpy() for k, v in decoder.state_dict().items()}
-    w = {
-        "E": state["embedding.weight"][:-1],
-        "W_a": state["attention.key.weight"],
-        "b_a": state["attention.key.bias"],
-        "W_h": state["attention.query.weight"],
-        "w": state["attention.energy"],
-        "W_h0": state["initial_hidden.weight"],
-        "b_h0": state["initial_hidden.bias"],
-        "W_c0": state["initial_memory.weight"],
-        "b_c0": state["initial_memory.bias"],
-        "T": np.hstack([state[f"gates_from_{part}.weight"] for part in ("word", "hidden", "context")]),
-        "b": state["gates_from_word.bias"],
-        "L_h": state["output_hidden.weight"],
-        "b_h": state["output_hidden.bias"],
-        "b_o": state["output_bias"],
-    }
-    w["L_o"] = w["E"] if config.tied_embeddings else state["output_words.weight"]
-    if config.annotation_norm == "scale":
+    """A decoder's weights under the paper's names."""
+    state = {name: value.detach().numpy() for name, value in decoder.state_dict().items()}
+    w = {paper: state[name].squeeze() for paper, name in PAPER.items() if name in state}
+    w["E"] = state["embedding.weight"][:-1]
+    w["T"] = np.hstack([state[f"gates_from_{part}.weight"] for part in ("word", "hidden", "context")])
+    w.setdefault("L_o", w["E"])  # tied
+    if decoder.config.annotation_norm == "scale":
         w["scale"] = state["annotation_scale"]
-    if config.attention_depth == 2:
-        w |= {"W_d": state["attention.deepen.weight"], "b_d": state["attention.deepen.bias"]}
-    if config.gate:
-        w |= {"W_b": state["gate.weight"][0], "b_b": state["gate.bias"][0]}
-    if config.initial_depth == 2:
-        w |= {"W_s": state["initial.weight"], "b_s": state["initial.bias"]}
-    for number in range(1, config.output_depth):
-        w[f"L_{number}"] = state[f"output_layers.{number - 1}.weight"]
-        w[f"b_{number}"] = state[f"output_layers.{number - 1}.bias"]
-    if config.output_context:
-        w["L_z"] = state["output_context.weight"]
     return w
 
 

@@ -88,43 +88,29 @@ def test_soft_loss_by_hand() -> None:
 
 def hard_loss_by_hand(
     objective: HardObjective, output: DecoderOutput, captions: Tensor, expected: Tensor, before: np.ndarray | None
-) -> tuple[float, list[np.ndarray]]:
-    """The loss in loops, and what each sampled path was paid; ``before`` is the baseline (C,), None at first."""
-    logits, alpha = output.logits.detach().double().numpy(), output.alpha.detach().double().numpy()
-    batch, paths, steps, K = logits.shape
-    paid: dict[tuple[int, int], np.ndarray] = {}
-    for b, p in np.ndindex(batch, paths):
-        log_p = [reference.log_softmax(logits[b, p, t])[captions[b, t]] for t in range(steps)]
-        if not expected[b, p]:
-            paid[b, p] = reference.returns(np.array(log_p), objective.reward)
+) -> tuple[float, np.ndarray]:
+    """The loss path by path, and the rewards of sampled paths; ``before`` is the baseline (C,), None at first."""
+    alpha, smoothing = output.alpha.detach().double().numpy(), objective.label_smoothing
+    rows = np.apply_along_axis(reference.log_softmax, -1, output.logits.detach().double().numpy())
+    words = np.take_along_axis(rows, captions[:, None, :, None].numpy(), -1)[..., 0]  # log p (B, P, C)
+    rewards = np.apply_along_axis(reference.returns, -1, words, objective.reward)
+    likelihood = (1 - smoothing) * words + smoothing * rows.mean(-1)
     total = 0.0
-    for b, p in np.ndindex(batch, paths):
+    for b, p in np.ndindex(*expected.shape):
+        loss = objective.doubly_stochastic * reference.doubly_stochastic(alpha[b, p]) - likelihood[b, p].sum()
         weight = 1 / objective.samples
         if objective.coin == "both":
             weight = 0.5 if expected[b, p] else 0.5 / objective.samples
-        loss = 0.0
-        for t in range(steps):
-            row = reference.log_softmax(logits[b, p, t])
-            target = np.full(K, objective.label_smoothing / K)
-            target[captions[b, t]] += 1 - objective.label_smoothing
-            loss -= (target * row).sum()
         if not expected[b, p]:
-            if objective.baseline == "none":
-                baseline = np.zeros(steps)
-            elif objective.baseline == "expected":
-                log_p = [reference.log_softmax(logits[b, 0, t])[captions[b, t]] for t in range(steps)]
-                baseline = reference.returns(np.array(log_p), objective.reward)
-            elif objective.baseline == "leave_one_out":
-                baseline = np.mean([r for (b2, p2), r in paid.items() if b2 == b and p2 != p], axis=0)
-            else:
-                baseline = before
-            for t in range(steps):
-                advantage = 0.0 if baseline is None else paid[b, p][t] - baseline[t]
-                loss -= objective.reward_weight * advantage * np.log(alpha[b, p, t, output.locations[b, p, t]])
+            others = [rewards[b, q] for q in range(expected.shape[1]) if q != p and not expected[b, q]]
+            baselines = {"none": 0.0, "expected": rewards[b, 0], "leave_one_out": np.mean(others, axis=0)}
+            baselines["moving"] = rewards[b, p] if before is None else before
+            advantage = rewards[b, p] - baselines[objective.baseline]
+            for t, location in enumerate(output.locations[b, p]):
+                loss -= objective.reward_weight * advantage[t] * np.log(alpha[b, p, t, location])
             loss -= objective.entropy_weight * reference.entropy(alpha[b, p])
-        loss += objective.doubly_stochastic * reference.doubly_stochastic(alpha[b, p])
-        total += weight * loss / batch
-    return total, list(paid.values())
+        total += weight * loss / len(expected)
+    return total, rewards[~expected.numpy()]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +141,7 @@ def test_hard_loss_by_hand(coin: str, reward: str, baseline: str) -> None:
         loss = objective(output, captions, mode)
         assert loss.total.item() == pytest.approx(by_hand, rel=1e-5)
         objective.end_batch()
-        if paid:
+        if len(paid):
             r = np.mean(paid, axis=0)
             b = r if b is None else 0.9 * b + 0.1 * r
         if b is not None and baseline == "moving":

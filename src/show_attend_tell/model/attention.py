@@ -62,18 +62,13 @@ class AttentionMode(Protocol):
     """A way of turning α into a context. A decoder calls it once a step, in the order of the steps.
 
     `unroll.Unroll` computes a mode that has a method ``draws`` over all steps at once. Any other goes step by step.
+    ``draws`` gives which paths read the mean (B, P), and the numbers that draw locations on the others (B, P, C); two
+    times None for the mean on all paths.
     """
 
     def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
         """The context of annotations (B, L, D) by alpha (B, P, L)."""
         ...
-
-
-class Draws(NamedTuple):
-    """What `unroll.Unroll` needs of a mode: it reads the mean where ``expected``, and drawn locations elsewhere."""
-
-    expected: Tensor | None = None  # (B, P); None for the mean on all paths
-    uniforms: Tensor | None = None  # numbers that draw the locations (B, P, C)
 
 
 class MeanAttention:
@@ -82,9 +77,9 @@ class MeanAttention:
     def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
         return Attended(alpha.to(annotations.dtype) @ annotations, None)
 
-    def draws(self) -> Draws:
+    def draws(self) -> tuple[None, None]:
         """Nothing: it is the mean on every path."""
-        return Draws()
+        return None, None
 
 
 class ArgmaxAttention:
@@ -128,8 +123,9 @@ class GivenLocations:
         self.time = 0
 
     def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
+        locations = self.locations[:, :, self.time]
         self.time += 1
-        return attend_at(self.locations[:, :, self.time - 1].to(alpha.device), annotations)
+        return attend_at(locations.to(alpha.device), annotations)
 
 
 class MixedAttention:
@@ -140,18 +136,17 @@ class MixedAttention:
 
     def __init__(self, expected: Tensor, uniforms: Tensor) -> None:
         self.expected = expected
-        self.mean = MeanAttention()
         self.sampled = SampleAttention(uniforms)
 
     def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
         sampled = self.sampled(alpha, annotations)
-        mean = self.mean(alpha, annotations)
+        mean, _ = MeanAttention()(alpha, annotations)
         expected = self.expected.to(alpha.device)[..., None]
-        return Attended(torch.where(expected, mean.context, sampled.context), sampled.locations)
+        return Attended(torch.where(expected, mean, sampled.context), sampled.locations)
 
-    def draws(self) -> Draws:
+    def draws(self) -> tuple[Tensor, Tensor]:
         """Which paths read the mean, and the numbers that draw the locations of the others."""
-        return Draws(self.expected, self.sampled.uniforms)
+        return self.expected, self.sampled.uniforms
 
 
 def attend_at(locations: Tensor, annotations: Tensor) -> Attended:
@@ -172,10 +167,11 @@ def attention_mode_by_name(
     What is registered is the mode itself, or a class with a method ``for_photos``, as `SampleAttention` is. This makes
     a mode for one search, from the photos' seeds, and the numbers of paths and steps.
     """
-    mode: Any = _registered(name)
-    if hasattr(mode, "for_photos"):
-        mode = mode.for_photos(seeds, paths=paths, steps=steps, device=device)
-    return mode  # type: ignore[no-any-return]
+    registered = _registered(name)
+    mode: AttentionMode = registered
+    if hasattr(registered, "for_photos"):
+        mode = registered.for_photos(seeds, paths=paths, steps=steps, device=device)
+    return mode
 
 
 def repeatable_mode(name: str) -> AttentionMode | None:

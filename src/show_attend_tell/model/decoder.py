@@ -73,10 +73,11 @@ class AttentionDecoder(Decoder):
         )
         self.gate = nn.Linear(n, 1) if config.gate else None  # f_β
 
-        initial_size = config.initial_size or n
-        self.initial = nn.Linear(D, initial_size) if config.initial_depth == 2 else None
-        self.initial_hidden = nn.Linear(initial_size if config.initial_depth == 2 else D, n)
-        self.initial_memory = nn.Linear(initial_size if config.initial_depth == 2 else D, n)
+        shared = config.initial_size or n
+        self.initial = nn.Linear(D, shared) if config.initial_depth == 2 else None
+        inputs = D if self.initial is None else shared
+        self.initial_hidden = nn.Linear(inputs, n)
+        self.initial_memory = nn.Linear(inputs, n)
 
         # the four gates i, f, o and the modulator g, stacked; their bias is the word's
         self.gates_from_word = nn.Linear(m, 4 * n)
@@ -97,7 +98,8 @@ class AttentionDecoder(Decoder):
         """Draw matrices uniformly from ±1/√(inputs), words from a Gaussian of 0.05; the paper says "randomly"."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
-                nn.init.uniform_(module.weight, -(module.in_features**-0.5), module.in_features**-0.5)
+                bound = module.in_features**-0.5
+                nn.init.uniform_(module.weight, -bound, bound)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
         nn.init.normal_(self.attention.energy, std=self.attention.energy.numel() ** -0.5)
@@ -200,10 +202,9 @@ class AttentionDecoder(Decoder):
         history: Tensor | None = None,
     ) -> DecoderOutput:
         """By `Unroll` where there are ``kernels`` and the mode says what it draws (``draws``); else step by step."""
-        draws = getattr(mode, "draws", None)
-        if self.kernels is None or draws is None:
+        if self.kernels is None or not hasattr(mode, "draws"):
             return super().teacher_forcing(annotations, captions, paths=paths, mode=mode, history=history)
-        expected, uniforms = (None if part is None else part.to(annotations.device) for part in draws())
+        expected, uniforms = (None if part is None else part.to(annotations.device) for part in mode.draws())
         before = previous_words(self, captions if history is None else history)
         different, where = torch.unique(before, return_inverse=True)
         of_words = self.embed(different)
@@ -212,9 +213,8 @@ class AttentionDecoder(Decoder):
         words = words[:, None]
         dtype = words.dtype
         gate = self.gate
-        state = self.first_state(*self.normalized(annotations, self.kernels.normalize, dtype), paths=1)
-        annotations, keys = state.source
-        hidden, memory = state.memory
+        normalized = self.normalized(annotations, self.kernels.normalize, dtype)
+        (annotations, keys), (hidden, memory) = self.first_state(*normalized, paths=1)
         from_hidden = [self.gates_from_hidden.weight, self.attention.query.weight]
         hiddens, contexts, alpha, beta, locations = Unroll.apply(  # type: ignore[no-untyped-call]
             words,

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from show_attend_tell.model.config import LARGEST
 
-WordScores: TypeAlias = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 Normalize: TypeAlias = Callable[[Tensor, Tensor, torch.dtype], tuple[Tensor, Tensor]]
 Loop: TypeAlias = Callable[..., Any]  # of tensors
 
@@ -92,8 +91,7 @@ def advance_slopes(
 
 def word_scores(logits: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
     """log p of the words (N,), and the mean of log p over the vocabulary (N,), of logits (N, K)."""
-    picked, mean, _ = word_sums(logits, words)
-    return picked, mean
+    return word_sums(logits, words)[:2]
 
 
 def word_sums(logits: Tensor, words: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -119,7 +117,7 @@ class Kernels(NamedTuple):
     key_sums: Loop
     advance: Loop
     advance_slopes: Loop
-    word_scores: WordScores
+    word_scores: Loop
 
 
 REFERENCE = Kernels(

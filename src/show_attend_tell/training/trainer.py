@@ -105,10 +105,9 @@ class Trainer(Likelihood):
         groups = [{"params": list(self.decoder.parameters()), "lr": config.learning_rate}]
         if data.encoder is not None:
             groups.append({"params": list(data.encoder.parameters()), "lr": data.encoder_learning_rate})
-        self.optimizer: torch.optim.Optimizer
-        if config.optimizer == "adam":
-            self.optimizer = torch.optim.Adam(groups, fused=True)
-        else:  # Graves' centred RMSProp with the authors' program's constants; they have √(v + 1e-4), not √v + 1e-2
+        self.optimizer: torch.optim.Optimizer = torch.optim.Adam(groups, fused=True)
+        if config.optimizer == "rmsprop":  # Graves' centred one with the constants of the authors' program
+            # which has √(v + 1e-4), not √v + 1e-2
             self.optimizer = torch.optim.RMSprop(groups, alpha=0.95, eps=1e-2, momentum=0.9, centered=True)
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
         self.best = -math.inf  # by `selection`
@@ -117,8 +116,8 @@ class Trainer(Likelihood):
         self.watch = Watch()  # of the epoch that is under way
         self.began = self.saved = time.monotonic()  # the epoch; and when the state was last written
         self.batches_an_epoch = len(self.batches())
-        long = config.epochs * self.batches_an_epoch >= LONG_TRAINING  # to compile takes up to a minute
-        if long and device.type == "cpu" and kernels.can_compile():
+        is_long = config.epochs * self.batches_an_epoch >= LONG_TRAINING  # to compile takes up to a minute
+        if is_long and device.type == "cpu" and kernels.can_compile():
             self.decoder.kernels = kernels.compiled()
             self.objective.word_scores = self.decoder.kernels.word_scores
         self.loss = ranks.in_parallel(self.decoder, data.encoder)
@@ -129,12 +128,15 @@ class Trainer(Likelihood):
 
     def selection(self, scores: dict[str, float]) -> float:
         """What is highest for the best epoch: the selecting score, minus nats a word, or the epoch's number."""
-        by = self.config.selected_by
-        if by == "last":
-            return self.epoch
-        if by == "cider_and_nats":
-            return scores["cider"] - CIDER_PER_NAT * scores["nats"]
-        return -scores["nats"] if by == "nats" else scores[by]
+        match self.config.selected_by:
+            case "last":
+                return self.epoch
+            case "cider_and_nats":
+                return scores["cider"] - CIDER_PER_NAT * scores["nats"]
+            case "nats":
+                return -scores["nats"]
+            case score:
+                return scores[score]
 
     def step(self, batch: MiniBatch) -> dict[str, Tensor]:
         """One step of the optimizer; returns the loss and what to watch with it, which the device may still compute."""
@@ -218,16 +220,16 @@ class Trainer(Likelihood):
         generated = {name: tokenizer.text(words) for (name, _), words in zip(self.data.validation, found, strict=True)}
         training = [self.data.vocabulary.decode(words) for _, words in self.data.captions]
         varied = variety(generated, training, cut=tokenizer.words)
-        figures = {name: getattr(varied, name) for name in WATCHED}
-        scores = scores_of(found, self.data) | {name: value for name, value in figures.items() if value is not None}
-        if "nats" not in self.config.selected_by and self.init_from is None:
-            return scores
-        return scores | {"nats": nats_a_word(self.average, self.data)}
+        scores = scores_of(found, self.data)
+        scores |= {name: getattr(varied, name) for name in WATCHED if getattr(varied, name) is not None}
+        if "nats" in self.config.selected_by or self.init_from is not None:
+            scores["nats"] = nats_a_word(self.average, self.data)
+        return scores
 
-    def parts(self) -> list[tuple[str, Any]]:
+    def parts(self) -> dict[str, Any]:
         """What has a state of its own, besides the optimizer."""
-        parts = [("decoder", self.decoder), ("average", self.average), ("objective", self.objective)]
-        return parts if self.data.encoder is None else [*parts, ("encoder", self.data.encoder)]
+        parts = {"decoder": self.decoder, "average": self.average, "objective": self.objective}
+        return parts if self.data.encoder is None else {**parts, "encoder": self.data.encoder}
 
     def save(self, file: Path) -> None:
         """Write the state of the training, whole or not at all; the first rank alone does.
@@ -241,7 +243,9 @@ class Trainer(Likelihood):
         self.saved = time.monotonic()
         if not ranks.is_main():
             return
-        tensors = {f"{part}.{name}": value for part, of in self.parts() for name, value in of.state_dict().items()}
+        tensors = {
+            f"{part}.{name}": value for part, of in self.parts().items() for name, value in of.state_dict().items()
+        }
         for index, entry in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{index}.{name}": value for name, value in entry.items()}
         generator = self.generator.get_state() if self.before_ahead is None else self.before_ahead
@@ -250,10 +254,10 @@ class Trainer(Likelihood):
             tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
         progress = (self.epoch, self.batch, self.taken, self.best, self.best_epoch, *self.restart)
         header = {"identity": self.identity, "progress": progress, "init_from": self.init_from}
-        texts = {name: json.dumps(value) for name, value in header.items()}
+        metadata = {name: json.dumps(value) for name, value in header.items()}
         copied = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
         file.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(file, lambda scratch: save_file(copied, scratch, metadata=texts), sync=True)
+        atomic_write(file, lambda scratch: save_file(copied, scratch, metadata=metadata), sync=True)
 
     def save_if_due(self, file: Path, *, ended: bool) -> None:
         """Write the state if the training has ``ended``, or if the last one is `saved_every` seconds old."""
@@ -269,19 +273,17 @@ class Trainer(Likelihood):
                 header = {name: json.loads(text) for name, text in (state.metadata() or {}).items()}
             theirs = {"precision": config.precision, **header["identity"]}  # older states do not say theirs
             before = theirs.get("epochs", 0)
-            different = {
-                name: f"{name} was {theirs.get(name)!r}, is {value!r}"
+            different = [
+                "the captions, their weights, the texts or the vocabulary have changed since"
+                if name == "captions"
+                else f"{name} was {theirs.get(name)!r}, is {value!r}"
                 for name, value in self.identity.items()
-                if theirs.get(name) != value
-            }
-            if "captions" in different:
-                different["captions"] = "the captions, their weights, the texts or the vocabulary have changed since"
-            if before < config.epochs:
-                different.pop("epochs", None)
+                if theirs.get(name) != value and not (name == "epochs" and before < config.epochs)
+            ]
             if different:
                 raise SatError(
-                    f"the training in {file} had other settings or data ({'; '.join(different.values())}): give the "
-                    "same, or another --output to start afresh"
+                    f"the training in {file} had other settings or data ({'; '.join(different)}): give the same, or "
+                    "another --output to start afresh"
                 )
             self._restore(tensors, header["progress"])
             ended = before < config.epochs and self.ended(before)
@@ -310,17 +312,15 @@ class Trainer(Likelihood):
             return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
         self.epoch, self.batch, self.taken, self.best, self.best_epoch, *self.restart = progress
-        counters = [self.epoch, self.batch, self.taken, self.best_epoch, *self.restart]
-        if len(counters) != 6 or not all(isinstance(value, int) for value in counters):
+        if len(progress) != 7 or not all(isinstance(value, int) for value in [*progress[:3], *progress[4:]]):
             raise ValueError(f"its counters are {progress!r}")
-        for name, of in self.parts():
+        for name, of in self.parts().items():
             of.load_state_dict(part(f"{name}."))
         entries: dict[int, dict[str, Tensor]] = defaultdict(dict)
         for name, value in part("optimizer.").items():
             index, _, entry = name.partition(".")
             entries[int(index)][entry] = value
-        groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": dict(entries), "param_groups": groups})
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": dict(entries)})
         for parameter, values in self.optimizer.state.items():  # the fused step needs the layout of the weights,
             for name, value in values.items():  # which an encoder may have in channels_last
                 if value.shape == parameter.shape:

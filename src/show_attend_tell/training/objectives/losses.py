@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from show_attend_tell.model.kernels import WordScores, word_scores
+from show_attend_tell.model.kernels import Loop, word_scores
 
 
 class Loss(NamedTuple):
@@ -27,7 +27,7 @@ class Objective:
     """What both objectives have, and what the soft one needs no more of."""
 
     label_smoothing: float
-    word_scores: WordScores = staticmethod(word_scores)  # `kernels.word_scores`, which a training may compile
+    word_scores: Loop = staticmethod(word_scores)  # `kernels.word_scores`, which a training may compile
 
     def word_losses(self, logits: Tensor, captions: Tensor) -> tuple[Tensor, Tensor]:
         """log p(y_t) of each word and its cross-entropy, (B, P, C) each, of logits (B, P, C, K) and captions (B, C).
