@@ -25,10 +25,11 @@ def pick_device(name: "str | torch.device" = "auto") -> "torch.device":
     name = str(name)
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
+    unknown = SatError(f"device {name!r}: choose auto, cpu, cuda, cuda:0 (1, 2 …) or mps")
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise SatError(f"device {name!r}: choose auto, cpu, cuda, cuda:0 (1, 2 …) or mps") from None
+        raise unknown from None
     if device.type == "cuda":
         there = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if (device.index or 0) >= there:
@@ -37,7 +38,7 @@ def pick_device(name: "str | torch.device" = "auto") -> "torch.device":
         if not torch.backends.mps.is_available():
             raise SatError("device 'mps': PyTorch sees no Apple GPU here; choose auto or cpu")
     elif device.type != "cpu":
-        raise SatError(f"device {name!r}: choose auto, cpu, cuda, cuda:0 (1, 2 …) or mps")
+        raise unknown
     return device
 
 

@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from builders import D, captioner_of, shape_photo, shape_scenes, small_checkpoint, small_encoder, small_load_encoder
+from builders import (
+    D,
+    captioner_of,
+    same_weights,
+    shape_photo,
+    shape_scenes,
+    small_checkpoint,
+    small_encoder,
+    small_load_encoder,
+)
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
@@ -38,10 +47,6 @@ def saved(encoder: Encoder, tmp_path: Path) -> Path:
 Arrays = dict[str, NDArray[Any]]
 
 
-def same(ours: Arrays, theirs: Arrays) -> bool:
-    return ours.keys() == theirs.keys() and all(np.array_equal(ours[name], theirs[name]) for name in ours)
-
-
 def tuned_weights(encoder: Encoder, factor: float = 1.0) -> Arrays:
     return {name: (factor * value).numpy() for name, value in encoder.body.state_dict().items()}
 
@@ -65,7 +70,7 @@ def test_everything_comes_back_to_the_bit(decoder: dict[str, Any], encoder: Enco
     before.save(tmp_path)
     assert {file.name for file in tmp_path.iterdir()} == FILES
     after = Checkpoint.load(tmp_path)
-    assert same(before.weights, after.weights)
+    assert same_weights(before.weights, after.weights)
     assert after.config == before.config
     for name in ("vocabulary", "encoder", "generation", "training", "scores", "tuned_encoder"):
         assert getattr(after, name) == getattr(before, name), name
@@ -82,8 +87,8 @@ def test_rounded_weights_stay_as_they_are_at_the_second_save(
     first = Checkpoint.load(tmp_path / "first")
     first.save(tmp_path / "second", bits=bits)
     second = Checkpoint.load(tmp_path / "second")
-    assert same(first.weights, second.weights)
-    assert not same(first.weights, whole.weights)
+    assert same_weights(first.weights, second.weights)
+    assert not same_weights(first.weights, whole.weights)
     assert (tmp_path / "first" / "model.safetensors").read_bytes() == (
         tmp_path / "second" / "model.safetensors"
     ).read_bytes()
@@ -119,7 +124,7 @@ def test_models_may_share_the_tuned_weights_of_their_encoder(encoder: Encoder, t
     (tmp_path / "hard" / "encoder.safetensors").unlink()
     for name in ("soft", "hard"):
         found = Checkpoint.load(tmp_path / name).tuned_encoder
-        assert found is not None and tuned.tuned_encoder is not None and same(found, tuned.tuned_encoder)
+        assert found is not None and tuned.tuned_encoder is not None and same_weights(found, tuned.tuned_encoder)
 
 
 def test_each_weight_of_an_encoder_is_stored_in_the_fewest_bits_that_keep_it(encoder: Encoder, tmp_path: Path) -> None:
@@ -134,7 +139,7 @@ def test_each_weight_of_an_encoder_is_stored_in_the_fewest_bits_that_keep_it(enc
     types = {"eight": np.int8, "sixteen": np.float16, "complete": np.float32, "bias": np.float32}
     assert {name: value.dtype for name, value in stored.items() if name != "eight.scale"} == types
     found = Checkpoint.load(tmp_path / "model").tuned_encoder
-    assert found is not None and same(found, model.tuned_encoder)
+    assert found is not None and same_weights(found, model.tuned_encoder)
 
 
 # All or nothing
@@ -157,7 +162,7 @@ def test_a_save_that_is_killed_leaves_the_old_model(
         after.save(tmp_path)
     monkeypatch.undo()
     found = Checkpoint.load(tmp_path)
-    assert found.tuned_encoder is not None and same(found.tuned_encoder, before.tuned_encoder)
+    assert found.tuned_encoder is not None and same_weights(found.tuned_encoder, before.tuned_encoder)
     assert found.confidence is not None
 
 

@@ -2,7 +2,7 @@
 
 import csv
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -108,6 +108,11 @@ def small_config(**changes: Any) -> TrainingConfig:
     return TrainingConfig(decoder=decoder, **{**settings, **changes})
 
 
+def same_weights(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
+    """Whether arrays or tensors are the same to the bit."""
+    return ours.keys() == theirs.keys() and all(np.array_equal(ours[name], theirs[name]) for name in ours)
+
+
 class Tuned:
     """What an encoder that learns makes of other annotations; the names that are read are noted."""
 
@@ -120,8 +125,11 @@ class Tuned:
         return annotations
 
 
-def random_data(*, photos: int = 10, views: int = 1, seed: int = 5) -> TrainingData:
-    """Random captions of random annotations, in memory, the photos validated on being those trained on."""
+def random_data(*, photos: int = 10, views: int = 1, seed: int = 5, tuned: bool = False) -> TrainingData:
+    """Random captions of random annotations, in memory, the photos validated on being those trained on.
+
+    If it is ``tuned``, a linear encoder between the annotations and the decoder is trained too.
+    """
     generator = torch.Generator().manual_seed(seed)
     names = [f"photo{number}" for number in range(photos)]
     vocabulary = Vocabulary([f"word{number}" for number in range(21)])
@@ -130,16 +138,23 @@ def random_data(*, photos: int = 10, views: int = 1, seed: int = 5) -> TrainingD
         for length in (3 + number % 2, 5):
             words = torch.randint(2, len(vocabulary), (length,), generator=generator).tolist()
             captions.append((name, [*words, Vocabulary.END]))
+    sources: list[Annotations] = [
+        InMemoryAnnotations({name: torch.randn(ROWS * COLUMNS, D, generator=generator).relu() for name in names})
+        for _ in range(views)
+    ]
+    encoder = None
+    if tuned:
+        torch.manual_seed(3)
+        encoder = nn.Linear(D, D)
+        sources = [Tuned(view, encoder) for view in sources]
     return TrainingData(
         vocabulary=vocabulary,
         captions=captions,
         validation=[
             (name, [vocabulary.decode(words) for other, words in captions if other == name]) for name in names[:4]
         ],
-        views=[
-            InMemoryAnnotations({name: torch.randn(ROWS * COLUMNS, D, generator=generator).relu() for name in names})
-            for _ in range(views)
-        ],
+        views=sources,
+        encoder=encoder,
     )
 
 

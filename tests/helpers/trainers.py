@@ -7,20 +7,26 @@ import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from builders import fitted, small_encoder
+import torch
+from builders import fitted, small_config, small_encoder
 
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.datasets import DataReport, Dataset
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.ranks import LOGGER
 from show_attend_tell.training.run import train
-from show_attend_tell.training.selection import Chosen, usual_generation
+from show_attend_tell.training.selection import Chosen, Grid, choose_generation, usual_generation
 from show_attend_tell.training.trainer import Trainer
+from show_attend_tell.vision.encoder import Encoder
+
+FEW = partial(choose_generation, grid=Grid((1, 2), (3,), (0.0, 0.5), (0.0, 32.0)))
 
 
 class Killed(BaseException):
@@ -67,6 +73,27 @@ def scoring(*scores: dict[str, float]) -> type[Trainer]:
     return type("Scoring", (Trainer,), {"validate": lambda self, **_: next(left)})
 
 
+def trainer_of(data: TrainingData, config: TrainingConfig | None = None, **changes: Any) -> Trainer:
+    """A training that has not started, with these settings or those of `small_config` with ``changes``."""
+    config = fitted(config or small_config(**changes), data)
+    return Trainer(config, data, device=torch.device("cpu"))
+
+
+def plan_of(
+    dataset: Dataset,
+    config: TrainingConfig,
+    output: Path,
+    *,
+    encoder: Encoder | None = None,
+    init_from: Checkpoint | None = None,
+    **options: Any,
+) -> TrainingPlan:
+    """The plan of a training on the CPU by a small encoder; its feature cache is beside the output."""
+    start = Start(encoder or small_encoder(), init_from, None if init_from is None else "start")
+    given = {"cache": output.parent / "cache", "device": "cpu", **options}
+    return TrainingPlan(dataset=dataset, start=start, config=config, output=output, **given)
+
+
 def learn(
     config: TrainingConfig,
     data: TrainingData,
@@ -83,14 +110,8 @@ def learn(
         return made[0]
 
     with tempfile.TemporaryDirectory() as folder:
-        plan = TrainingPlan(
-            dataset=Dataset("memory", Path(), (), DataReport(photos={}, captions={})),
-            start=Start(small_encoder()),
-            config=fitted(config, data),
-            output=output or Path(folder, "model"),
-            device="cpu",
-            **more,
-        )
+        dataset = Dataset("memory", Path(), (), DataReport(photos={}, captions={}))
+        plan = plan_of(dataset, fitted(config, data), output or Path(folder, "model"), **more)
         train(plan, data, trainer=noted, choose=lambda *_, **__: Chosen(usual, {}, usual, 0.0), show=False)
         return made[0], [json.loads(line) for line in (plan.output / "training" / "log.jsonl").read_text().splitlines()]
 

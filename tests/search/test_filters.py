@@ -1,6 +1,5 @@
 """What is added to the log-probabilities of words: the search follows it, and a caption's log p does not have it."""
 
-from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from decoders import small_annotations, small_decoder
-from documents import ROOT, blocks
 from searching import same, talkative
 
 from show_attend_tell.backends.torch import TorchBackend, TorchSession
@@ -18,15 +16,12 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import InvalidValue, SatError
 from show_attend_tell.generation import Decoding, explain
 from show_attend_tell.model.attention import MeanAttention
-from show_attend_tell.model.interface import word_log_probabilities
 from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.filters import SecondUse, apply, word_filters
 from show_attend_tell.search.registry import FILTERS, Filter, MakeFilter
 from show_attend_tell.search.session import Numbers
-from show_attend_tell.settings import ATTENTION_MODES
 
-PAGE = (ROOT / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
 B, LOCATIONS = 3, 9
 
 
@@ -98,30 +93,6 @@ def test_filters_add_up() -> None:
     assert added.to(np.array([[0, 1, 0]]), np.array([[1, 4, 2]])).tolist() == [[-1, 3, 0]]
     nothing = apply([], history, np.array([0]))
     assert nothing.ids.shape == nothing.weights.shape == (1, 2, 0)
-
-
-def test_the_documentation_s_filter_and_attention_mode() -> None:
-    """As the page has them, without names: a word that was said costs something each time, and α² is another mean."""
-    decoder, features, config = talkative(), small_annotations(B, locations=LOCATIONS), GenerationConfig(max_length=8)
-    with torch.no_grad():
-        decoder.output_bias[5] += 4  # it would be said again and again
-    backend = TorchBackend(decoder)
-    given: dict[str, Any] = {}
-    plain = beam_search(backend.session(features, config, seeds=[0] * B), config, word_filters(config))
-    for block in blocks(PAGE, "python"):
-        if "def again(" in block or "def by_square(" in block:
-            exec(block, given)
-    del FILTERS["again_cost"], ATTENTION_MODES["square"]
-    session = backend.session(features, config, seeds=[0] * B, mode=given["by_square"])
-    found = beam_search(session, config, [*word_filters(config), given["again"]])
-    for hypothesis in (h for each in found for h in each):
-        assert hypothesis.filter_score == -sum(n * (n - 1) for n in Counter(hypothesis.words).values())
-    assert sum(h.words.count(5) for each in found for h in each) < sum(h.words.count(5) for each in plain for h in each)
-    for photo, best in enumerate(each[0] for each in found):
-        words = torch.tensor([[*best.words, *[Vocabulary.END] * best.ended]])
-        with torch.no_grad():
-            told = decoder.teacher_forcing(features[[photo]], words, mode=given["by_square"])
-        assert best.log_probability == pytest.approx(float(word_log_probabilities(told.logits, words).sum()), abs=1e-4)
 
 
 def test_a_registered_filter_is_a_setting_everywhere() -> None:

@@ -9,7 +9,7 @@ import torch
 from builders import fitted as sized
 from builders import random_data, small_checkpoint, small_config, small_encoder
 from documents import needs_models
-from trainers import learn, logged
+from trainers import learn, logged, trainer_of
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import SHIPPED
@@ -25,7 +25,6 @@ from show_attend_tell.training.presets.custom import english_words, fitted, reto
 from show_attend_tell.training.selection import CIDER_PER_NAT, Grid, choose_generation, nats_a_word
 from show_attend_tell.training.stages.data import learnt_vocabulary
 from show_attend_tell.training.stages.weights import give_start_back
-from show_attend_tell.training.trainer import Trainer
 
 ENGLISH, GERMAN = "two dogs run through the grass", "zwei braune Hunde rennen durchs hohe Gras"
 
@@ -99,7 +98,7 @@ def test_nats_a_word() -> None:
     """The mean over all words of val that the model knows, whichever caption they are of."""
     data = random_data()
     data.validation[1][1][0][1] = "never heard"
-    trainer = Trainer(sized(small_config(selected_by="nats"), data), data, device=torch.device("cpu"))
+    trainer = trainer_of(data, selected_by="nats")
     decoder, values = trainer.average, []
     for name, references in data.validation:
         for words in references:
@@ -153,7 +152,7 @@ def test_weights_go_as_far_from_the_start_as_val_supports() -> None:
 
 def test_the_usual_settings_stay_where_val_cannot_choose() -> None:
     data = random_data()
-    trainer = Trainer(sized(small_config(), data), data, device=torch.device("cpu"))
+    trainer = trainer_of(data)
     data.validation = [(name, [["unheard"]]) for name, _ in data.validation]
     usual = Decoding(vocabulary=data.vocabulary, config=GenerationConfig(beam_size=3))
     with logged() as messages:

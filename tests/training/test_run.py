@@ -3,9 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +15,14 @@ from builders import (
     SIZES,
     captioner_of,
     random_data,
+    same_weights,
     shape_folder,
     small_config,
     small_encoder,
 )
-from builders import fitted as sized
 from safetensors.torch import load_file
 from torch import Tensor
-from trainers import Killed, acting, interrupting, killing, logged, scoring, take
+from trainers import FEW, Killed, acting, interrupting, killing, logged, plan_of, scoring, take, trainer_of
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint, StoredReranker
@@ -40,25 +38,18 @@ from show_attend_tell.rerank import Reranker, confidence
 from show_attend_tell.rerank.ngrams import VisualNgrams
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.cautious import DECODING, LARGE_BEAM_SIZE
-from show_attend_tell.training.config import Start, TrainingConfig, TrainingPlan
+from show_attend_tell.training.config import TrainingConfig, TrainingPlan
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.objectives.soft import SoftObjective
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.reports import write_log
 from show_attend_tell.training.run import prepare_data, train
-from show_attend_tell.training.selection import (
-    RARE_WORD_EXPONENT,
-    Chosen,
-    Grid,
-    best_of,
-    choose_generation,
-)
+from show_attend_tell.training.selection import RARE_WORD_EXPONENT, Chosen, best_of
 from show_attend_tell.training.stages.confidence import confidence_of
 from show_attend_tell.training.trainer import Trainer
 from show_attend_tell.vision.encoder import Encoder, load_encoder
 
 CPU = torch.device("cpu")
-FEW = partial(choose_generation, grid=Grid((1, 2), (3,), (0.0, 0.5), (0.0, 32.0)))
 
 
 @pytest.fixture(scope="module")
@@ -78,20 +69,6 @@ def soft(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Checkpoi
     return run(dataset, small_config(epochs=1), tmp_path_factory.mktemp("soft") / "model")[0]
 
 
-def plan_of(
-    dataset: Dataset,
-    config: TrainingConfig,
-    output: Path,
-    *,
-    encoder: Encoder | None = None,
-    init_from: Checkpoint | None = None,
-    **options: Any,
-) -> TrainingPlan:
-    start = Start(encoder or small_encoder(), init_from, None if init_from is None else "start")
-    given = {"cache": output.parent / "cache", "device": "cpu", "bits": 32, **options}
-    return TrainingPlan(dataset=dataset, start=start, config=config, output=output, **given)
-
-
 def run(
     dataset: Dataset,
     config: TrainingConfig,
@@ -102,7 +79,7 @@ def run(
     **options: Any,
 ) -> tuple[Checkpoint, list[str]]:
     """A training without progress bars; also what it logged."""
-    plan = plan_of(dataset, config, output, **options)
+    plan = plan_of(dataset, config, output, bits=32, **options)
     with logged() as messages:
         return train(plan, trainer=trainer, choose=choose, show=False), messages
 
@@ -113,13 +90,8 @@ def prepared(
     return prepare_data(plan_of(dataset, config, folder / "model", encoder=encoder, **options), CPU)
 
 
-def same(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
-    """Whether arrays or tensors are the same to the bit."""
-    return ours.keys() == theirs.keys() and all(np.array_equal(ours[name], theirs[name]) for name in ours)
-
-
 def same_model(ours: Checkpoint, theirs: Checkpoint) -> bool:
-    return same(ours.weights, theirs.weights)
+    return same_weights(ours.weights, theirs.weights)
 
 
 def epochs_logged(output: Path) -> list[dict[str, Any]]:
@@ -141,7 +113,7 @@ def test_a_training_leaves_a_model_that_captions(dataset: Dataset, tmp_path: Pat
     encoder, notes = small_encoder(), {"preset": "small"}
     before = {name: value.clone() for name, value in encoder.state_dict().items()}
     best, messages = run(dataset, small_config(flipped=True), tmp_path / "model", encoder=encoder, notes=notes)
-    assert same(encoder.state_dict(), before)  # frozen, to the bit, the statistics of batch norm included
+    assert same_weights(encoder.state_dict(), before)  # frozen, to the bit, the statistics of batch norm included
     files = {"config.json", "model.safetensors", "vocabulary.json", "README.md", "training"}
     assert {path.name for path in (tmp_path / "model").iterdir()} == files
     loaded = Checkpoint.load(tmp_path / "model")
@@ -490,7 +462,7 @@ def test_an_ended_training_goes_on_with_more_epochs(dataset: Dataset, tmp_path: 
         go("other", 4, interrupting(each + 1))
     go("other", 4)
     states = [load_file(tmp_path / name / "training" / "state.safetensors") for name in ("model", "other")]
-    assert same(states[0], states[1])
+    assert same_weights(states[0], states[1])
 
 
 def test_custom_photos_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
@@ -601,7 +573,7 @@ def test_fine_tuning_resumes_to_the_bit(block: str | None, dataset: Dataset, tmp
                 go("model", resume=True, unfreeze_from=other)
     resumed = go("model", resume=True)
     assert uninterrupted.tuned_encoder is not None and resumed.tuned_encoder is not None
-    assert same(resumed.tuned_encoder, uninterrupted.tuned_encoder)
+    assert same_weights(resumed.tuned_encoder, uninterrupted.tuned_encoder)
     assert same_model(resumed, uninterrupted)
 
 
@@ -635,7 +607,7 @@ def test_confidence_is_of_captions_that_are_made_as_the_model_makes_them(tokeniz
     data = random_data(photos=confidence.PHOTOS_TO_JUDGE)
     words = "dog cat man woman tree ball car street a in on with of red blue two runs sits near the is"
     data = replace(data, vocabulary=Vocabulary(words.split(), tokenizer))
-    decoder = Trainer(sized(small_config(), data), data, device=CPU).average
+    decoder = trainer_of(data).average
     seen: list[tuple[int, int, float]] = []
 
     class Constant(Reranker):
@@ -672,7 +644,7 @@ def test_a_training_keeps_a_reranker_that_val_chooses(dataset: Dataset, tmp_path
     assert best.training["without_reranker"] == {"beam_size": 1, "length_penalty": 0.5, "validation_bleu_4": 1.0}
     assert any("beam size 4, length penalty 0.5, rerank weight 32" in line for line in messages)
     loaded = Checkpoint.load(tmp_path / "model")
-    assert loaded.reranker is not None and same(loaded.reranker.arrays, best.reranker.arrays)
+    assert loaded.reranker is not None and same_weights(loaded.reranker.arrays, best.reranker.arrays)
     assert (0, loaded.vocabulary.encode(["circle"])[0]) in VisualNgrams(loaded.reranker.arrays).numbers
 
     weight = 0.0  # what does not pay is not kept

@@ -6,17 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import shape_folder, small_config, small_encoder
-from trainers import Killed, killed_at, logged
+from builders import shape_folder, small_config
+from trainers import FEW, Killed, killed_at, logged, plan_of
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.datasets import Dataset, read_dataset
-from show_attend_tell.training.config import Start, TrainingPlan
 from show_attend_tell.training.run import train
-from show_attend_tell.training.selection import Grid, choose_generation
 from show_attend_tell.training.stages import Stage, complete
 
-FEW = partial(choose_generation, grid=Grid((1, 2), (3,), (0.0, 0.5), (0.0, 32.0)))
 STAGES = ("reranker", "class words", "decoding", "confidence", "card")
 LINES = [f"stage {number} of 5: {name}" for number, name in enumerate(STAGES, start=1)]
 
@@ -30,15 +27,7 @@ def run(
     dataset: Dataset, output: Path, start: Checkpoint | None = None, **changes: Any
 ) -> tuple[Checkpoint, list[str]]:
     """A training that resumes, with models in 16 bits; also the stages that it logged."""
-    plan = TrainingPlan(
-        dataset=dataset,
-        start=Start(small_encoder(), start, None if start is None else "start"),
-        config=small_config(visual_ngrams=True, **changes),
-        output=output,
-        cache=output.parent / "cache",
-        device="cpu",
-        resume=True,
-    )
+    plan = plan_of(dataset, small_config(visual_ngrams=True, **changes), output, init_from=start, resume=True)
     with logged() as messages:
         model = train(plan, choose=FEW, show=False)
     return model, [line for line in messages if line.startswith("stage ")]

@@ -11,24 +11,17 @@ from typing import Any
 
 import pytest
 import torch
-from builders import D, InMemoryAnnotations, Tuned, fitted, random_data, small_config
+from builders import InMemoryAnnotations, random_data, small_config
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
-from trainers import learn, logged, take
+from torch import Tensor
+from trainers import learn, logged, take, trainer_of
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.errors import SatError
-from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.objectives.hard import HardObjective
-from show_attend_tell.training.trainer import Trainer
 
-CPU = torch.device("cpu")
 HARD: dict[str, Any] = {"decoder": {"attention": "hard"}, "hard": HardObjective(samples=2, entropy_weight=0.1)}
-
-
-def trainer_of(data: TrainingData, **changes: Any) -> Trainer:
-    return Trainer(fitted(small_config(**changes), data), data, device=CPU)
 
 
 class Watched(InMemoryAnnotations):
@@ -82,12 +75,7 @@ def test_what_is_drawn_ahead_changes_no_draw(changes: dict[str, Any]) -> None:
 def test_gradients_of_micro_batches_add_up(size: int, tuned: bool) -> None:
     gradients = []
     for micro_batch_size in (0, size):
-        data = random_data(photos=7)
-        if tuned:
-            torch.manual_seed(3)
-            data.encoder = nn.Linear(D, D)
-            data.views = [Tuned(data.views[0], data.encoder)]
-        trainer = trainer_of(data, batch_size=7, micro_batch_size=micro_batch_size)
+        trainer = trainer_of(random_data(photos=7, tuned=tuned), batch_size=7, micro_batch_size=micro_batch_size)
         with ThreadPoolExecutor() as reader:
             batch = trainer.mini_batch(max(trainer.batches(), key=len), reader)
         assert (len(batch) > 1) == (0 < micro_batch_size < sum(piece.captions for piece in batch))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import pstdev
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,8 +140,8 @@ def read_back(
         taken[step.photos, :, time] = here
         path[step.photos] = step.parents[photo, here]
     lengths = (words != Vocabulary.END).sum(-1).tolist()  # a finished path repeats the end token
-    parts = (words, taken, scores, finished, added)
-    ids, at, log_p, ended, more = (cast(list[Any], part.tolist()) for part in parts)
+    arrays: list[Any] = [words, taken, scores, finished, added]
+    ids, at, log_p, ended, more = (array.tolist() for array in arrays)
     return [
         [
             Hypothesis(ids[b][p][:T], log_p[b][p], ended[b][p], Trace(backpointers, b, at[b][p][:T]), more[b][p])

@@ -42,7 +42,6 @@ from show_attend_tell.training.stages.decoding import choose_decoding
 from show_attend_tell.training.stages.reranker import fit_reranker
 from show_attend_tell.training.stages.start import start_decoder
 from show_attend_tell.training.stages.weights import MOVED, apply_verdict, give_start_back
-from show_attend_tell.training.start import competes
 from show_attend_tell.training.trainer import Trainer
 from show_attend_tell.vision.feature_cache import default_cache
 
@@ -123,7 +122,11 @@ class Work(NamedTuple):
     @property
     def start_competes(self) -> bool:
         """Whether the model to start from, as it is, is a model of the kind that the training makes."""
-        return competes(self.plan.start, self.plan.config.decoder)
+        if self.plan.start.checkpoint is None:
+            return False
+        before, now = self.plan.start.checkpoint.config, self.plan.config.decoder
+        alike = ("attention", "annotation_window", "gate")
+        return all(getattr(before, name, None) == getattr(now, name, None) for name in alike)
 
     @property
     def start_may_be_given_back(self) -> bool:
@@ -267,17 +270,16 @@ def complete_model(work: Work, start: Decoder | None, verdict: Verdict | None) -
     """The model of the best epoch with all that it needs besides its weights, as it is written."""
     plan, data = work.plan, work.data
     config, origin = plan.config, plan.start
-    name = origin.name or ""
     model = Checkpoint.load(plan.output)
     decoder = build_decoder(model).to(work.device)
     if start is not None and work.start_may_be_given_back and MOVED not in model.training:
         if verdict is None and model.training["epochs"]:  # 0: the start itself was best
             verdict = verdict_of(work, "verdict.json", partial(cautious.judge_by_val, config, data, decoder, start))
         if verdict is not None:
-            apply_verdict(model, decoder, start, verdict, name)
+            apply_verdict(model, decoder, start, verdict, origin.name)
     stages = [Stage("card", partial(write_card, model, plan.output, plan.bits))]
     if origin.checkpoint is not None and model.training["epochs"] == 0:
-        give_start_back(model, origin.checkpoint, name, config.learning_rate)
+        give_start_back(model, origin.checkpoint, origin.name, config.learning_rate)
     else:
         if model.tuned_encoder is not None:  # that of the best epoch, which the decoder was trained with
             origin.encoder.adopt(as_tensors(model.tuned_encoder))

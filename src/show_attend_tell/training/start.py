@@ -108,14 +108,6 @@ def mismatch(start: Start, decoder: Config) -> SatError | None:
     return None
 
 
-def competes(start: Start, decoder: Config) -> bool:
-    """Whether the model to start from, as it is, is a model of the kind that the training makes."""
-    if start.checkpoint is None:
-        return False
-    alike = ("attention", "annotation_window", "gate")
-    return all(getattr(start.checkpoint.config, name, None) == getattr(decoder, name, None) for name in alike)
-
-
 def loses_gate(start: Config, decoder: Config) -> bool:
     """Whether the model to start from has the gate β and the training has not."""
     return getattr(start, "gate", False) and not getattr(decoder, "gate", False)

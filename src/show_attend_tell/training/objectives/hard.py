@@ -145,6 +145,8 @@ class HardObjective(Objective):
             raise SatError("baseline is 'leave_one_out' and samples is 1: this baseline needs 2 samples or more")
         self.toss = self.coins[self.coin]
         self.baseline_of = self.baselines[self.baseline]()
+        if isinstance(self.baseline_of, MovingBaseline):
+            self.moving = self.baseline_of
 
     @property
     def paths(self) -> int:
@@ -192,17 +194,3 @@ class HardObjective(Objective):
         if self.reward == "sentence":
             return log_probabilities.sum(-1, keepdim=True)
         return log_probabilities.flip(-1).cumsum(-1).flip(-1)  # the words from t on
-
-    def end_batch(self) -> None:
-        """Update the moving baseline, if there is one."""
-        if isinstance(self.baseline_of, MovingBaseline):
-            self.baseline_of.update()
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """What a resumed training needs of this objective: the moving baseline, if it has one."""
-        return {"baseline": self.baseline_of.values} if isinstance(self.baseline_of, MovingBaseline) else {}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Take over what `state_dict` gave."""
-        if isinstance(self.baseline_of, MovingBaseline):
-            self.baseline_of.values = state["baseline"]

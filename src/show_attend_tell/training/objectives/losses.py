@@ -9,7 +9,7 @@ An objective is used in four steps: ``mode = objective.draw(…)``, then `teache
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -24,9 +24,10 @@ class Loss(NamedTuple):
 
 
 class Objective:
-    """What both objectives have, and what the soft one needs no more of."""
+    """What both objectives have."""
 
     label_smoothing: float
+    moving: Any = None  # the hard objective's `MovingBaseline`, if it has one
     word_scores: Loop = staticmethod(word_scores)  # `kernels.word_scores`, which a training may compile
 
     def word_losses(self, logits: Tensor, captions: Tensor) -> tuple[Tensor, Tensor]:
@@ -41,14 +42,18 @@ class Objective:
         return log_probabilities, -((1 - smoothing) * log_probabilities + smoothing * means)
 
     def end_batch(self) -> None:
-        """Nothing changes from batch to batch."""
+        """Update the moving baseline, if there is one."""
+        if self.moving is not None:
+            self.moving.update()
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What a resumed training needs of this objective: nothing."""
-        return {}
+        """What a resumed training needs of this objective: the moving baseline, if it has one."""
+        return {} if self.moving is None else {"baseline": self.moving.values}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Take over what `state_dict` gave: nothing."""
+        """Take over what `state_dict` gave."""
+        if self.moving is not None:
+            self.moving.values = state["baseline"]
 
 
 def entropy(alpha: Tensor) -> Tensor:

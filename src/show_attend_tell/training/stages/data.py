@@ -73,6 +73,8 @@ def prepare(
     ]
     tell_unknown_words(captions, config, started=start.checkpoint is not None)
     weights = {part.name: part.weight for part in dataset.parts}  # of data sets that are joined
+    photos_of_val = [sum(each.split == "val" for each in part.dataset.examples) for part in dataset.parts]
+    ends = [0, *accumulate(photos_of_val)]
     sizes = {"vocabulary_size": len(vocabulary), "annotation_size": start.encoder.annotation_size}
     config = dataclasses.replace(config, decoder=dataclasses.replace(config.decoder, **sizes))
     return (
@@ -84,7 +86,7 @@ def prepare(
             validation=[(example.name, example.captions) for example in dataset.split("val")],
             weights=[weights[name.partition("/")[0]] for name, _ in captions] if weights else (),
             text_corpus=texts,
-            parts=validation_parts(dataset),
+            parts=[slice(start, end) for start, end in pairwise(ends) if start < end],
             **encoded,
         ),
     )
@@ -118,12 +120,6 @@ def tell_unknown_words(captions: Sequence[tuple[str, list[int]]], config: Traini
     if started and not config.new_words:
         remedy = "the model to start from keeps its vocabulary. --set new_words=true adds to it"
     log(f"{100 * unknown / total:.0f} % of the words in the training captions are unknown: {remedy}")
-
-
-def validation_parts(dataset: Dataset) -> list[slice]:
-    """The validation photos of each data set that has some, where data sets are joined."""
-    ends = accumulate(sum(each.split == "val" for each in part.dataset.examples) for part in dataset.parts)
-    return [slice(start, end) for start, end in pairwise([0, *ends]) if start < end]
 
 
 def encode(

@@ -19,6 +19,8 @@ from show_attend_tell.training.ranks import log
 from show_attend_tell.training.selection import Chosen, Metric, captions_of, ciders_of, usual_generation
 
 SECOND_USE = 2.0  # nats that a second use of a noun or color costs
+# The score of val that chooses: the one that selects the best epoch, where it is a score of captions.
+METRICS: dict[str, Metric] = {"cider": "cider", "cider_and_nats": "cider", "bleu_4_no_brevity": "bleu_4_no_brevity"}
 DECISIONS = ("without_reranker", "decoding")  # entries of a model's training, besides the scores on val
 
 
@@ -50,7 +52,7 @@ def choose_decoding(
             del model.training[name]
     stays = None if kept is None else kept()
     chosen = None
-    metric = metric_of(config)
+    metric = METRICS.get(config.selected_by, "bleu_4")
     if stays is None or photos >= VAL_FOR_DECODING:
         usual = replace(decoding, config=usual_generation(config), class_words=None)
         chosen = choose(decoder, data, usual, metric=metric)
@@ -73,13 +75,6 @@ def choose_decoding(
         model.reranker = None
     if not model.generation.class_weight:
         model.class_words = None
-
-
-def metric_of(config: TrainingConfig) -> Metric:
-    """The score of val that chooses: the one that selects the best epoch, if it is a score of captions."""
-    if config.selected_by in ("cider", "cider_and_nats"):
-        return "cider"
-    return "bleu_4_no_brevity" if config.selected_by == "bleu_4_no_brevity" else "bleu_4"
 
 
 def note_choice(model: Checkpoint, chosen: Chosen, metric: Metric) -> None:
