@@ -105,28 +105,6 @@ def test_rounded_weights_stay_as_they_are_at_the_second_save(
     assert packed < share * plain
 
 
-def test_a_frozen_encoder_s_model_leaves_no_older_encoder_behind(encoder: Encoder, saved: Path) -> None:
-    tuned = small_checkpoint(encoder)
-    tuned.tuned_encoder = tuned_weights(encoder)
-    tuned.save(saved)
-    assert (saved / "encoder.safetensors").exists()
-    small_checkpoint(encoder).save(saved)
-    assert Checkpoint.load(saved).tuned_encoder is None
-
-
-def test_models_may_share_the_tuned_weights_of_their_encoder(encoder: Encoder, tmp_path: Path) -> None:
-    for name in ("soft", "hard"):
-        tuned = small_checkpoint(encoder)
-        tuned.tuned_encoder = tuned_weights(encoder, 2.0)
-        tuned.save(tmp_path / name)
-    (tmp_path / "both-encoder").mkdir()
-    (tmp_path / "soft" / "encoder.safetensors").rename(tmp_path / "both-encoder" / "encoder.safetensors")
-    (tmp_path / "hard" / "encoder.safetensors").unlink()
-    for name in ("soft", "hard"):
-        found = Checkpoint.load(tmp_path / name).tuned_encoder
-        assert found is not None and tuned.tuned_encoder is not None and same_weights(found, tuned.tuned_encoder)
-
-
 def test_each_weight_of_an_encoder_is_stored_in_the_fewest_bits_that_keep_it(encoder: Encoder, tmp_path: Path) -> None:
     model = small_checkpoint(encoder)
     generator = np.random.default_rng(1)
@@ -139,7 +117,7 @@ def test_each_weight_of_an_encoder_is_stored_in_the_fewest_bits_that_keep_it(enc
     types = {"eight": np.int8, "sixteen": np.float16, "complete": np.float32, "bias": np.float32}
     assert {name: value.dtype for name, value in stored.items() if name != "eight.scale"} == types
     found = Checkpoint.load(tmp_path / "model").tuned_encoder
-    assert found is not None and same_weights(found, model.tuned_encoder)
+    assert same_weights(found, model.tuned_encoder)
 
 
 # All or nothing
@@ -162,7 +140,7 @@ def test_a_save_that_is_killed_leaves_the_old_model(
         after.save(tmp_path)
     monkeypatch.undo()
     found = Checkpoint.load(tmp_path)
-    assert found.tuned_encoder is not None and same_weights(found.tuned_encoder, before.tuned_encoder)
+    assert same_weights(found.tuned_encoder, before.tuned_encoder)
     assert found.confidence is not None
 
 

@@ -50,7 +50,6 @@ def test_captions_of_the_examples_alone_and_together(name: str) -> None:
     caption, alone = captioner(EXAMPLES)[0], captioner(EXAMPLES[0])
     assert alone.words == caption.words and len(alone.words) > 3
     assert alone.log_probability == pytest.approx(caption.log_probability, abs=1e-3)
-    assert caption.attention is not None and alone.attention is not None
     assert np.allclose(caption.attention, alone.attention, atol=1e-3)
     assert np.allclose(caption.attention.sum((1, 2)), 1, atol=1e-4)
     assert captioner.score(EXAMPLES[0], str(caption)) == pytest.approx(caption.log_probability, abs=1e-3)
@@ -76,7 +75,7 @@ def test_the_everyday_models_share_their_encoder_and_their_visual_n_grams() -> N
     soft, hard = (Checkpoint.load(SHIPPED / name) for name in EVERYDAY)
     cards = [(SHIPPED / f"everyday-{each}" / "README.md").read_text(encoding="utf-8") for each in ("ngrams", "encoder")]
     for model in (soft, hard):
-        assert model.reranker is not None and arrays_digest(model.reranker.arrays) in cards[0]
+        assert arrays_digest(model.reranker.arrays) in cards[0]
         assert weights_digest(model.tuned_encoder or {}) in cards[1]
     assert not any((SHIPPED / name / file).exists() for name in EVERYDAY for file in (NGRAMS, TUNED))
     captioner = Captioner.from_pretrained("everyday-soft")
@@ -98,7 +97,6 @@ def test_the_models_of_flickr8k_share_their_words() -> None:
 def test_the_default_model_trusts_the_dogs_and_not_every_noun() -> None:
     captioner = Captioner.from_pretrained(DEFAULT_MODEL)
     caption = captioner(EXAMPLES[0])
-    assert caption.word_confidence is not None
     trusted = dict(zip(caption.words, caption.word_confidence, strict=True))
     assert max(trusted.get(word, 0) for word in ("dog", "dogs")) > 0.5
     assert caption.to_check and all(trusted[word] < 0.5 for word in caption.to_check)

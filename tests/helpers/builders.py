@@ -1,6 +1,7 @@
 """Builders for the tests of training, checkpoints and commands: a small encoder, photos of shapes, small models."""
 
 import csv
+import os
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -101,10 +102,13 @@ def shape_folder(
 
 
 def small_config(**changes: Any) -> TrainingConfig:
-    """Settings for a training of seconds, in float32 on any processor; ``decoder`` adds to the small decoder's own."""
+    """Settings for a training of seconds; ``decoder`` adds to the small decoder's own.
+
+    The precision is float32 on any processor, or $SAT_PRECISION.
+    """
     decoder = DecoderConfig(**{**SIZES, "dropout": 0.0, **changes.pop("decoder", {})})
     settings = {"epochs": 3, "batch_size": 4, "optimizer": "adam", "learning_rate": 1e-2, "max_length": 12}
-    settings |= {"precision": "float32"}
+    settings |= {"precision": os.environ.get("SAT_PRECISION", "float32")}
     return TrainingConfig(decoder=decoder, **{**settings, **changes})
 
 

@@ -207,14 +207,6 @@ def test_initialization() -> None:
     assert 0.5 < decoder.attention.energy.std() * SIZES["attention_size"] ** 0.5 < 1.5
 
 
-def test_dropout_only_while_training() -> None:
-    decoder, annotations, captions = small_decoder(annotation_dropout=0.3), small_annotations(), small_captions()
-    with torch.no_grad():
-        assert torch.equal(*(decoder.teacher_forcing(annotations, captions).logits for _ in range(2)))
-        decoder.train()
-        assert not torch.allclose(*(decoder.teacher_forcing(annotations, captions).logits for _ in range(2)))
-
-
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("norm", ["scale", "layer"])
 def test_uniform_attention_is_the_soft_decoder_with_equal_energies(norm: str) -> None:
@@ -223,7 +215,7 @@ def test_uniform_attention_is_the_soft_decoder_with_equal_energies(norm: str) ->
         soft.attention.energy.zero_()  # e is 0 at every location
     annotations, captions = small_annotations(), small_captions()
     even, output = soft.teacher_forcing(annotations, captions), uniform.teacher_forcing(annotations, captions)
-    assert even.alpha is not None and torch.allclose(even.alpha, torch.full_like(even.alpha, 1 / L))
+    assert torch.allclose(even.alpha, torch.full_like(even.alpha, 1 / L))
     torch.testing.assert_close(output.logits, even.logits)
     torch.testing.assert_close(output.beta, even.beta)
     assert output.alpha is None  # nothing to show
@@ -337,15 +329,13 @@ def test_edges_of_the_draw() -> None:
     assert SampleAttention(torch.tensor([[[0.95]]]))(short, torch.zeros(1, 3, 1)).locations.item() == 2
 
 
-def test_draws_are_a_photos_own() -> None:
-    cpu = torch.device("cpu")
-    together = SampleAttention.for_photos([3, 5, 7], paths=P, steps=C, device=cpu).uniforms
-    assert together.shape == (3, P, C)
-    for b, seed in enumerate((3, 5, 7)):
-        assert torch.equal(SampleAttention.for_photos([seed], paths=P, steps=C, device=cpu).uniforms[0], together[b])
-    longer = SampleAttention.for_photos([3, 5, 7], paths=P, steps=C + 4, device=cpu).uniforms
-    assert torch.equal(longer[..., :C], together)
-    assert len(together.unique()) == together.numel()
+def test_more_steps_leave_the_numbers_of_the_first() -> None:
+    first, longer = (
+        SampleAttention.for_photos([3, 5, 7], paths=P, steps=steps, device=torch.device("cpu")).uniforms
+        for steps in (C, C + 4)
+    )
+    assert first.shape == (3, P, C) and torch.equal(longer[..., :C], first)
+    assert len(first.unique()) == first.numel()
 
 
 every_decoder = pytest.mark.parametrize(

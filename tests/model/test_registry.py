@@ -36,7 +36,7 @@ def test_a_decoder_of_a_file_is_trained_saved_loaded_and_evaluated(tmp_path: Pat
     said = sat("evaluate", "--plugin", file, "--model", model, "--data", data, "--split", "val").stdout
     assert said.startswith("model on shapes val: 3 captions")
     caption = Captioner.from_pretrained(model, device="cpu")(shape_photo("red", "circle", True))
-    assert caption.attention is not None and caption.attention.shape == (len(caption.words), 3, 5)
+    assert caption.attention.shape == (len(caption.words), 3, 5)
     shared = ("--plugin", file, data / "images", "--model", model)
     assert len(sat("caption", *shared).stdout.splitlines()) == 17
     batch = pickle.loads(pickle.dumps(CaptionBatch(str(model))))

@@ -84,7 +84,7 @@ def test_large_keys_and_queries(spread: float, same: bool) -> None:
     largest = decoder.start(small_annotations()).source[1].abs().max()
     assert (largest < 20) == same
     output, gradients = output_and_gradients(decoder, kernels.REFERENCE, hard=False)
-    assert output.alpha is not None and output.alpha.isfinite().all()
+    assert output.alpha.isfinite().all()
     assert all(gradient.isfinite().all() for gradient in gradients.values())
     if same:
         decoder.kernels = None

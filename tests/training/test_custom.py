@@ -167,7 +167,6 @@ def test_a_start_given_back_keeps_its_class_words() -> None:
     for words in ((), ("otter",)):
         best = replace(start, vocabulary=Vocabulary([*start.vocabulary.words[2:], *words]))
         give_start_back(best, start, "start", 1e-3)
-        assert best.class_words is not None and start.class_words is not None
         assert best.confidence is start.confidence and best.generation == start.generation
         rates, before = best.class_words["rates"], start.class_words["rates"]
         assert len(class_words_of(best).ids) == len(rates) == len(before) + len(words)  # type: ignore[union-attr]

@@ -95,4 +95,4 @@ def test_a_stage_of_ones_own_is_a_line(whole: tuple[Checkpoint, dict[str, bytes]
     model.training = {"epochs": 1}
     complete(model, stages, tmp_path / "kept", "these weights")
     assert made == ["one", "two"] and model.training["one"] == 0.1 and "stages" not in model.training
-    assert model.confidence is not None and list(model.confidence) == ["two"]
+    assert list(model.confidence) == ["two"]

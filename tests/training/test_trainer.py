@@ -137,7 +137,6 @@ def test_hard_attention_learns_to_look_where_the_word_is(how: dict[str, Any]) ->
         mode = attention_mode_by_name(name, seeds=range(len(names)), paths=1, steps=2, device=CPU)
         with torch.no_grad():
             output = trainer.average.teacher_forcing(fresh.views[0][names], captions, mode=mode)
-        assert output.locations is not None
         share[name] = float((output.locations[:, 0, 0] == marked).float().mean())  # chance is a fifth
     assert share["argmax"] >= 0.9 and share["sample"] >= 0.8
 
@@ -275,7 +274,6 @@ def test_a_caption_weighs_the_same_in_a_batch_of_any_size() -> None:
         trainer = trainer_of(data, batch_size=4, decoder={"output_tanh": False})
         take(trainer, indices)
         found = trainer.decoder.get_parameter("output_bias").grad
-        assert found is not None
         return found
 
     alike = [index for index, (_, words) in enumerate(data.captions) if len(words) == 6][:3]
@@ -388,10 +386,9 @@ def test_the_entropy_weight_of_hard_attention_moves_evenly_to_its_end(end: float
     assert config.hard.entropy_weight == 0.5  # the settings themselves do not move
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "rmsprop"])
-def test_every_weight_takes_a_step(optimizer: str) -> None:
+def test_every_weight_takes_a_step() -> None:
     data = random_data()
-    trainer = trainer_of(data, optimizer=optimizer)
+    trainer = trainer_of(data)
     before = {name: value.clone() for name, value in trainer.decoder.named_parameters()}
     for indices in batches(data.captions, 4, 0):
         take(trainer, indices)
@@ -493,13 +490,9 @@ def test_the_decoders_own_words_never_end_the_caption() -> None:
 
 def test_what_some_lengths_do_not_have_is_the_mean_of_those_that_do() -> None:
     """Of hard attention a group of one length may have no sampled path, while the encoder is fine-tuned."""
-    watched = [(0.4, {"entropy": 3.0, "nats_per_word": 2.0}), (0.2, {"entropy": 4.0, "nats_per_word": 5.0})]
-    losses = [*watched, (0.4, {"entropy": 5.0})]
-    _, watch = joined(
-        [(share, Loss(torch.tensor(1.0), {k: torch.tensor(v) for k, v in of.items()})) for share, of in losses]
-    )
-    assert watch["nats_per_word"].item() == pytest.approx((2 * 2.0 + 5.0) / 3)
-    assert watch["entropy"].item() == pytest.approx((2 * 3 + 4 + 2 * 5) / 5)
+    one, other = torch.tensor(2.0), torch.tensor(5.0)
+    losses = [(0.4, Loss(one, {"nats": one})), (0.2, Loss(one, {"nats": other})), (0.4, Loss(one, {}))]
+    assert joined(losses).watch["nats"].item() == pytest.approx((2 * 2 + 5) / 3)
 
 
 def test_captions_without_photos_teach_words_and_leave_the_photos_alone() -> None:
@@ -512,7 +505,6 @@ def test_captions_without_photos_teach_words_and_leave_the_photos_alone() -> Non
 
     before = trainer.generator.get_state()
     drawn = trainer.draw_texts(6)
-    assert drawn is not None
     found = trainer.with_texts(Loss(torch.zeros(()), {}), drawn, 2.0)
     trainer.generator.set_state(before)
     group = trainer.text_corpus[int(torch.multinomial(torch.tensor([1.0, 2.0]), 1, generator=trainer.generator))]
