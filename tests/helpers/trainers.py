@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from builders import fitted, small_config, small_encoder
+from torch import Tensor
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.datasets import DataReport, Dataset
@@ -71,6 +72,17 @@ def scoring(*scores: dict[str, float]) -> type[Trainer]:
     """A training loop whose epochs have these scores on val."""
     left = iter(scores)
     return type("Scoring", (Trainer,), {"validate": lambda self, **_: next(left)})
+
+
+def rounding_of(gradient: Tensor) -> float:
+    """How far a gradient may be from the same one whose terms are added in another order, in the tests' precision.
+
+    It is a sum over at most 8 captions, 6 words and 15 locations of values that have gone through about 8 operations.
+    float32 rounds each to 2⁻²⁴ of the largest. bfloat16 has sums over captions and locations in float32, and rounds
+    to 2⁻⁸ of the largest what each word gives and its sum with the other words.
+    """
+    rounding = 12 * 2**-8 if small_config().precision == "bfloat16" else 8 * 6 * 15 * 8 * 2**-24
+    return rounding * max(1.0, float(gradient.abs().max()))
 
 
 def trainer_of(data: TrainingData, config: TrainingConfig | None = None, **changes: Any) -> Trainer:

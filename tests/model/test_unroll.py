@@ -68,6 +68,26 @@ def test_it_is_the_step_by_step_recurrence(name: str) -> None:
         torch.testing.assert_close(found[part], gradient, msg=lambda text, part=part: f"{part}: {text}")
 
 
+@pytest.mark.parametrize("loops", [None, kernels.REFERENCE], ids=["step by step", "all steps at once"])
+@pytest.mark.parametrize("name", ["soft", "as shipped", "two layers of attention", "uniform"])
+def test_bfloat16_is_near_float32(name: str, loops: kernels.Kernels | None) -> None:
+    """It rounds to 2⁻⁸ of the largest value: in about 8 operations from a word to its logits, none of which amplifies.
+
+    A gradient passes as many on its way back, and the states of C words.
+    """
+    decoder = small_decoder(**MODELS[name])
+    exact, slopes = output_and_gradients(decoder, None, hard=False)
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded, rounded_slopes = output_and_gradients(decoder, loops, hard=False)
+    pairs = [(exact.logits, rounded.logits, 8), (exact.alpha, rounded.alpha, 8), (exact.beta, rounded.beta, 8)]
+    pairs += [(slopes[part], rounded_slopes[part], 8 + 8 + C) for part in slopes]
+    for wanted, found, operations in pairs:
+        if wanted is not None:
+            limit = operations * 2**-8 * float(wanted.detach().abs().max())
+            torch.testing.assert_close(found.float(), wanted, rtol=0, atol=limit)
+    assert rounded.logits.dtype == torch.bfloat16
+
+
 @pytest.mark.usefixtures("float64")
 def test_a_history_is_fed() -> None:
     decoder, annotations, captions = small_decoder(), small_annotations(), small_captions()

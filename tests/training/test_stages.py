@@ -12,7 +12,7 @@ from trainers import FEW, Killed, killed_at, logged, plan_of
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.training.run import train
-from show_attend_tell.training.stages import Stage, complete
+from show_attend_tell.training.stages import complete
 
 STAGES = ("reranker", "class words", "decoding", "confidence", "card")
 LINES = [f"stage {number} of 5: {name}" for number, name in enumerate(STAGES, start=1)]
@@ -88,7 +88,7 @@ def test_a_stage_of_ones_own_is_a_line(whole: tuple[Checkpoint, dict[str, bytes]
         model.training[name] = value
         model.confidence = {name: np.full(3, value, np.float32)}
 
-    stages = [Stage("one", partial(make, "one", 0.1)), Stage("two", partial(make, "two", 0.2))]
+    stages = {"one": partial(make, "one", 0.1), "two": partial(make, "two", 0.2)}
     with pytest.raises(Killed), killed_at("stage 2 of 2: two"):
         complete(model, stages, tmp_path / "kept", "these weights")
     model = Checkpoint(**vars(whole[0]))

@@ -15,7 +15,7 @@ from builders import InMemoryAnnotations, random_data, small_config
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from trainers import learn, logged, take, trainer_of
+from trainers import learn, logged, rounding_of, take, trainer_of
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.errors import SatError
@@ -82,11 +82,8 @@ def test_gradients_of_micro_batches_add_up(size: int, tuned: bool) -> None:
         watch = trainer.step(batch)
         weights = [each for group in trainer.optimizer.param_groups for each in group["params"]]
         gradients.append([watch["loss"], watch["entropy"], *(each.grad for each in weights if each.grad is not None)])
-    # A gradient is a sum over at most 8 captions, 6 words and 15 locations of values that have gone through about 8
-    # operations; float32 rounds each to 2⁻²⁴ of the largest, and the sums differ in their order alone.
-    terms = 8 * 6 * 15 * 8
     for whole, added in zip(*gradients, strict=True):
-        torch.testing.assert_close(added, whole, rtol=0, atol=terms * 2**-24 * max(1.0, float(whole.abs().max())))
+        torch.testing.assert_close(added, whole, rtol=0, atol=rounding_of(whole))
 
 
 def precision_of(state: Path) -> str:

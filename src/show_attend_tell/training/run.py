@@ -33,7 +33,7 @@ from show_attend_tell.training.plan import checked, plan_for
 from show_attend_tell.training.ranks import log
 from show_attend_tell.training.reports import duration, keep_best, log_end, log_size
 from show_attend_tell.training.selection import Chosen, choose_generation
-from show_attend_tell.training.stages import Stage, complete
+from show_attend_tell.training.stages import complete
 from show_attend_tell.training.stages.card import write_card
 from show_attend_tell.training.stages.class_words import fit_class_words
 from show_attend_tell.training.stages.confidence import fit_confidence
@@ -277,21 +277,22 @@ def complete_model(work: Work, start: Decoder | None, verdict: Verdict | None) -
             verdict = verdict_of(work, "verdict.json", partial(cautious.judge_by_val, config, data, decoder, start))
         if verdict is not None:
             apply_verdict(model, decoder, start, verdict, origin.name)
-    stages = [Stage("card", partial(write_card, model, plan.output, plan.bits))]
+    stages: dict[str, Callable[[], object]] = {}
     if origin.checkpoint is not None and model.training["epochs"] == 0:
         give_start_back(model, origin.checkpoint, origin.name, config.learning_rate)
     else:
         if model.tuned_encoder is not None:  # that of the best epoch, which the decoder was trained with
             origin.encoder.adopt(as_tensors(model.tuned_encoder))
         model.confidence = None
-        stages = [*what_captions_need(work, model, decoder), *stages]
+        stages |= what_captions_need(work, model, decoder)
+    stages["card"] = partial(write_card, model, plan.output, plan.bits)
     settings = identity(config, data), config.visual_ngrams, sorted(plan.given or ())
     about = hashlib.sha256(repr((settings, weights_digest(model.weights))).encode()).hexdigest()
     complete(model, stages, plan.state.with_name("unfinished"), about)
     return model
 
 
-def what_captions_need(work: Work, model: Checkpoint, decoder: Decoder) -> list[Stage]:
+def what_captions_need(work: Work, model: Checkpoint, decoder: Decoder) -> dict[str, Callable[[], object]]:
     """The stages that fill in a model whose weights are trained. A new one is a file in `stages/` and a line here."""
     plan, data = work.plan, work.data
     config = plan.config
@@ -302,10 +303,9 @@ def what_captions_need(work: Work, model: Checkpoint, decoder: Decoder) -> list[
     own_length = "max_length" in (plan.given or ())
     kept = partial(cautious.kept_decoding, config, model, peer, own_length=own_length) if config.cautious else None
     how: dict[str, Any] = {"kept": kept, "filters": custom_english, "choose": work.choose}
-    wanted = config.visual_ngrams
-    return [
-        Stage("reranker", partial(fit_reranker, model, data, reranker, work.device, wanted=wanted)),
-        Stage("class words", partial(fit_class_words, model, data, before, wanted=custom_english)),
-        Stage("decoding", partial(choose_decoding, model, decoder, data, config, **how)),
-        Stage("confidence", partial(fit_confidence, model, decoder, data, show=True)),
-    ]
+    return {
+        "reranker": partial(fit_reranker, model, data, reranker, work.device, wanted=config.visual_ngrams),
+        "class words": partial(fit_class_words, model, data, before, wanted=custom_english),
+        "decoding": partial(choose_decoding, model, decoder, data, config, **how),
+        "confidence": partial(fit_confidence, model, decoder, data, show=True),
+    }

@@ -44,21 +44,22 @@ class Watch:
     def __init__(self) -> None:
         # of the values of all ranks, each times its batch's weight, and of these
         self.sums: dict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(2))
-        self.unread: list[tuple[int, int, dict[str, Tensor]]] = []  # number and captions of a batch, and its values
+        self.unread: list[tuple[int, float, dict[str, Tensor]]] = []  # number and weight of a batch, and its values
 
     def add(self, number: int, captions: int, values: dict[str, Tensor]) -> None:
         """Add the values of a mini-batch; ``number`` counts the mini-batches of the training from 1 on."""
-        self.unread.append((number, captions, values))
+        weight = ranks.part_of(captions).share * captions  # each caption weighs the same, as in the step
+        self.unread.append((number, weight, values))
 
     def read(self, learning_rate: float) -> None:
         """Wait for the values so far; all ranks call this together.
 
         Raises `SatError`, with the number of the mini-batch, for a loss that is not finite on any rank.
         """
-        read = []
-        for number, captions, values in self.unread:
-            weight = ranks.part_of(captions).share * captions  # each caption weighs the same, as in the step
-            read.append((number, weight, {name: value.item() for name, value in values.items()}))
+        read = [
+            (number, weight, {name: value.item() for name, value in values.items()})
+            for number, weight, values in self.unread
+        ]
         self.unread.clear()
         for of_ranks in zip(*ranks.gathered(read), strict=True):  # of one mini-batch
             loss = sum(values["loss"] for _, _, values in of_ranks) / len(of_ranks)
