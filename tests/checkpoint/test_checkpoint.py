@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +27,17 @@ from show_attend_tell.checkpoint.hub import SHIPPED, card_of, find_model, model_
 from show_attend_tell.checkpoint.packing import as_tensors, pack, unpack
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.vision.encoder import Encoder
 
 FILES = {"config.json", "model.safetensors", "vocabulary.json", "README.md"}
 
 
 @pytest.fixture
-def encoder() -> Encoder:
+def encoder():
     return small_encoder()
 
 
 @pytest.fixture
-def saved(encoder: Encoder, tmp_path: Path) -> Path:
+def saved(encoder, tmp_path):
     small_checkpoint(encoder).save(tmp_path / "model")
     return tmp_path / "model"
 
@@ -47,11 +45,11 @@ def saved(encoder: Encoder, tmp_path: Path) -> Path:
 Arrays = dict[str, NDArray[Any]]
 
 
-def tuned_weights(encoder: Encoder, factor: float = 1.0) -> Arrays:
+def tuned_weights(encoder, factor=1.0):
     return {name: (factor * value).numpy() for name, value in encoder.body.state_dict().items()}
 
 
-def captions_of(checkpoint: Checkpoint, encoder: Encoder) -> list[tuple[str, float]]:
+def captions_of(checkpoint, encoder):
     photos = [shape_photo(*scene) for scene in shape_scenes(5)]
     return [(str(found), found.log_probability) for found in captioner_of(checkpoint, encoder)(photos)]
 
@@ -64,7 +62,7 @@ def captions_of(checkpoint: Checkpoint, encoder: Encoder) -> list[tuple[str, flo
     [{}, {"attention": "hard", "gate": False, "tied_embeddings": True, "annotation_norm": "layer"}],
     ids=["soft", "hard"],
 )
-def test_everything_comes_back_to_the_bit(decoder: dict[str, Any], encoder: Encoder, tmp_path: Path) -> None:
+def test_everything_comes_back_to_the_bit(decoder, encoder, tmp_path):
     before = small_checkpoint(encoder, **decoder)
     before.scores = {"caf\udce9, val": {"bleu_4": 20.5, "tokens": "split", "beam_size": 3, "attention_mode": "mean"}}
     before.save(tmp_path)
@@ -78,9 +76,7 @@ def test_everything_comes_back_to_the_bit(decoder: dict[str, Any], encoder: Enco
 
 
 @pytest.mark.parametrize(("bits", "share"), [(16, 0.52), (8, 0.40)])
-def test_rounded_weights_stay_as_they_are_at_the_second_save(
-    bits: Any, share: float, encoder: Encoder, tmp_path: Path
-) -> None:
+def test_rounded_weights_stay_as_they_are_at_the_second_save(bits, share, encoder, tmp_path):
     whole = small_checkpoint(encoder)
     whole.save(tmp_path / "whole")
     whole.save(tmp_path / "first", bits=bits)
@@ -105,7 +101,7 @@ def test_rounded_weights_stay_as_they_are_at_the_second_save(
     assert packed < share * plain
 
 
-def test_each_weight_of_an_encoder_is_stored_in_the_fewest_bits_that_keep_it(encoder: Encoder, tmp_path: Path) -> None:
+def test_each_weight_of_an_encoder_is_stored_in_the_fewest_bits_that_keep_it(encoder, tmp_path):
     model = small_checkpoint(encoder)
     generator = np.random.default_rng(1)
     weights = generator.standard_normal((3, 4, 5), dtype=np.float32)
@@ -123,16 +119,14 @@ def test_each_weight_of_an_encoder_is_stored_in_the_fewest_bits_that_keep_it(enc
 # All or nothing
 
 
-def test_a_save_that_is_killed_leaves_the_old_model(
-    encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_save_that_is_killed_leaves_the_old_model(encoder, tmp_path, monkeypatch):
     """As in a training of the encoder too, whose tuned weights change with each better epoch."""
     before, after = small_checkpoint(encoder), small_checkpoint(encoder)
     before.tuned_encoder, after.tuned_encoder = ({"block": np.full((2, 3), value, np.float32)} for value in (1.0, 2.0))
     before.confidence = {"weights": np.zeros(3, np.float32)}
     before.save(tmp_path)
 
-    def killed(*arguments: Any, **options: Any) -> None:
+    def killed(*arguments, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Path, "write_text", killed)  # of the words, the card and the configuration
@@ -144,10 +138,10 @@ def test_a_save_that_is_killed_leaves_the_old_model(
     assert found.confidence is not None
 
 
-def test_nothing_is_pickled(encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_pickled(encoder, tmp_path, monkeypatch):
     import pickle
 
-    def refuse(*arguments: Any, **options: Any) -> Any:
+    def refuse(*arguments, **options):
         raise AssertionError("pickled")
 
     for name in ("load", "loads", "dump", "dumps", "Unpickler", "Pickler"):
@@ -167,19 +161,19 @@ def test_nothing_is_pickled(encoder: Encoder, tmp_path: Path, monkeypatch: pytes
 # Refusals
 
 
-def edit(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
+def edit(folder, change):
     config = json.loads((folder / "config.json").read_text())
     change(config)
     (folder / "config.json").write_text(json.dumps(config))
 
 
-def refused(folder: Path, message: str, file: str = "config.json") -> None:
+def refused(folder, message, file="config.json"):
     with pytest.raises(SatError, match=message) as refusal:
         Checkpoint.load(folder)
     assert str(folder) in str(refusal.value) and file in str(refusal.value)
 
 
-def test_another_encoder_is_refused(saved: Path, encoder: Encoder) -> None:
+def test_another_encoder_is_refused(saved, encoder):
     other = small_encoder(seed=1)
     with pytest.raises(SatError, match=r"SHA-256 .*--encoder-weights") as refusal:
         captioner_of(Checkpoint.load(saved), other, name="beach")
@@ -187,7 +181,7 @@ def test_another_encoder_is_refused(saved: Path, encoder: Encoder) -> None:
     assert "beach" in message and encoder.digest[:12] in message and other.digest[:12] in message
 
 
-CONFIG_REFUSED: list[tuple[str, Any, str]] = [  # where in config.json, the value there, and why; None leaves it out
+CONFIG_REFUSED = [  # where in config.json, the value there, and why; None leaves it out
     ("format", 5, "format 5, and this version reads format 4: update show-attend-tell"),
     ("format", 3, "format 3, and this version reads format 4: train it again"),
     ("format", None, "damaged.*format"),
@@ -209,8 +203,8 @@ CONFIG_REFUSED: list[tuple[str, Any, str]] = [  # where in config.json, the valu
 
 
 @pytest.mark.parametrize(("place", "value", "message"), CONFIG_REFUSED)
-def test_a_damaged_config_is_refused(place: str, value: Any, message: str, saved: Path) -> None:
-    def change(config: dict[str, Any]) -> None:
+def test_a_damaged_config_is_refused(place, value, message, saved):
+    def change(config):
         *above, name = place.split(".")
         for each in above:
             config = config[each]
@@ -223,14 +217,14 @@ def test_a_damaged_config_is_refused(place: str, value: Any, message: str, saved
         refused(saved, "damaged")
 
 
-def test_a_config_of_other_locations_is_refused(saved: Path) -> None:
+def test_a_config_of_other_locations_is_refused(saved):
     """The captions would be made, and their maps would be of other locations."""
     edit(saved, lambda config: config["encoder"].update(grid=[2, 2]))
     with pytest.raises(SatError, match=r"config\.json is damaged, it has the grid .* of another encoder than"):
         Checkpoint.load(saved).encoder.load(small_load_encoder, "model")
 
 
-def test_missing_files_are_named(saved: Path, tmp_path: Path) -> None:
+def test_missing_files_are_named(saved, tmp_path):
     weights, vocabulary = saved / "model.safetensors", saved / "vocabulary.json"
     vocabulary.rename(tmp_path / "vocabulary.json")
     refused(saved, "cannot read the vocabulary", file="vocabulary.json")
@@ -244,7 +238,7 @@ def test_missing_files_are_named(saved: Path, tmp_path: Path) -> None:
     refused(saved, "is not a model: it has no config.json")
 
 
-def test_damaged_weights_are_named(saved: Path) -> None:
+def test_damaged_weights_are_named(saved):
     file = saved / "model.safetensors"
     whole = file.read_bytes()
     tensors = load_file(file)
@@ -261,7 +255,7 @@ def test_damaged_weights_are_named(saved: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["hidden_size", "embedding_size", "attention_size", "annotation_size", "initial_size"])
-def test_absurd_sizes_are_refused_before_they_take_memory(name: str, saved: Path) -> None:
+def test_absurd_sizes_are_refused_before_they_take_memory(name, saved):
     """2⁴⁰ units would take more memory than there is, many times over."""
     edit(saved, lambda config: config["decoder"].update({name: 1 << 40}))
     with pytest.raises(SatError, match=r"does not fit its config\.json|cannot be made"):
@@ -270,7 +264,7 @@ def test_absurd_sizes_are_refused_before_they_take_memory(name: str, saved: Path
     refused(saved, "output_depth", file="config.json")
 
 
-def test_tuned_weights_that_do_not_fit_are_named(saved: Path) -> None:
+def test_tuned_weights_that_do_not_fit_are_named(saved):
     model = Checkpoint.load(saved)
     model.tuned_encoder = {"weight": np.zeros(D, np.float32)}
     model.save(saved)
@@ -285,7 +279,7 @@ def test_tuned_weights_that_do_not_fit_are_named(saved: Path) -> None:
 # Finding a model
 
 
-def test_a_model_is_found_by_its_name(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_found_by_its_name(saved, tmp_path, monkeypatch):
     assert find_model("everyday-soft") == SHIPPED / "everyday-soft" and "vgg19" not in shipped_models()
     monkeypatch.chdir(tmp_path)
     (tmp_path / "everyday-soft").mkdir()  # which does not hide the shipped model
@@ -296,15 +290,15 @@ def test_a_model_is_found_by_its_name(saved: Path, tmp_path: Path, monkeypatch: 
         find_model("beech")
 
 
-def test_a_hub_id_is_fetched_without_code_or_pickles(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_id_is_fetched_without_code_or_pickles(saved, monkeypatch):
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "huggingface_hub", None)
         with pytest.raises(SatError, match=r"'someone/model'.*pip install .*\[hub\]"):
             find_model("someone/model")
     hub = pytest.importorskip("huggingface_hub")
-    asked: dict[str, Any] = {}
+    asked = {}
 
-    def fetch(name: str, **options: Any) -> str:
+    def fetch(name, **options):
         asked.update(options, name=name)
         return str(saved)
 
@@ -313,7 +307,7 @@ def test_a_hub_id_is_fetched_without_code_or_pickles(saved: Path, monkeypatch: p
     assert asked["name"] == "someone/model"
     assert set(asked["allow_patterns"]) == {"*.json", "*.safetensors", "README.md"}
 
-    def fail(name: str, **options: Any) -> str:
+    def fail(name, **options):
         raise OSError("the network is unreachable")
 
     monkeypatch.setattr(hub, "snapshot_download", fail)
@@ -324,9 +318,7 @@ def test_a_hub_id_is_fetched_without_code_or_pickles(saved: Path, monkeypatch: p
             find_model(name)
 
 
-def test_a_model_from_the_hub_has_its_own_name(
-    encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_from_the_hub_has_its_own_name(encoder, tmp_path, monkeypatch):
     """The hub's cache keeps it in a folder named after a commit."""
     hub = pytest.importorskip("huggingface_hub")
     snapshot = tmp_path / "models--someone--beach" / "snapshots" / "0f3c9a"
@@ -336,7 +328,7 @@ def test_a_model_from_the_hub_has_its_own_name(
     assert card_of("someone/beach").startswith("# someone/beach\n")
 
 
-def test_the_hub_reads_the_head_of_a_card(encoder: Encoder, tmp_path: Path) -> None:
+def test_the_hub_reads_the_head_of_a_card(encoder, tmp_path):
     """As YAML, of which JSON is a part; a picture of the folder stays when the card is written again."""
     model = small_checkpoint(encoder)
     model.training["hub"] = {"license": "mit", "datasets": ["a: b"]}
@@ -351,7 +343,7 @@ def test_the_hub_reads_the_head_of_a_card(encoder: Encoder, tmp_path: Path) -> N
     assert f"]({PICTURE})" in rest and rest.endswith(card_of(tmp_path)) and "license" not in card_of(tmp_path)
 
 
-def test_files_that_are_no_model_s_are_not_overwritten(encoder: Encoder, tmp_path: Path) -> None:
+def test_files_that_are_no_model_s_are_not_overwritten(encoder, tmp_path):
     model = small_checkpoint(encoder)
     for name in sorted(FILES - {"config.json"} | {"encoder.safetensors"}):
         folder = tmp_path / name.split(".")[0]
@@ -362,7 +354,7 @@ def test_files_that_are_no_model_s_are_not_overwritten(encoder: Encoder, tmp_pat
         assert [file.name for file in folder.iterdir()] == [name] and (folder / name).read_text() == "mine"
 
 
-def test_weights_that_are_no_numbers_are_neither_written_nor_read(encoder: Encoder, saved: Path) -> None:
+def test_weights_that_are_no_numbers_are_neither_written_nor_read(encoder, saved):
     model = small_checkpoint(encoder)
     before = (saved / "model.safetensors").read_bytes()
     model.weights["initial_hidden.weight"][0, 0] = 1e6  # beyond half precision, not beyond single
@@ -377,14 +369,14 @@ def test_weights_that_are_no_numbers_are_neither_written_nor_read(encoder: Encod
         Checkpoint.load(saved)
 
 
-def test_the_card_says_what_the_model_is(encoder: Encoder, tmp_path: Path) -> None:
+def test_the_card_says_what_the_model_is(encoder, tmp_path):
     model = small_checkpoint(encoder)
     model.save(tmp_path / "beach")
     card = card_of(tmp_path / "beach")
     assert card.startswith("# beach\n") and "soft-attention" in card and encoder.digest in card
     assert "squashed" in card and "beam size 3" in card and "- Data: shapes\n" in card and "- Seed: 5\n" in card
     assert "frozen;" in card and "Not evaluated yet" in card
-    scores: dict[str, Any] = {f"bleu_{n}": 60.0 - n for n in range(1, 5)} | {"meteor": None, "rouge_l": 44.4}
+    scores = {f"bleu_{n}": 60.0 - n for n in range(1, 5)} | {"meteor": None, "rouge_l": 44.4}
     scores |= {f"bleu_{n}_no_brevity": 70.0 - n for n in range(1, 5)} | {"cider": 55.5, "tokens": "split"}
     model.scores = {"val": {**scores, "beam_size": 3, "attention_mode": "mean"}}
     model.scores["test"] = {"bleu_4": 20.0, "beam_size": 7, "length_penalty": 0.5, "attention_mode": "argmax"}

@@ -1,25 +1,21 @@
 """Eight and four bits per weight: how large the error is, and that a second rounding to eight changes nothing."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from show_attend_tell.checkpoint.packing import pack, pack_4bit, unpack, unpack_4bit
 from show_attend_tell.errors import SatError
 
 
-def normal(generator: np.random.Generator, *shape: int) -> NDArray[np.float32]:
+def normal(generator, *shape):
     return generator.standard_normal(shape, dtype=np.float32)
 
 
-def magnitudes(low: float, high: float, rows: int) -> NDArray[np.float32]:
+def magnitudes(low, high, rows):
     return np.logspace(low, high, rows).astype(np.float32)[:, None]
 
 
-def example() -> dict[str, NDArray[Any]]:
+def example():
     generator = np.random.default_rng(5)
     weight = normal(generator, 11, 3, 7)
     weight[4] = 0  # a dead channel
@@ -32,7 +28,7 @@ def example() -> dict[str, NDArray[Any]]:
     }
 
 
-def test_each_weight_is_within_half_a_step_of_its_row() -> None:
+def test_each_weight_is_within_half_a_step_of_its_row():
     state = example()
     packed = pack(state)
     assert packed["layer.weight"].dtype == np.int8 and packed["layer.weight.scale"].shape == (11,)
@@ -47,7 +43,7 @@ def test_each_weight_is_within_half_a_step_of_its_row() -> None:
     assert error[4] == 0
 
 
-def test_packing_again_gives_the_same_bytes() -> None:
+def test_packing_again_gives_the_same_bytes():
     wide = normal(np.random.default_rng(7), 4001, 5).clip(-3, 3)
     with np.errstate(over="ignore"):
         wide = (wide * magnitudes(-42, 38, 4001)).clip(-3e38, 3e38)  # subnormal to nearly infinite
@@ -60,7 +56,7 @@ def test_packing_again_gives_the_same_bytes() -> None:
 
 
 @pytest.mark.parametrize("columns", [1, 6, 7])
-def test_in_4_bits_each_weight_has_the_nearest_of_15_values(columns: int) -> None:
+def test_in_4_bits_each_weight_has_the_nearest_of_15_values(columns):
     weights = normal(np.random.default_rng(2), 9, columns) * magnitudes(-3, 3, 9)
     weights[3] = 0
     weights[4] *= 1e-38  # of which nothing is left
@@ -73,12 +69,12 @@ def test_in_4_bits_each_weight_has_the_nearest_of_15_values(columns: int) -> Non
     assert (np.abs(np.abs(unpacked[:, :columns] - weights) - nearest) <= 1e-5 * scale[:, None]).all()
 
 
-def test_4_bits_lie_as_they_did_when_models_were_shipped() -> None:
+def test_4_bits_lie_as_they_did_when_models_were_shipped():
     packed, scale = pack_4bit(np.array([[7.0, -7.0, 3.0]]))
     assert packed.tolist() == [[0x1F, 0x8B]] and scale.tolist() == [1.0]
 
 
-def test_of_a_state_large_matrices_have_4_bits_and_the_rest_8() -> None:
+def test_of_a_state_large_matrices_have_4_bits_and_the_rest_8():
     generator = np.random.default_rng(9)
     state = {
         **example(),
@@ -100,7 +96,7 @@ def test_of_a_state_large_matrices_have_4_bits_and_the_rest_8() -> None:
 
 FOUR, SCALE = pack_4bit(np.ones((5, 4)))
 EIGHT = pack({"w": np.ones((5, 3))})
-REFUSED: list[tuple[Callable[[], object], str]] = [
+REFUSED = [
     (lambda: pack({"w": np.array([[1.0, float("nan")]])}), "w: holds values that are not finite"),
     (lambda: pack({"w": np.ones((2, 3)), "w.scale": np.ones(2)}), r"w\.scale: this name is needed"),
     (lambda: unpack({"w": EIGHT["w"]}), r"w\.scale is missing"),
@@ -111,6 +107,6 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
 
 
 @pytest.mark.parametrize(("call", "message"), REFUSED)
-def test_what_cannot_be_packed_or_unpacked_is_refused(call: Callable[[], object], message: str) -> None:
+def test_what_cannot_be_packed_or_unpacked_is_refused(call, message):
     with pytest.raises(SatError, match=message):
         call()

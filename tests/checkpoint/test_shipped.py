@@ -24,14 +24,14 @@ MODELS = ["flickr8k-soft", "flickr8k-hard"]  # of the paper's tables
 EVERYDAY = ["everyday-soft", "everyday-hard"]
 
 
-def test_the_models_are_in_the_box_and_it_is_light() -> None:
+def test_the_models_are_in_the_box_and_it_is_light():
     assert shipped_models() == sorted([*MODELS, *EVERYDAY])
     total = sum(file.stat().st_size for file in SHIPPED.rglob("*") if file.is_file())
     assert total <= 95_000_000, f"{total / 1e6:.1f} MB"
 
 
 @pytest.mark.parametrize("name", [*MODELS, *EVERYDAY])
-def test_a_model_belongs_to_the_shipped_encoder(name: str) -> None:
+def test_a_model_belongs_to_the_shipped_encoder(name):
     checkpoint = Checkpoint.load(SHIPPED / name)
     assert checkpoint.encoder.name.startswith("efficientnet-lite2" if name in EVERYDAY else "vgg19")
     encoder = load_encoder(checkpoint.encoder.name)
@@ -45,7 +45,7 @@ def test_a_model_belongs_to_the_shipped_encoder(name: str) -> None:
 
 @pytest.mark.acceptance
 @pytest.mark.parametrize("name", ["flickr8k-hard", "everyday-soft"])  # of each encoder and each attention
-def test_captions_of_the_examples_alone_and_together(name: str) -> None:
+def test_captions_of_the_examples_alone_and_together(name):
     captioner = Captioner.from_pretrained(name)
     caption, alone = captioner(EXAMPLES)[0], captioner(EXAMPLES[0])
     assert alone.words == caption.words and len(alone.words) > 3
@@ -57,7 +57,7 @@ def test_captions_of_the_examples_alone_and_together(name: str) -> None:
 
 @pytest.mark.proof
 @pytest.mark.parametrize("name", MODELS)
-def test_no_option_at_all_makes_the_card_s_figures(name: str, tmp_path: Path) -> None:
+def test_no_option_at_all_makes_the_card_s_figures(name, tmp_path):
     """Set FLICKR8K to the data's folder: `FLICKR8K=flickr8k/ make proof` (a quarter of an hour)."""
     folder = os.environ.get("FLICKR8K")
     if not folder:
@@ -71,7 +71,7 @@ def test_no_option_at_all_makes_the_card_s_figures(name: str, tmp_path: Path) ->
         assert found["meteor"] == pytest.approx(card["meteor"], abs=0.05)
 
 
-def test_the_everyday_models_share_their_encoder_and_their_visual_n_grams() -> None:
+def test_the_everyday_models_share_their_encoder_and_their_visual_n_grams():
     soft, hard = (Checkpoint.load(SHIPPED / name) for name in EVERYDAY)
     cards = [(SHIPPED / f"everyday-{each}" / "README.md").read_text(encoding="utf-8") for each in ("ngrams", "encoder")]
     for model in (soft, hard):
@@ -89,12 +89,12 @@ def test_the_everyday_models_share_their_encoder_and_their_visual_n_grams() -> N
     assert share["dog"] > 2 * max(share["snow"], share["basketball"])
 
 
-def test_the_models_of_flickr8k_share_their_words() -> None:
+def test_the_models_of_flickr8k_share_their_words():
     soft, hard = (Checkpoint.load(SHIPPED / name) for name in MODELS)
     assert soft.vocabulary == hard.vocabulary and soft.reranker is hard.reranker is None
 
 
-def test_the_default_model_trusts_the_dogs_and_not_every_noun() -> None:
+def test_the_default_model_trusts_the_dogs_and_not_every_noun():
     captioner = Captioner.from_pretrained(DEFAULT_MODEL)
     caption = captioner(EXAMPLES[0])
     trusted = dict(zip(caption.words, caption.word_confidence, strict=True))

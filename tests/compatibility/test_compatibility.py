@@ -6,7 +6,6 @@ Models are on the small encoder of `builders`; their expected captions are of `s
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,13 +20,13 @@ from show_attend_tell.data.photos import PREPROCESSING_VERSION
 from show_attend_tell.model.registry import import_plugin
 
 OLD = Path(__file__).parent / "01bcaf0"
-EXPECTED: dict[str, Any] = json.loads((OLD / "expected.json").read_text(encoding="utf-8"))
+EXPECTED = json.loads((OLD / "expected.json").read_text(encoding="utf-8"))
 PHOTOS = [shape_photo(*scene) for scene in shape_scenes(4)]
 
 pytestmark = pytest.mark.usefixtures("small")
 
 
-def held(found: Any, expected: Any, where: str = "") -> None:
+def held(found, expected, where=""):
     """All that was there then is there now, with the same values; there may be more."""
     if isinstance(expected, dict):
         for name, value in expected.items():
@@ -44,14 +43,14 @@ def held(found: Any, expected: Any, where: str = "") -> None:
 
 
 @pytest.mark.parametrize("kind", ["soft", "hard"])
-def test_a_model_with_confidence_and_tuned_blocks_says_the_same(kind: str) -> None:
+def test_a_model_with_confidence_and_tuned_blocks_says_the_same(kind):
     captioner = Captioner.from_pretrained(OLD / kind, device="cpu")
     assert captioner.checkpoint.tuned_encoder and captioner.checkpoint.confidence
     found = [caption.to_dict() for caption in captioner(PHOTOS, beam_size=4)]
     held(found, EXPECTED[kind], kind)
 
 
-def test_a_decoder_that_has_step_alone_works_as_before(tmp_path: Path) -> None:
+def test_a_decoder_that_has_step_alone_works_as_before(tmp_path):
     import_plugin(str(OLD / "step_alone.py"))
     captioner = Captioner.from_pretrained(OLD / "gru", device="cpu")
     allowed = [number for number, caption in enumerate(EXPECTED["gru"]) if caption["caption"].split()[-1] != "a"]
@@ -63,7 +62,7 @@ def test_a_decoder_that_has_step_alone_works_as_before(tmp_path: Path) -> None:
     assert "Done." in said
 
 
-def test_a_training_interrupted_halfway_goes_on_to_the_same_weights(tmp_path: Path) -> None:
+def test_a_training_interrupted_halfway_goes_on_to_the_same_weights(tmp_path):
     """In its second epoch; it is refused where photos have other pixels since then, and so its annotations would."""
     model, file = tmp_path / "model", tmp_path / "model" / "training" / "state.safetensors"
     shutil.copytree(OLD / "halfway", model)
@@ -83,7 +82,7 @@ def test_a_training_interrupted_halfway_goes_on_to_the_same_weights(tmp_path: Pa
     assert weights == pytest.approx(EXPECTED["weights"], rel=1e-5)
 
 
-def test_answers_over_http_have_all_that_they_had() -> None:
+def test_answers_over_http_have_all_that_they_had():
     photo = [("photos", ("a.png", encoded(PHOTOS[0])))]
     with serving([Captioner.from_pretrained(OLD / "soft", device="cpu")]) as running:
         asked = {"beam_size": "2", "evidence": "true"}

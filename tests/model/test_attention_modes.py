@@ -1,13 +1,10 @@
 """An attention mode of a user's own is what every path computes: none takes it for the mean."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
 from decoders import P, small_annotations, small_captions, small_decoder
 from searching import beam_search, same, talkative
-from torch import Tensor
 
 from show_attend_tell import generation
 from show_attend_tell.backends.onnx.decoder import OnnxDecoder
@@ -22,8 +19,7 @@ from show_attend_tell.model.attention import (
     attention_mode_by_name,
     register_attention_mode,
 )
-from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import Decoder, State
+from show_attend_tell.model.interface import Decoder
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.settings import ATTENTION_MODES
 
@@ -33,10 +29,10 @@ LOCATIONS = 9
 class Fading:
     """α to a power that grows from step to step: a mode that counts its steps."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.time = 0
 
-    def __call__(self, alpha: Tensor, annotations: Tensor) -> Attended:
+    def __call__(self, alpha, annotations):
         self.time += 1
         weights = alpha ** (1 + self.time)
         return Attended((weights / weights.sum(-1, keepdim=True)).to(annotations.dtype) @ annotations, None)
@@ -46,24 +42,24 @@ class FadingForPhotos(Fading):
     """The same, made for each search."""
 
     @classmethod
-    def for_photos(cls, seeds: list[int], *, paths: int, steps: int, device: torch.device) -> "FadingForPhotos":
+    def for_photos(cls, seeds, *, paths, steps, device):
         return cls()
 
 
-def by_square(alpha: Tensor, annotations: Tensor) -> Attended:
+def by_square(alpha, annotations):
     weights = alpha.square() / alpha.square().sum(-1, keepdim=True)
     return Attended(weights.to(annotations.dtype) @ annotations, None)
 
 
 @pytest.fixture(autouse=True)
-def named() -> Iterator[None]:
+def named():
     register_attention_mode("by-square", by_square)
     register_attention_mode("fading", FadingForPhotos)
     yield
     del ATTENTION_MODES["by-square"], ATTENTION_MODES["fading"]
 
 
-def logits_by_step(decoder: Decoder, paths: int) -> tuple[Tensor, Tensor]:
+def logits_by_step(decoder, paths):
     """The logits of small captions by `Decoder.step`, with `Fading` and with the mean."""
     modes = (Fading(), MeanAttention())
     fading, mean = (
@@ -75,7 +71,7 @@ def logits_by_step(decoder: Decoder, paths: int) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("paths", [1, P])
-def test_a_training_on_all_steps_at_once_takes_no_mode_for_the_mean(paths: int) -> None:
+def test_a_training_on_all_steps_at_once_takes_no_mode_for_the_mean(paths):
     decoder = small_decoder()
     decoder.kernels = kernels.REFERENCE
     with torch.no_grad():
@@ -86,7 +82,7 @@ def test_a_training_on_all_steps_at_once_takes_no_mode_for_the_mean(paths: int) 
 
 
 @pytest.mark.parametrize("name", ["by-square", "fading"])
-def test_a_named_mode_is_searched_and_explained_by_pytorch_and_refused_by_onnx_runtime(name: str) -> None:
+def test_a_named_mode_is_searched_and_explained_by_pytorch_and_refused_by_onnx_runtime(name):
     decoder, annotations = talkative(), small_annotations(2, LOCATIONS)
     backend, seeds = TorchBackend(decoder), [3, 4]
     config = GenerationConfig(beam_size=3, attention_mode=name, max_length=5, allow_repetitions=True)
@@ -107,12 +103,12 @@ def test_a_named_mode_is_searched_and_explained_by_pytorch_and_refused_by_onnx_r
         session.step(np.full((2, 1), decoder.vocabulary_size))
 
 
-def evidence_of_step(decoder: AttentionDecoder, state: State, before: int, word: int) -> Tensor:
+def evidence_of_step(decoder, state, before, word):
     """The gradient of log p of one word by the energies, at the mean context of a step's state."""
     _, keys = state.source
     energies = decoder.attention(keys, state.memory[0]).log().detach().requires_grad_()
 
-    def mean_of_energies(alpha: Tensor, annotations: Tensor) -> Attended:
+    def mean_of_energies(alpha, annotations):
         return Attended(torch.softmax(energies, dim=-1) @ annotations, None)
 
     step = decoder.step(decoder.embed(torch.tensor([[before]])), state, mean_of_energies)
@@ -120,7 +116,7 @@ def evidence_of_step(decoder: AttentionDecoder, state: State, before: int, word:
     return torch.autograd.grad(log_p, energies)[0][0, 0]
 
 
-def test_the_evidence_of_a_word_is_that_of_the_state_to_which_the_mode_led() -> None:
+def test_the_evidence_of_a_word_is_that_of_the_state_to_which_the_mode_led():
     decoder, annotations = talkative(), small_annotations(1, LOCATIONS)
     backend = TorchBackend(decoder)
     config = GenerationConfig(attention_mode="by-square", max_length=4)
@@ -141,7 +137,7 @@ def test_the_evidence_of_a_word_is_that_of_the_state_to_which_the_mode_led() -> 
     assert backend.evidence(annotations, [generation.explain(backend, annotations, [*words, 0], once, 0)], once) is None
 
 
-def test_names_of_modes_are_checked_when_they_are_given() -> None:
+def test_names_of_modes_are_checked_when_they_are_given():
     with pytest.raises(InvalidValue, match="attention_mode is 'median': choose one of mean, argmax, sample, by-square"):
         GenerationConfig(attention_mode="median")
     with pytest.raises(UnknownName, match="'median' is registered"):

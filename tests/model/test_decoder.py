@@ -1,7 +1,6 @@
 """The decoder is the paper's equations, by a NumPy transcription and differences; and what every decoder shares."""
 
 import math
-from collections.abc import Callable
 from dataclasses import fields, replace
 
 import numpy as np
@@ -10,12 +9,11 @@ import reference
 import torch
 from decoders import SIZES, B, C, L, P, small_annotations, small_baseline, small_captions, small_decoder
 from estimators import Estimator
-from torch import Tensor, nn
+from torch import nn
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import (
     ArgmaxAttention,
-    AttentionMode,
     GivenLocations,
     MeanAttention,
     MixedAttention,
@@ -23,11 +21,11 @@ from show_attend_tell.model.attention import (
 )
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.model.decoder import AttentionDecoder, Dropout, grown, ungated, windowed
-from show_attend_tell.model.interface import Decoder, at_step, map_parts, previous_words
+from show_attend_tell.model.interface import at_step, map_parts, previous_words
 from show_attend_tell.training.objectives.hard import HardObjective
 from show_attend_tell.training.objectives.soft import SoftObjective
 
-OPTIONS: list[dict[str, object]] = [
+OPTIONS = [
     {},
     {"attention_depth": 2},
     {"initial_size": 7, "output_depth": 3},
@@ -75,7 +73,7 @@ PAPER = {  # names of weights in the paper's notation, for `reference`
 }
 
 
-def paper_weights(decoder: AttentionDecoder) -> dict[str, np.ndarray]:
+def paper_weights(decoder):
     """A decoder's weights under the paper's names."""
     state = {name: value.detach().numpy() for name, value in decoder.state_dict().items()}
     w = {paper: state[name].squeeze() for paper, name in PAPER.items() if name in state}
@@ -87,7 +85,7 @@ def paper_weights(decoder: AttentionDecoder) -> dict[str, np.ndarray]:
     return w
 
 
-def attention_modes() -> dict[str, tuple[AttentionMode, Tensor | None]]:
+def attention_modes():
     """Attention modes by name, each with what tells the reference the locations of a path (B, P, C), or None."""
     generator = torch.Generator().manual_seed(11)
     locations = torch.randint(0, L, (B, P, C), generator=generator)
@@ -102,7 +100,7 @@ def attention_modes() -> dict[str, tuple[AttentionMode, Tensor | None]]:
 
 @pytest.mark.parametrize("name", ["mean", "argmax", "locations", "sample"])
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "+".join(options) or "default")
-def test_equals_numpy_transcription(options: dict[str, object], name: str, float64: None) -> None:
+def test_equals_numpy_transcription(options, name, float64):
     decoder = small_decoder(**options)
     annotations, captions = small_annotations(), small_captions()
     mode, given = attention_modes()[name]
@@ -133,7 +131,7 @@ def test_equals_numpy_transcription(options: dict[str, object], name: str, float
                 assert output.locations[b, p].tolist() == expected.locations.tolist()
 
 
-def test_every_option_of_the_function_is_held_against_the_reference() -> None:
+def test_every_option_of_the_function_is_held_against_the_reference():
     """A new field of `DecoderConfig` must either join `OPTIONS` or be named here."""
     tried = {name for options in OPTIONS for name in options}
     no_function = {"dropout", "annotation_dropout", "attention"}
@@ -144,11 +142,11 @@ def test_every_option_of_the_function_is_held_against_the_reference() -> None:
 class LossOf(nn.Module):
     """A decoder's loss as a function of its parameters, with the locations drawn by fixed uniform numbers."""
 
-    def __init__(self, decoder: AttentionDecoder, objective: SoftObjective | HardObjective, captions: Tensor) -> None:
+    def __init__(self, decoder, objective, captions):
         super().__init__()
         self.decoder, self.objective, self.captions = decoder, objective, captions
 
-    def forward(self, annotations: Tensor) -> Tensor:
+    def forward(self, annotations):
         generator = torch.Generator().manual_seed(13)
         mode = self.objective.draw(*self.captions.shape, generator)
         output = self.decoder.teacher_forcing(annotations, self.captions, paths=self.objective.paths, mode=mode)
@@ -166,7 +164,7 @@ class LossOf(nn.Module):
     ],
     ids=["soft", "sample", "both"],
 )
-def test_gradients_check(objective: SoftObjective | HardObjective, options: dict[str, object], float64: None) -> None:
+def test_gradients_check(objective, options, float64):
     sizes = {"annotation_size": 3, "hidden_size": 2, "embedding_size": 4, "attention_size": 3, "vocabulary_size": 5}
     decoder = small_decoder(**sizes, **options)
     module = LossOf(decoder, objective, small_captions(steps=3, vocabulary=5))
@@ -174,19 +172,19 @@ def test_gradients_check(objective: SoftObjective | HardObjective, options: dict
     values = [value.detach().clone().requires_grad_() for value in module.parameters()]
     annotations = small_annotations(locations=3, size=3).requires_grad_()
 
-    def loss(annotations: Tensor, *values: Tensor) -> Tensor:
+    def loss(annotations, *values):
         return torch.func.functional_call(module, dict(zip(names, values, strict=True)), (annotations,))
 
     at = names.index("decoder.embedding.weight")  # no gradient reaches its last row, so that is not a variable
     inner, last = values[at].detach()[:-1].requires_grad_(), torch.zeros(1, 4)
 
-    def free(annotations: Tensor, *values: Tensor) -> Tensor:
+    def free(annotations, *values):
         return loss(annotations, *values[:at], torch.cat([values[at], last]), *values[at + 1 :])
 
     assert torch.autograd.gradcheck(free, (annotations, *values[:at], inner, *values[at + 1 :]), fast_mode=True)
 
 
-def test_zero_first_word_stays_zero() -> None:
+def test_zero_first_word_stays_zero():
     for tied in (False, True):
         decoder = small_decoder(tied_embeddings=tied)
         decoder.teacher_forcing(small_annotations(), small_captions()).logits.square().sum().backward()
@@ -194,7 +192,7 @@ def test_zero_first_word_stays_zero() -> None:
         assert (decoder.embedding.weight.grad[:-1] != 0).any()
 
 
-def test_initialization() -> None:
+def test_initialization():
     """Products uniform in ±1/√(inputs), words Gaussian, biases zero: and no parameter left as memory happened to be."""
     torch.manual_seed(0)
     decoder = AttentionDecoder(DecoderConfig(**SIZES, attention_depth=2))
@@ -209,7 +207,7 @@ def test_initialization() -> None:
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("norm", ["scale", "layer"])
-def test_uniform_attention_is_the_soft_decoder_with_equal_energies(norm: str) -> None:
+def test_uniform_attention_is_the_soft_decoder_with_equal_energies(norm):
     soft, uniform = (small_decoder(annotation_norm=norm, attention=attention) for attention in ("soft", "uniform"))
     with torch.no_grad():
         soft.attention.energy.zero_()  # e is 0 at every location
@@ -221,7 +219,7 @@ def test_uniform_attention_is_the_soft_decoder_with_equal_energies(norm: str) ->
     assert output.alpha is None  # nothing to show
 
 
-def test_dropout_keeps_the_mean_and_draws_every_value_by_itself() -> None:
+def test_dropout_keeps_the_mean_and_draws_every_value_by_itself():
     dropout = Dropout(0.2).train()
     torch.manual_seed(0)
     values = dropout(torch.ones(400, 1000))
@@ -235,7 +233,7 @@ def test_dropout_keeps_the_mean_and_draws_every_value_by_itself() -> None:
     assert Dropout(0.999).train()(torch.ones(400, 1000)).unique().tolist() == [0, 256]  # 255/256 are dropped
 
 
-def test_annotation_dropout_takes_whole_channels() -> None:
+def test_annotation_dropout_takes_whole_channels():
     decoder = small_decoder(annotation_dropout=0.4).train()
     annotations, dropped = torch.ones(B, L, SIZES["annotation_size"]), []
     for _ in range(200):
@@ -261,12 +259,12 @@ def test_annotation_dropout_takes_whole_channels() -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(call: Callable[[], object], message: str) -> None:
+def test_what_does_not_fit_is_refused(call, message):
     with pytest.raises(SatError, match=message):
         call()
 
 
-def test_mixed_path_is_one_or_the_other(float64: None) -> None:
+def test_mixed_path_is_one_or_the_other(float64):
     decoder, annotations, captions = small_decoder(), small_annotations(), small_captions()
     expect = torch.tensor([[True, False, True], [False, False, True]])
     uniforms = torch.rand(B, P, C, generator=torch.Generator().manual_seed(5))
@@ -277,7 +275,7 @@ def test_mixed_path_is_one_or_the_other(float64: None) -> None:
     torch.testing.assert_close(mixed, torch.where(expect[..., None, None], expected, sampled), rtol=0, atol=1e-12)
 
 
-def test_a_gate_taken_out_leaves_its_mean() -> None:
+def test_a_gate_taken_out_leaves_its_mean():
     """With a gate that is the same at every step, nothing changes at all."""
     decoder = small_decoder().eval()
     with torch.no_grad():
@@ -291,7 +289,7 @@ def test_a_gate_taken_out_leaves_its_mean() -> None:
     assert after.beta is None
 
 
-def test_a_window_takes_the_mean_around_each_location_by_hand() -> None:
+def test_a_window_takes_the_mean_around_each_location_by_hand():
     annotations = small_annotations(2, locations=16)
     found = windowed(annotations, 3).view(2, 4, 4, -1)
     grid = annotations.view(2, 4, 4, -1)
@@ -302,7 +300,7 @@ def test_a_window_takes_the_mean_around_each_location_by_hand() -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize("tied", [True, False])
-def test_a_decoder_grows_by_words(tied: bool) -> None:
+def test_a_decoder_grows_by_words(tied):
     """The old words keep their vectors, and so the log-probabilities among them; new biases follow the counts."""
     sizes = {"embedding_size": 11, "hidden_size": 7, "attention_size": 5, "annotation_size": 3, "tied_embeddings": tied}
     old = AttentionDecoder(DecoderConfig(vocabulary_size=200, **sizes)).eval()
@@ -321,7 +319,7 @@ def test_a_decoder_grows_by_words(tied: bool) -> None:
         assert grown(old.state_dict(), seldom, torch.Generator())["output_bias"].isfinite().all()
 
 
-def test_edges_of_the_draw() -> None:
+def test_edges_of_the_draw():
     alpha = torch.tensor([[[0.25, 0.25, 0.5]]])
     for uniform, location in ((0.0, 0), (0.2499, 0), (0.25, 1), (0.4999, 1), (0.5, 2), (1 - 2**-24, 2)):
         assert SampleAttention(torch.tensor([[[uniform]]]))(alpha, torch.zeros(1, 3, 1)).locations.item() == location
@@ -329,7 +327,7 @@ def test_edges_of_the_draw() -> None:
     assert SampleAttention(torch.tensor([[[0.95]]]))(short, torch.zeros(1, 3, 1)).locations.item() == 2
 
 
-def test_more_steps_leave_the_numbers_of_the_first() -> None:
+def test_more_steps_leave_the_numbers_of_the_first():
     first, longer = (
         SampleAttention.for_photos([3, 5, 7], paths=P, steps=steps, device=torch.device("cpu")).uniforms
         for steps in (C, C + 4)
@@ -346,7 +344,7 @@ every_decoder = pytest.mark.parametrize(
 
 
 @every_decoder
-def test_one_step_at_a_time_gives_what_all_steps_at_once_give(decoder: Decoder) -> None:
+def test_one_step_at_a_time_gives_what_all_steps_at_once_give(decoder):
     """What a search does and what training does: words embedded, and outputs read out, apart or together."""
     annotations, captions = small_annotations(), small_captions()
     before, state = previous_words(decoder, captions), decoder.start(annotations, paths=P)
@@ -363,6 +361,6 @@ def test_one_step_at_a_time_gives_what_all_steps_at_once_give(decoder: Decoder) 
 
 
 @every_decoder
-def test_a_decoder_in_float64_computes_in_float64(decoder: Decoder, float64: None) -> None:
+def test_a_decoder_in_float64_computes_in_float64(decoder, float64):
     output = decoder.double().teacher_forcing(small_annotations(), small_captions())
     assert output.logits.dtype == torch.float64 and (output.alpha is None or output.alpha.dtype == torch.float64)

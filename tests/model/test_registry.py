@@ -21,7 +21,7 @@ DECODER = "class TransformerDecoder("
 
 
 @pytest.mark.usefixtures("small")
-def test_a_decoder_of_a_file_is_trained_saved_loaded_and_evaluated(tmp_path: Path) -> None:
+def test_a_decoder_of_a_file_is_trained_saved_loaded_and_evaluated(tmp_path):
     """By the commands. Training reads annotations in half precision, and the decoder gets them in its weights' type."""
     data = shape_folder(tmp_path / "shapes")
     model, file = tmp_path / "model", plugin(tmp_path / "code" / "in_a_file.py", DECODER, transformer="in-a-file")
@@ -43,7 +43,7 @@ def test_a_decoder_of_a_file_is_trained_saved_loaded_and_evaluated(tmp_path: Pat
     assert str(file) in batch.plugins  # which a worker process imports before it loads the model
 
 
-def test_a_model_of_an_unregistered_kind_is_refused(tmp_path: Path) -> None:
+def test_a_model_of_an_unregistered_kind_is_refused(tmp_path):
     small_checkpoint(small_encoder()).save(tmp_path)
     config = tmp_path / "config.json"
     config.write_text(config.read_text(encoding="utf-8").replace('"kind": "attention"', '"kind": "unheard-of"'))
@@ -63,7 +63,7 @@ class Taken(Config):
     kind = "attention"
 
 
-def test_a_kind_is_needed_and_is_had_once() -> None:
+def test_a_kind_is_needed_and_is_had_once():
     with pytest.raises(SatError, match="Unnamed has no kind: give the class one"):
         register_decoder(Unnamed, Decoder)
     with pytest.raises(SatError, match=r"there is a decoder of the kind 'attention' already \(.*\.DecoderConfig\)"):
@@ -84,7 +84,7 @@ def test_a_kind_is_needed_and_is_had_once() -> None:
         ),
     ],
 )
-def test_a_plugin_that_cannot_be_imported_is_refused(tmp_path: Path, name: str, text: str | None, message: str) -> None:
+def test_a_plugin_that_cannot_be_imported_is_refused(tmp_path, name, text, message):
     name = name.format(tmp_path)
     if text is not None:
         Path(name).write_text(text, encoding="utf-8")

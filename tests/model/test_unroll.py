@@ -1,19 +1,15 @@
 """The recurrence over a whole caption at once is the one of the decoder's step, gradients too."""
 
 import functools
-from typing import Any
 
 import pytest
 import torch
 from decoders import B, C, P, small_annotations, small_captions, small_decoder
-from torch import Tensor
 
 from show_attend_tell.model import kernels
 from show_attend_tell.model.attention import MeanAttention, MixedAttention
-from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.model.interface import DecoderOutput
 
-MODELS: dict[str, dict[str, Any]] = {
+MODELS = {
     "soft": {},
     "soft without a gate": {"gate": False},
     "as shipped": {"tied_embeddings": True, "annotation_norm": "layer", "output_tanh": True},
@@ -24,16 +20,14 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 
 
-def draws() -> MixedAttention:
+def draws():
     """The same locations and expected paths at each call."""
     generator = torch.Generator().manual_seed(5)
     expect = torch.arange(B * P).view(B, P) % 2 == 0
     return MixedAttention(expect, torch.rand(B, P, C, generator=generator))
 
 
-def output_and_gradients(
-    decoder: AttentionDecoder, loops: kernels.Kernels | None, hard: bool
-) -> tuple[DecoderOutput, dict[str, Tensor]]:
+def output_and_gradients(decoder, loops, hard):
     """The output of small captions, and the gradients of a sum that weighs all of it."""
     annotations = small_annotations().requires_grad_()
     mode = draws() if hard else MeanAttention()
@@ -52,7 +46,7 @@ def output_and_gradients(
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("name", MODELS)
-def test_it_is_the_step_by_step_recurrence(name: str) -> None:
+def test_it_is_the_step_by_step_recurrence(name):
     decoder = small_decoder(**MODELS[name])
     hard = decoder.config.attention == "hard"
     (reference, expected), (unrolled, found) = (
@@ -70,7 +64,7 @@ def test_it_is_the_step_by_step_recurrence(name: str) -> None:
 
 @pytest.mark.parametrize("loops", [None, kernels.REFERENCE], ids=["step by step", "all steps at once"])
 @pytest.mark.parametrize("name", ["soft", "as shipped", "two layers of attention", "uniform"])
-def test_bfloat16_is_near_float32(name: str, loops: kernels.Kernels | None) -> None:
+def test_bfloat16_is_near_float32(name, loops):
     """It rounds to 2⁻⁸ of the largest value: in about 8 operations from a word to its logits, none of which amplifies.
 
     A gradient passes as many on its way back, and the states of C words.
@@ -89,7 +83,7 @@ def test_bfloat16_is_near_float32(name: str, loops: kernels.Kernels | None) -> N
 
 
 @pytest.mark.usefixtures("float64")
-def test_a_history_is_fed() -> None:
+def test_a_history_is_fed():
     decoder, annotations, captions = small_decoder(), small_annotations(), small_captions()
     history = small_captions(seed=9)
     wanted = decoder.teacher_forcing(annotations, captions, history=history).logits
@@ -98,7 +92,7 @@ def test_a_history_is_fed() -> None:
 
 
 @pytest.mark.parametrize(("spread", "same"), [(3.0, True), (40.0, False)])
-def test_large_keys_and_queries(spread: float, same: bool) -> None:
+def test_large_keys_and_queries(spread, same):
     """Keys and queries up to ±20 give the α of the reference; larger ones are clamped there, and all stays finite."""
     decoder = small_decoder(spread=spread)
     largest = decoder.start(small_annotations()).source[1].abs().max()
@@ -114,7 +108,7 @@ def test_large_keys_and_queries(spread: float, same: bool) -> None:
 @pytest.mark.proof  # compiling takes a while
 @pytest.mark.skipif(not kernels.can_compile(), reason="no C++ compiler here")
 @pytest.mark.filterwarnings("ignore")  # of PyTorch's compiler
-def test_compiled_kernels_are_the_written_ones() -> None:
+def test_compiled_kernels_are_the_written_ones():
     """By the output, the gradients and the words' log-probabilities of a decoder that uses all of them."""
     compiled = kernels.compiled()
     decoder = small_decoder(tied_embeddings=True, annotation_norm="layer")
@@ -126,7 +120,7 @@ def test_compiled_kernels_are_the_written_ones() -> None:
     torch.testing.assert_close(compiled.word_scores(logits, words), kernels.word_scores(logits, words))
 
 
-def test_the_gradient_of_word_scores_is_the_one_that_pytorch_derives() -> None:
+def test_the_gradient_of_word_scores_is_the_one_that_pytorch_derives():
     generator = torch.Generator().manual_seed(1)
     logits, words = 3 * torch.randn(6, 9, generator=generator), torch.tensor([0, 3, 8, 8, 1, 2])
     by_hand = functools.partial(kernels._WordScores.apply, kernels.word_sums, kernels.word_slopes)

@@ -1,7 +1,6 @@
 """What is added to the log-probabilities of words: the search follows it, and a caption's log p does not have it."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,8 +18,7 @@ from show_attend_tell.model.attention import MeanAttention
 from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.filters import SecondUse, apply, word_filters
-from show_attend_tell.search.registry import FILTERS, Filter, MakeFilter
-from show_attend_tell.search.session import Numbers
+from show_attend_tell.search.registry import FILTERS
 
 B, LOCATIONS = 3, 9
 
@@ -31,15 +29,15 @@ class ForPhotos:
     ids = np.array([3, 4, 3])  # one is named twice
     weights = np.array([[1.5, -0.7, 0.25], [-2.0, 3.0, 0.5], [0.0, 0.0, 0.0]])  # (B, N)
 
-    def __call__(self, history: Numbers, photos: Numbers) -> tuple[Any, Any]:
+    def __call__(self, history, photos):
         used = (history[..., None] == self.ids).any(2)  # (B′, P′, N)
         return self.ids, np.where(used, 0.0, self.weights[photos][:, None])
 
-    def by_hand(self, photo: int, words: list[int]) -> float:
+    def by_hand(self, photo, words):
         return sum(float(self.weights[photo][self.ids == word].sum()) for word in set(words))
 
 
-def searched(decoder: Any, annotations: Any, config: GenerationConfig, filters: list[Filter], how: str) -> Any:
+def searched(decoder, annotations, config, filters, how):
     backend = TorchBackend(decoder)
     session = TorchSession(decoder, annotations, paths=config.paths, mode=MeanAttention())
     if how == "onnx":
@@ -49,7 +47,7 @@ def searched(decoder: Any, annotations: Any, config: GenerationConfig, filters: 
 
 @pytest.mark.parametrize("how", ["torch", "onnx"])
 @pytest.mark.parametrize("gamma", [0.0, 0.7])
-def test_a_wide_beam_orders_every_caption_by_the_sum_and_keeps_log_p(how: str, gamma: float) -> None:
+def test_a_wide_beam_orders_every_caption_by_the_sum_and_keeps_log_p(how, gamma):
     decoder, annotations, value = small_decoder(vocabulary_size=5, spread=0.8), small_annotations(B), ForPhotos()
     config = GenerationConfig(beam_size=1 + 3 + 9 + 27, max_length=3, length_penalty=gamma, allow_repetitions=True)
     plain = searched(decoder, annotations, config, word_filters(config), how)
@@ -65,11 +63,11 @@ def test_a_wide_beam_orders_every_caption_by_the_sum_and_keeps_log_p(how: str, g
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
-def test_both_back_ends_follow_filters_and_log_p_is_that_of_teacher_forcing(beam_size: int) -> None:
+def test_both_back_ends_follow_filters_and_log_p_is_that_of_teacher_forcing(beam_size):
     """With photos that end at different times, and words that are forbidden and liked at once."""
     decoder, annotations = talkative(), small_annotations(B, locations=LOCATIONS)
     config = GenerationConfig(beam_size=beam_size, max_length=9)
-    filters: list[Filter] = [*word_filters(config), ForPhotos(), lambda history, photos: ([1, 2], 4.0)]
+    filters = [*word_filters(config), ForPhotos(), lambda history, photos: ([1, 2], 4.0)]
     reference, found = (searched(decoder, annotations, config, filters, how) for how in ("torch", "onnx"))
     backend = TorchBackend(decoder)
     for photo, (one, other) in enumerate(zip(found, reference, strict=True)):
@@ -82,7 +80,7 @@ def test_both_back_ends_follow_filters_and_log_p_is_that_of_teacher_forcing(beam
             assert h.log_probability == pytest.approx(forced.log_probability, abs=1e-4)
 
 
-def test_filters_add_up() -> None:
+def test_filters_add_up():
     history = np.array([[[2, 3], [3, 3]]])
     added = apply(
         [lambda history, photos: ([1], -1.0), lambda history, photos: None, ForPhotos()], history, np.array([1])
@@ -95,11 +93,11 @@ def test_filters_add_up() -> None:
     assert nothing.ids.shape == nothing.weights.shape == (1, 2, 0)
 
 
-def test_a_registered_filter_is_a_setting_everywhere() -> None:
+def test_a_registered_filter_is_a_setting_everywhere():
     """Its name is a setting of `GenerationConfig`, of a model's file, and of what is said of a caption."""
 
     @FILTERS.register("no_color")
-    def no_color(vocabulary: Vocabulary) -> MakeFilter:
+    def no_color(vocabulary):
         colors = [number for number, word in enumerate(vocabulary.words) if part_of_speech(word) == "color"]
         return lambda cost: lambda history, photos: (colors, -cost)
 
@@ -115,7 +113,7 @@ def test_a_registered_filter_is_a_setting_everywhere() -> None:
         with torch.no_grad():
             decoder.output_bias[red := vocabulary.words.index("red")] += 4
 
-        def has_red(decoding: Decoding) -> bool:
+        def has_red(decoding):
             captions = decoding.captions(TorchBackend(decoder), features, seeds=[0] * B)
             return any(red in caption.words for of_photo in captions for caption in of_photo)
 
@@ -129,7 +127,7 @@ def test_a_registered_filter_is_a_setting_everywhere() -> None:
         has_red(Decoding(vocabulary=vocabulary, config=config))
 
 
-def test_a_second_use_of_a_noun_or_color_costs() -> None:
+def test_a_second_use_of_a_noun_or_color_costs():
     vocabulary = Vocabulary(["a", "dog", "dogs", "red", "runs"])
     filter = SecondUse(vocabulary)(2.0)
     for said, costs in (
@@ -154,7 +152,7 @@ def test_a_second_use_of_a_noun_or_color_costs() -> None:
         ("a dog with it|a red dog looks up", True),
     ],
 )
-def test_no_english_caption_ends_in_the_air(captions: str, ends: bool) -> None:
+def test_no_english_caption_ends_in_the_air(captions, ends):
     config = GenerationConfig(max_length=20)
     words = "a the dog in front of and that red white black its light blue is with it looks up".split()
     english, zeros = Vocabulary(words), np.zeros((1, 1, len(words) + 2))
@@ -165,7 +163,7 @@ def test_no_english_caption_ends_in_the_air(captions: str, ends: bool) -> None:
             assert (added[0, 0, Vocabulary.END] == 0) == free, caption
 
 
-def test_the_last_word_that_there_is_room_for_does_not_end_in_the_air_either() -> None:
+def test_the_last_word_that_there_is_room_for_does_not_end_in_the_air_either():
     english = Vocabulary("a the dog in red".split())
     for length, expected in ((2, {"<end>", "dog"}), (3, {"a", "the", "in", "red", "dog", "<end>"})):
         filters = word_filters(GenerationConfig(max_length=length), english)
@@ -174,7 +172,7 @@ def test_the_last_word_that_there_is_room_for_does_not_end_in_the_air_either() -
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_where_every_other_word_is_forbidden_a_caption_still_ends(beam_size: int) -> None:
+def test_where_every_other_word_is_forbidden_a_caption_still_ends(beam_size):
     vocabulary = Vocabulary(["a", "the"])
     config = GenerationConfig(beam_size=beam_size, max_length=4)
     decoder = small_decoder(vocabulary_size=len(vocabulary))

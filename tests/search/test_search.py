@@ -8,13 +8,12 @@ import pytest
 import torch
 from decoders import L, Scripted, small_annotations, small_decoder
 from searching import beam_search, same, sample, talkative
-from torch import Tensor
 
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.scores import repeats
-from show_attend_tell.model.attention import ArgmaxAttention, AttentionMode, MeanAttention, SampleAttention
-from show_attend_tell.model.interface import Decoder, word_log_probabilities
+from show_attend_tell.model.attention import ArgmaxAttention, MeanAttention, SampleAttention
+from show_attend_tell.model.interface import word_log_probabilities
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis, Trace, diverse, rank
 from show_attend_tell.search.sampling import Uniforms, narrowed
@@ -23,9 +22,7 @@ END, UNKNOWN = Vocabulary.END, Vocabulary.UNKNOWN
 CPU = torch.device("cpu")
 
 
-def log_probability(
-    decoder: Decoder, annotations: Tensor, words: list[int], mode: AttentionMode | None = None
-) -> float:
+def log_probability(decoder, annotations, words, mode=None):
     """log p of words, the end token included where it is the last, by `teacher_forcing`."""
     captions = torch.tensor([words])
     with torch.no_grad():
@@ -33,7 +30,7 @@ def log_probability(
     return word_log_probabilities(told.logits, captions).sum().item()
 
 
-def every_caption(vocabulary: int, longest: int) -> list[list[int]]:
+def every_caption(vocabulary, longest):
     """Every caption of known words that ends within the longest length, its end token last; and those cut off there."""
     known = range(2, vocabulary)
     ended = [[*words, END] for steps in range(longest) for words in itertools.product(known, repeat=steps)]
@@ -45,7 +42,7 @@ def every_caption(vocabulary: int, longest: int) -> list[list[int]]:
 
 @pytest.mark.parametrize("mode", [MeanAttention(), ArgmaxAttention()], ids=["mean", "argmax"])
 @pytest.mark.parametrize("gamma", [0.0, 0.7])
-def test_a_wide_beam_is_exhaustive_search(mode: AttentionMode, gamma: float) -> None:
+def test_a_wide_beam_is_exhaustive_search(mode, gamma):
     decoder = small_decoder(vocabulary_size=5, spread=0.8)
     annotations, longest = small_annotations(), 4
     captions = every_caption(5, longest)
@@ -67,7 +64,7 @@ def test_a_wide_beam_is_exhaustive_search(mode: AttentionMode, gamma: float) -> 
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_a_hypothesis_is_what_teacher_forcing_says_of_its_words(beam_size: int) -> None:
+def test_a_hypothesis_is_what_teacher_forcing_says_of_its_words(beam_size):
     """Log-probabilities, α, β and locations follow a path through every reordering of the beam."""
     decoder, annotations = small_decoder(spread=0.7), small_annotations(batch=7)
     reordered = 0
@@ -97,10 +94,10 @@ def test_a_hypothesis_is_what_teacher_forcing_says_of_its_words(beam_size: int) 
 
 @pytest.mark.parametrize("mode", ["mean", "argmax", "sample"])
 @pytest.mark.parametrize("beam_size", [1, 4])
-def test_batched_beam_equals_one_by_one(beam_size: int, mode: str) -> None:
+def test_batched_beam_equals_one_by_one(beam_size, mode):
     decoder, annotations, seeds = talkative(), small_annotations(batch=7), [11, 5, 3, 2, 13, 7, 17]
 
-    def search(which: list[int]) -> list[list[Hypothesis]]:
+    def search(which):
         modes = {
             "mean": MeanAttention(),
             "argmax": ArgmaxAttention(),
@@ -117,7 +114,7 @@ def test_batched_beam_equals_one_by_one(beam_size: int, mode: str) -> None:
         same(hypotheses, together[b])
 
 
-def chain(vocabulary: int, probabilities: dict[int, dict[int, float]]) -> Scripted:
+def chain(vocabulary, probabilities):
     """A decoder of one-word memory from p(next | previous); the key −1 is for the first word, the rest is unknown's."""
     table = torch.full((vocabulary + 1, vocabulary), 1e-9)
     for previous, following in probabilities.items():
@@ -127,7 +124,7 @@ def chain(vocabulary: int, probabilities: dict[int, dict[int, float]]) -> Script
     return Scripted(table.log())
 
 
-def test_unknown_is_never_said() -> None:
+def test_unknown_is_never_said():
     decoder = chain(4, {-1: {UNKNOWN: 0.7, 2: 0.3}, UNKNOWN: {END: 1.0}, 2: {UNKNOWN: 0.8, END: 0.2}})
     annotations = torch.zeros(1, 1, 1)
     (first, *others) = beam_search(decoder, annotations, beam_size=3, max_length=5)[0]
@@ -136,7 +133,7 @@ def test_unknown_is_never_said() -> None:
 
 
 @pytest.mark.parametrize("end", [1e-9, 0.0], ids=["hardly", "never"])
-def test_nothing_ends(end: float) -> None:
+def test_nothing_ends(end):
     """Fault: a beam that crashes when nothing ends. The best unfinished caption is returned, and says so."""
     steps = {previous: {END: end, 2: 0.6, 3: 0.4} for previous in (-1, 2, 3)}
     for beam_size in (1, 3):
@@ -146,7 +143,7 @@ def test_nothing_ends(end: float) -> None:
             assert hypotheses[0].log_probability == pytest.approx(5 * math.log(0.6), abs=1e-5)
 
 
-def test_an_empty_caption_is_given_only_last() -> None:
+def test_an_empty_caption_is_given_only_last():
     """Where the end token is the likeliest first word, the best caption is the best of those with words."""
     decoder = chain(4, {-1: {END: 0.9, 2: 0.06, 3: 0.04}, 2: {END: 1.0}, 3: {END: 1.0}})
     photo = torch.zeros(1, 1, 1)
@@ -159,7 +156,7 @@ def test_an_empty_caption_is_given_only_last() -> None:
         assert drawn.words
 
 
-def test_probabilities_that_are_no_numbers_are_refused() -> None:
+def test_probabilities_that_are_no_numbers_are_refused():
     decoder = small_decoder()
     torch.nn.init.constant_(decoder.output_bias, float("nan"))
     with pytest.raises(SatError, match="probabilities are not finite numbers"):
@@ -169,7 +166,7 @@ def test_probabilities_that_are_no_numbers_are_refused() -> None:
 # ---------------------------------------------------------------- sampling
 
 
-def chi_square(seen: Tensor, probabilities: Tensor) -> float:
+def chi_square(seen, probabilities):
     """Pearson's χ² less its degrees of freedom, in standard deviations; infinite where the impossible was seen."""
     possible = probabilities > 0
     if seen[~possible].any():
@@ -182,14 +179,14 @@ def chi_square(seen: Tensor, probabilities: Tensor) -> float:
 NEXT = torch.tensor([0.05, 0.25, 0.3, 0.15, 0.13, 0.08, 0.04])  # p of the end, the unknown and five known words
 
 
-def narrowed_by_hand(temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0) -> Tensor:
+def narrowed_by_hand(temperature=1.0, top_k=0, top_p=1.0):
     p = NEXT.double().numpy() ** (1 / temperature)
     p[UNKNOWN] = 0
     order = [int(k) for k in np.argsort(-p) if p[k] > 0]
     kept = order[: top_k or len(order)]
     p = np.array([x if k in kept else 0 for k, x in enumerate(p)])
     p /= p.sum()
-    enough: list[int] = []
+    enough = []
     for k in kept:
         if sum(p[enough]) < top_p:
             enough.append(k)
@@ -197,14 +194,14 @@ def narrowed_by_hand(temperature: float = 1.0, top_k: int = 0, top_p: float = 1.
     return torch.tensor(p / p.sum())
 
 
-NARROWINGS: list[dict[str, float]] = [
+NARROWINGS = [
     *({}, {"temperature": 0.5}, {"temperature": 3.0}, {"top_k": 1}, {"top_k": 3}, {"top_p": 0.01}, {"top_p": 0.6}),
     {"temperature": 2.0, "top_k": 4, "top_p": 0.7},
 ]
 
 
 @pytest.mark.parametrize("options", NARROWINGS, ids=str)
-def test_words_are_drawn_by_the_narrowed_probabilities(options: dict[str, float]) -> None:
+def test_words_are_drawn_by_the_narrowed_probabilities(options):
     by_hand = narrowed_by_hand(**options)  # type: ignore[arg-type]
     config = GenerationConfig(do_sample=True, **{"temperature": 1.0, **options})  # type: ignore[arg-type]
     log_p = NEXT.log().numpy()
@@ -232,7 +229,7 @@ def test_words_are_drawn_by_the_narrowed_probabilities(options: dict[str, float]
         assert h.log_probability == pytest.approx(math.log(p), abs=1e-5)
 
 
-def test_whole_captions_are_drawn_by_their_probability() -> None:
+def test_whole_captions_are_drawn_by_their_probability():
     """Sequences of an attentive decoder, not first words alone: the state follows each path's own words."""
     decoder, annotations, draws = small_decoder(vocabulary_size=4, spread=0.4), small_annotations(batch=1), 5_003
     captions = [words for words in every_caption(4, 3) if words != [END]]
@@ -250,10 +247,10 @@ def test_whole_captions_are_drawn_by_their_probability() -> None:
     assert chi_square(torch.bincount(seen, minlength=len(captions)), probabilities) < 4
 
 
-def test_a_photos_samples_are_its_seeds_own() -> None:
+def test_a_photos_samples_are_its_seeds_own():
     decoder, annotations, seeds = small_decoder(spread=0.4), small_annotations(batch=5), [11, 5, 3, 2, 7]
 
-    def draw(which: list[int]) -> list[list[Hypothesis]]:
+    def draw(which):
         own = [seeds[b] for b in which]
         mode = SampleAttention.for_photos([seed + 100 for seed in own], paths=3, steps=9, device=CPU)
         return sample(
@@ -269,7 +266,7 @@ def test_a_photos_samples_are_its_seeds_own() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**32 - 1, 2**32, 2**32 + 7])
-def test_numbers_are_those_of_pytorchs_generator(seed: int) -> None:
+def test_numbers_are_those_of_pytorchs_generator(seed):
     """So a seed draws the same captions and places with PyTorch and without it."""
     generator, uniforms = torch.Generator().manual_seed(seed), Uniforms(seed)
     for number in (1, 700, 3):
@@ -277,20 +274,20 @@ def test_numbers_are_those_of_pytorchs_generator(seed: int) -> None:
 
 
 @pytest.mark.parametrize("temperature", [1e-6, 1e-45])
-def test_however_cold_sampling_is_greedy(temperature: float) -> None:
+def test_however_cold_sampling_is_greedy(temperature):
     decoder, annotations = small_decoder(), small_annotations()
     found = sample(decoder, annotations, seeds=[1] * len(annotations), max_length=6, temperature=temperature)
     assert [h[0].words for h in found] == [h[0].words for h in beam_search(decoder, annotations, max_length=6)]
 
 
-def test_diverse_captions_differ_by_words_and_pairs() -> None:
+def test_diverse_captions_differ_by_words_and_pairs():
     """By hand: the second best shares all but one word with the best, and the others share less and less."""
     log_p = {(2, 3, 4): -1.0, (2, 3, 5): -1.1, (2, 6, 7): -1.5, (8, 9): -2.0, (3,): -9.0}
     seen = Trace([], 0, [])
     found = [Hypothesis(list(words), score, True, seen) for words, score in log_p.items()]
     found += [Hypothesis([8, 8, 8], -0.5, False, seen), Hypothesis([], -0.1, True, seen)]
 
-    def words(number: int, gamma: float = 0.0, weight: float = 0.0) -> list[list[int]]:
+    def words(number, gamma=0.0, weight=0.0):
         ordered = rank(found, gamma, weight)
         return [hypothesis.words for hypothesis in diverse(ordered, number, gamma, weight)]
 
@@ -301,7 +298,7 @@ def test_diverse_captions_differ_by_words_and_pairs() -> None:
     assert [h.words for h in diverse(found[5:6], 3, 0.0, 0.0)] == [[8, 8, 8]]  # nothing ended
 
 
-def test_without_repetitions_a_wide_beam_finds_every_other_caption() -> None:
+def test_without_repetitions_a_wide_beam_finds_every_other_caption():
     """The rule is that of `sat evaluate`, and the log p of what is left stays the same."""
     decoder, annotations, longest = small_decoder(vocabulary_size=5, spread=0.6), small_annotations(), 5
     every = len(every_caption(5, longest))
@@ -316,7 +313,7 @@ def test_without_repetitions_a_wide_beam_finds_every_other_caption() -> None:
         same(found, kept)
 
 
-def test_samples_without_repetitions() -> None:
+def test_samples_without_repetitions():
     """The words that are left share what a repetition would have had; log p is the model's own."""
     decoder = chain(4, {-1: {2: 1.0}, 2: {2: 0.8, 3: 0.15, END: 0.05}, 3: {2: 0.5, 3: 0.4, END: 0.1}})
     found = sample(decoder, torch.zeros(1, 1, 1), seeds=[3], captions=503, max_length=9, allow_repetitions=False)[0]

@@ -29,7 +29,7 @@ from show_attend_tell.training.stages.weights import give_start_back
 ENGLISH, GERMAN = "two dogs run through the grass", "zwei braune Hunde rennen durchs hohe Gras"
 
 
-def custom(train: int, *, val: int = 3, captions: int = 5, text: str = ENGLISH) -> Dataset:
+def custom(train, *, val=3, captions=5, text=ENGLISH):
     """So many photos whose captions have six words or seven."""
     examples = []
     for number in range(train + val):
@@ -41,7 +41,7 @@ def custom(train: int, *, val: int = 3, captions: int = 5, text: str = ENGLISH) 
     return Dataset("mine", Path(), tuple(examples), DataReport(photos={"train": train, "val": val}, captions={}))
 
 
-def test_small_english_data_start_from_the_shipped_model() -> None:
+def test_small_english_data_start_from_the_shipped_model():
     assert why_afresh(custom(1999)) == ""
     assert "2,000 training photos are enough" in why_afresh(custom(2000))
     assert "not English: 0 % of their words" in why_afresh(custom(20, text=GERMAN))
@@ -49,7 +49,7 @@ def test_small_english_data_start_from_the_shipped_model() -> None:
 
 
 @pytest.mark.parametrize("new_words", [True, False])
-def test_a_model_of_karpathy_s_words_learns_the_numbers_of_custom_data(new_words: bool) -> None:
+def test_a_model_of_karpathy_s_words_learns_the_numbers_of_custom_data(new_words):
     start = small_checkpoint(small_encoder())
     config = replace(preset("flickr8k", "soft"), minimum_count=1, new_words=new_words)
     data, why = retokenize(custom(3, text="a plug of 3.5 mm"), config, start)
@@ -67,7 +67,7 @@ def test_a_model_of_karpathy_s_words_learns_the_numbers_of_custom_data(new_words
         *((1999, True, 3, 1), (9000, False, 6, 5)),
     ],
 )
-def test_updates_and_words_fit_the_set(photos: int, started: bool, epochs: int, least: int) -> None:
+def test_updates_and_words_fit_the_set(photos, started, epochs, least):
     config = preset("flickr8k", "soft")
     found, lines = fitted(custom(photos, val=200), config, started=started)
     assert (found.epochs, found.minimum_count, found.selected_by) == (epochs, least, "bleu_4")
@@ -77,13 +77,13 @@ def test_updates_and_words_fit_the_set(photos: int, started: bool, epochs: int, 
     assert any("seen 1 time or more are learnt" in line for line in lines) == (least == 1)
 
 
-def test_updates_are_of_the_captions_that_an_epoch_shows() -> None:
+def test_updates_are_of_the_captions_that_an_epoch_shows():
     data = custom(300)
     double = replace(data, parts=[Part(each.name, data, 2.0) for each in data.examples])
     assert [fitted(each, preset("flickr8k", "soft"), started=True)[0].epochs for each in (data, double)] == [16, 9]
 
 
-def test_what_the_user_has_set_stays() -> None:
+def test_what_the_user_has_set_stays():
     config = preset("flickr8k", "soft")
     given = ("epochs", "minimum_count", "selected_by", "learning_rate", "scheduled_sampling", "cautious")
     assert fitted(custom(20), config, given=given, started=True) == (config, [])
@@ -94,7 +94,7 @@ def test_what_the_user_has_set_stays() -> None:
     assert found.epochs == 6 and found.cautious and found.selected_by == "cider_and_nats" and "too few" in lines[2]
 
 
-def test_nats_a_word() -> None:
+def test_nats_a_word():
     """The mean over all words of val that the model knows, whichever caption they are of."""
     data = random_data()
     data.validation[1][1][0][1] = "never heard"
@@ -114,11 +114,11 @@ def test_nats_a_word() -> None:
     assert "nats" not in trainer.validate()
 
 
-def figures(ciders: list[float], nats: list[float]) -> Figures:
+def figures(ciders, nats):
     return Figures(np.array([nats, [4.0] * len(nats)]), np.array(ciders))
 
 
-def test_the_start_is_left_by_proof_in_nats_and_for_better_captions() -> None:
+def test_the_start_is_left_by_proof_in_nats_and_for_better_captions():
     start = figures([10, 20, 30, 40], [8, 8, 8, 8])
     fewer, as_many = [7.0, 6.9, 7.1, 7.0], [8.0, 7.9, 8.1, 8.0]
     cases = [
@@ -138,7 +138,7 @@ def test_the_start_is_left_by_proof_in_nats_and_for_better_captions() -> None:
     assert figures([50, 70], [12, 6]).worth.mean() == pytest.approx(60 - CIDER_PER_NAT * 18 / 8)
 
 
-def test_weights_go_as_far_from_the_start_as_val_supports() -> None:
+def test_weights_go_as_far_from_the_start_as_val_supports():
     data = random_data()
     config = sized(small_config(epochs=4, cautious=True), data)
     start, _ = learn(replace(config, epochs=1, learning_rate=1e-9), data)
@@ -150,7 +150,7 @@ def test_weights_go_as_far_from_the_start_as_val_supports() -> None:
     torch.testing.assert_close(half, (before.embedding.weight + after.embedding.weight) / 2)
 
 
-def test_the_usual_settings_stay_where_val_cannot_choose() -> None:
+def test_the_usual_settings_stay_where_val_cannot_choose():
     data = random_data()
     trainer = trainer_of(data)
     data.validation = [(name, [["unheard"]]) for name, _ in data.validation]
@@ -162,7 +162,7 @@ def test_the_usual_settings_stay_where_val_cannot_choose() -> None:
 
 
 @needs_models
-def test_a_start_given_back_keeps_its_class_words() -> None:
+def test_a_start_given_back_keeps_its_class_words():
     start = Checkpoint.load(SHIPPED / "everyday-soft")
     for words in ((), ("otter",)):
         best = replace(start, vocabulary=Vocabulary([*start.vocabulary.words[2:], *words]))

@@ -1,7 +1,6 @@
 """`train` on folders makes the plan that `sat train` makes."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from builders import shape_folder
@@ -11,7 +10,7 @@ from show_attend_tell.training.plan import plan_for
 from show_attend_tell.training.start import choose_start
 
 
-def test_folders_and_options_make_the_plan_of_the_command(small: None, tmp_path: Path) -> None:
+def test_folders_and_options_make_the_plan_of_the_command(small, tmp_path):
     first = shape_folder(tmp_path / "first")
     second = shape_folder(tmp_path / "second")
     settings = {"epochs": 3, "decoder.hidden_size": 19, "entropy_weight_end": None}

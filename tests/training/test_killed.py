@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from builders import shape_folder
@@ -15,7 +14,7 @@ from commands import settings
 KILLED = int(os.environ.get("KILLED", "30"))  # moments, drawn at random over the whole training
 
 
-def command(data: Path, home: Path) -> list[str]:
+def command(data, home):
     """`sat train`, with a model and a feature cache below ``home``."""
     own = settings(minimum_count=1, averaging=0.9, scheduled_sampling=0.3, validation_beam_size=2, warmup=0)
     return [
@@ -25,14 +24,14 @@ def command(data: Path, home: Path) -> list[str]:
     ]
 
 
-def weights(home: Path) -> dict[str, bytes]:
+def weights(home):
     """What a finished training leaves, but for its card and log, which have times."""
     files = ("model.safetensors", "vocabulary.json", "config.json")
     return {name: (home / "model" / name).read_bytes() for name in files}
 
 
 @pytest.mark.proof
-def test_a_training_that_is_killed_at_any_moment_ends_with_the_same_weights(tmp_path: Path) -> None:
+def test_a_training_that_is_killed_at_any_moment_ends_with_the_same_weights(tmp_path):
     data = shape_folder(tmp_path / "shapes", train=12, val=4, test=0, captions=3)
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     whole = tmp_path / "whole"

@@ -18,7 +18,6 @@ from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import DecoderOutput, word_log_probabilities
 from show_attend_tell.training.data import batches
 from show_attend_tell.training.objectives.hard import (
-    Baseline,
     HardObjective,
     MovingBaseline,
     expected_path,
@@ -32,7 +31,7 @@ REWARDS = ("sentence", "to_go")
 BASELINES = ("moving", "leave_one_out")
 
 
-def made_up(batch: int, paths: int, steps: int, *, seed: int = 1) -> tuple[DecoderOutput, Tensor]:
+def made_up(batch, paths, steps, *, seed=1):
     """The output for a caption with random logits, alpha and locations, the first two with gradients of their own."""
     locations, words = 5, 11
     generator = torch.Generator().manual_seed(seed)
@@ -42,7 +41,7 @@ def made_up(batch: int, paths: int, steps: int, *, seed: int = 1) -> tuple[Decod
     return DecoderOutput(logits, alpha, None, chosen), small_captions(batch, steps, words, seed)
 
 
-def test_log_probabilities_and_label_smoothing_by_hand() -> None:
+def test_log_probabilities_and_label_smoothing_by_hand():
     output, captions = made_up(2, 3, 7)
     log_p, smoothed = SoftObjective(label_smoothing=0.1).word_losses(output.logits, captions)
     for b, p, t in np.ndindex(2, 3, 7):
@@ -55,7 +54,7 @@ def test_log_probabilities_and_label_smoothing_by_hand() -> None:
     assert torch.equal(SoftObjective().word_losses(output.logits, captions)[1], -log_p)
 
 
-def test_log_probabilities_of_half_precision_logits_are_float32() -> None:
+def test_log_probabilities_of_half_precision_logits_are_float32():
     output, captions = made_up(2, 3, 7)
     half = output.logits.detach().bfloat16()
     for log_p in (word_log_probabilities(half, captions), SoftObjective().word_losses(half, captions)[0]):
@@ -63,7 +62,7 @@ def test_log_probabilities_of_half_precision_logits_are_float32() -> None:
         torch.testing.assert_close(log_p, word_log_probabilities(half.float(), captions), rtol=0, atol=1e-6)
 
 
-def test_doubly_stochastic_target_is_one() -> None:
+def test_doubly_stochastic_target_is_one():
     """Fault: a target of 16/196. The penalty is zero when every location gets a total weight of one."""
     for alpha in (torch.eye(5)[[2, 0, 4, 1, 3]], torch.full((5, 5), 1 / 5)):
         assert doubly_stochastic(alpha[None, None]).item() == pytest.approx(0, abs=1e-12)
@@ -71,7 +70,7 @@ def test_doubly_stochastic_target_is_one() -> None:
     assert doubly_stochastic(alpha[None, None]).item() == pytest.approx(0.5**2 + 0.75**2 + 0.75**2)
 
 
-def test_soft_loss_by_hand() -> None:
+def test_soft_loss_by_hand():
     output, captions = made_up(3, 1, 7)
     loss = SoftObjective(doubly_stochastic=0.7)(output, captions)
     log_p, alpha = word_log_probabilities(output.logits, captions).detach(), output.alpha.detach().double().numpy()
@@ -86,9 +85,7 @@ def test_soft_loss_by_hand() -> None:
     assert without.total.item() == pytest.approx(-log_p.sum().item() / 3, rel=1e-6)
 
 
-def hard_loss_by_hand(
-    objective: HardObjective, output: DecoderOutput, captions: Tensor, expected: Tensor, before: np.ndarray | None
-) -> tuple[float, np.ndarray]:
+def hard_loss_by_hand(objective, output, captions, expected, before):
     """The loss path by path, and the rewards of sampled paths; ``before`` is the baseline (C,), None at first."""
     alpha, smoothing = output.alpha.detach().double().numpy(), objective.label_smoothing
     rows = np.apply_along_axis(reference.log_softmax, -1, output.logits.detach().double().numpy())
@@ -117,7 +114,7 @@ def hard_loss_by_hand(
     ("coin", "baseline"), [*itertools.product(COINS, ("none", *BASELINES)), ("both", "expected")], ids=str
 )
 @pytest.mark.parametrize("reward", REWARDS)
-def test_hard_loss_by_hand(coin: str, reward: str, baseline: str) -> None:
+def test_hard_loss_by_hand(coin, reward, baseline):
     """Five batches in a row: every term, the baseline used before its update, and b_k = 0.9 b_{k−1} + 0.1 r_k."""
     objective = Estimator(
         samples=3,
@@ -131,7 +128,7 @@ def test_hard_loss_by_hand(coin: str, reward: str, baseline: str) -> None:
     )
     assert objective.paths == (4 if coin == "both" else 3)
     generator = torch.Generator().manual_seed(7)
-    b: np.ndarray | None = None
+    b = None
     for k in range(5):
         output, captions = made_up(5, objective.paths, 4, seed=k)
         mode = objective.draw(5, 4, generator)
@@ -153,7 +150,7 @@ def test_hard_loss_by_hand(coin: str, reward: str, baseline: str) -> None:
         torch.testing.assert_close(output.logits.grad, plain.logits.grad)
 
 
-def test_the_coin_is_the_papers() -> None:
+def test_the_coin_is_the_papers():
     generator = torch.Generator().manual_seed(3)
     tossed = {}
     for coin in COINS:
@@ -170,7 +167,7 @@ def test_the_coin_is_the_papers() -> None:
 ALL_SAMPLED = torch.ones(2, 1, dtype=torch.bool)
 
 
-def test_moving_baseline_counts_steps_from_the_end() -> None:
+def test_moving_baseline_counts_steps_from_the_end():
     """With rewards to go the last words of a long and of a short caption are paid alike, so they share a baseline."""
     baseline, generator = MovingBaseline(), torch.Generator().manual_seed(1)
     rewards = {steps: torch.randn(2, 1, steps, generator=generator) for steps in (3, 5, 2)}
@@ -199,12 +196,12 @@ def test_moving_baseline_counts_steps_from_the_end() -> None:
         ({"entropy_weight": float("nan")}, "entropy_weight is nan: give a number"),
     ],
 )
-def test_hard_objective_refuses(options: dict[str, object], message: str) -> None:
+def test_hard_objective_refuses(options, message):
     with pytest.raises(SatError, match=message):
         HardObjective(**options)  # type: ignore[arg-type]
 
 
-def test_hard_attention_follows_the_decoder_to_its_device() -> None:
+def test_hard_attention_follows_the_decoder_to_its_device():
     """PyTorch's "meta" device computes nothing, but refuses a mixture of devices as a GPU does."""
     objective = HardObjective(samples=2, coin="both")
     decoder = small_decoder().to("meta")
@@ -215,7 +212,7 @@ def test_hard_attention_follows_the_decoder_to_its_device() -> None:
 
 
 @pytest.mark.parametrize("baseline", [MovingBaseline(), leave_one_out, expected_path])
-def test_a_baseline_follows_its_rewards_to_their_device(baseline: Baseline) -> None:
+def test_a_baseline_follows_its_rewards_to_their_device(baseline):
     rewards, sampled = torch.randn(2, 3, 7), torch.ones(2, 3, dtype=torch.bool)
     assert baseline(rewards, sampled).device.type == "cpu"  # then, after a resume, there
     assert baseline(rewards.to("meta"), sampled.to("meta")).device.type == "meta"
@@ -236,13 +233,13 @@ class Tiny(NamedTuple):
 
 
 @pytest.fixture
-def tiny(float64: None) -> Tiny:
+def tiny(float64):
     decoder = small_decoder(**TINY, spread=1.0, seed=11)  # where it attends matters
     generator = torch.Generator().manual_seed(5)
     return Tiny(decoder, 2 * torch.randn(2, 3, 2, generator=generator), torch.tensor([[2, 4, 0], [3, 2, 0]]))
 
 
-def enumerate_locations(tiny: Tiny) -> tuple[Tensor, Tensor]:
+def enumerate_locations(tiny):
     """log p(s|a) and log p(y|s,a) of all 27 sequences of locations, each (2, 27)."""
     sequences = torch.tensor(list(itertools.product(range(3), repeat=3)))  # (27, 3)
     locations = sequences.expand(2, -1, -1)
@@ -251,29 +248,29 @@ def enumerate_locations(tiny: Tiny) -> tuple[Tensor, Tensor]:
     return log_locations, word_log_probabilities(output.logits, tiny.captions).sum(-1)
 
 
-def gradient(loss: Tensor, decoder: AttentionDecoder) -> dict[str, Tensor]:
+def gradient(loss, decoder):
     parameters = dict(decoder.named_parameters())
     parts = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True, materialize_grads=True)
     return dict(zip(parameters, parts, strict=True))
 
 
-def exact_gradient(tiny: Tiny) -> dict[str, Tensor]:
+def exact_gradient(tiny):
     """Eq. 6 as it stands: Σ_s p(s|a) [∂log p(y|s,a) + log p(y|s,a) ∂log p(s|a)], the mean over the two captions."""
     log_locations, log_words = enumerate_locations(tiny)
     p = log_locations.exp().detach()
     return gradient((p * (log_words + log_words.detach() * log_locations)).sum(1).mean(), tiny.decoder)
 
 
-def expected_path_gradient(tiny: Tiny) -> dict[str, Tensor]:
+def expected_path_gradient(tiny):
     output = tiny.decoder.teacher_forcing(tiny.annotations, tiny.captions, mode=MeanAttention())
     return gradient(word_log_probabilities(output.logits, tiny.captions).sum(-1).mean(), tiny.decoder)
 
 
-def estimates(tiny: Tiny, objective: HardObjective, *, times: int = 100, copies: int = 100) -> dict[str, Tensor]:
+def estimates(tiny, objective, *, times=100, copies=100):
     """The objective's gradient with its sign turned, (times, ...), each from a batch of that many copies."""
     annotations, captions = tiny.annotations.repeat(copies, 1, 1), tiny.captions.repeat(copies, 1)
     generator = torch.Generator().manual_seed(6)
-    found: list[dict[str, Tensor]] = []
+    found = []
     for k in range(times + 5):
         mode = objective.draw(*captions.shape, generator)
         output = tiny.decoder.teacher_forcing(annotations, captions, paths=objective.paths, mode=mode)
@@ -284,7 +281,7 @@ def estimates(tiny: Tiny, objective: HardObjective, *, times: int = 100, copies:
     return {name: torch.stack([one[name] for one in found]) for name in found[0]}
 
 
-def misfit(found: dict[str, Tensor], exact: dict[str, Tensor]) -> dict[str, float]:
+def misfit(found, exact):
     """For each parameter tensor the mean of z²: how far the mean estimate is from the exact one, in standard errors.
 
     It is 1 on average for an unbiased estimate, and above 15 once in ten thousand even if a tensor's z are all equal.
@@ -299,12 +296,12 @@ def misfit(found: dict[str, Tensor], exact: dict[str, Tensor]) -> dict[str, floa
     return result
 
 
-def trace(found: dict[str, Tensor]) -> float:
+def trace(found):
     """The trace of the estimates' covariance."""
     return sum(samples.var(0).sum().item() for samples in found.values())
 
 
-def test_exact_gradient_is_that_of_the_bound(tiny: Tiny) -> None:
+def test_exact_gradient_is_that_of_the_bound(tiny):
     """Eq. 6 is the gradient of eq. 5, L_s = Σ_s p(s|a) log p(y|s,a); and all 27 sequences are there."""
     log_locations, log_words = enumerate_locations(tiny)
     torch.testing.assert_close(log_locations.exp().sum(1), torch.ones(2))
@@ -312,7 +309,7 @@ def test_exact_gradient_is_that_of_the_bound(tiny: Tiny) -> None:
     torch.testing.assert_close(bound, exact_gradient(tiny))
 
 
-def test_bound_is_below_the_marginal(tiny: Tiny) -> None:
+def test_bound_is_below_the_marginal(tiny):
     """Eq. 5: L_s ≤ log p(y|a) = log Σ_s p(s|a) p(y|s,a), for many decoders; and the objective reports L_s."""
     gaps = []
     for seed in range(20):
@@ -335,11 +332,11 @@ def test_bound_is_below_the_marginal(tiny: Tiny) -> None:
 
 @pytest.mark.acceptance
 @pytest.mark.parametrize("reward", REWARDS)
-def test_hard_gradient_is_exact_in_the_mean_and_baselines_calm_it(tiny: Tiny, reward: str) -> None:
+def test_hard_gradient_is_exact_in_the_mean_and_baselines_calm_it(tiny, reward):
     """At λ_r = 1, λ_e = 0, no coin the mean estimate is eq. 6, and each baseline lowers its variance."""
     exact = exact_gradient(tiny)
 
-    def objective(baseline: str) -> Estimator:
+    def objective(baseline):
         return Estimator(samples=3, reward=reward, baseline=baseline)
 
     none = estimates(tiny, objective("none"))
@@ -351,14 +348,14 @@ def test_hard_gradient_is_exact_in_the_mean_and_baselines_calm_it(tiny: Tiny, re
 
 
 @pytest.mark.acceptance
-def test_reward_to_go_is_calmer(tiny: Tiny) -> None:
+def test_reward_to_go_is_calmer(tiny):
     few = {"times": 50, "copies": 50}
     sentence, to_go = (trace(estimates(tiny, Estimator(reward=reward, baseline="none"), **few)) for reward in REWARDS)
     assert to_go < 0.9 * sentence
 
 
 @pytest.mark.acceptance
-def test_the_proof_sees_a_wrong_estimator(tiny: Tiny) -> None:
+def test_the_proof_sees_a_wrong_estimator(tiny):
     """Without its REINFORCE term, or with a part of it, the estimate is far off: the bound of 15 has power."""
     exact = exact_gradient(tiny)
     for weight in (0.0, 0.9):
@@ -377,7 +374,7 @@ def test_the_proof_sees_a_wrong_estimator(tiny: Tiny) -> None:
     ],
     ids=lambda options: "-".join(options.values()),
 )
-def test_coins_have_one_mean(tiny: Tiny, options: dict[str, str]) -> None:
+def test_coins_have_one_mean(tiny, options):
     """Half the expectation's own gradient and half eq. 6: in the mean for a coin, each time for "both"."""
     expected, sampled = expected_path_gradient(tiny), exact_gradient(tiny)
     half = {name: (expected[name] + sampled[name]) / 2 for name in expected}
@@ -386,7 +383,7 @@ def test_coins_have_one_mean(tiny: Tiny, options: dict[str, str]) -> None:
     assert misfit(found, sampled)["attention.energy"] > 30
 
 
-def test_batches_are_of_one_length_and_hold_every_caption_once() -> None:
+def test_batches_are_of_one_length_and_hold_every_caption_once():
     """Fault: padding trained on. There is none: a batch holds captions of one length. Weights show some more often."""
     captions = [(f"{i // 5}.jpg", [2] * (1 + (i * i) % 7) + [0]) for i in range(203)]
     epochs = [batches(captions, 8, seed) for seed in (1, 1, 2)]

@@ -1,9 +1,6 @@
 """What goes wrong around a training is told in one line, and the last good state stays: the training can go on."""
 
-from collections.abc import Callable
 from itertools import count
-from pathlib import Path
-from typing import Any
 
 import pytest
 from builders import shape_folder
@@ -18,22 +15,22 @@ FULL = "Error while serializing: I/O error: No space left on device (os error 28
 
 
 @pytest.fixture
-def command(small: None, tmp_path: Path) -> tuple[object, ...]:
+def command(small, tmp_path):
     """`sat train`, without its output."""
     data = shape_folder(tmp_path / "shapes", captions=2)
     own = settings(minimum_count=1, averaging=0.9, validation_beam_size=2, warmup=0, flipped="false")
     return ("train", data, "--preset", "flickr8k", "--epochs", 2, "--bits", 32, *own, "--output")
 
 
-def model(folder: Path) -> list[bytes]:
+def model(folder):
     return [(folder / name).read_bytes() for name in ("model.safetensors", "vocabulary.json", "config.json")]
 
 
-def full_at(number: int, save_file: Any) -> Callable[..., None]:
+def full_at(number, save_file):
     """What saves files on a disk that is full at the call of this number."""
     calls = count(1)
 
-    def saved(*arguments: Any, **options: Any) -> None:
+    def saved(*arguments, **options):
         if next(calls) == number:
             raise SafetensorError(FULL)
         save_file(*arguments, **options)
@@ -41,9 +38,7 @@ def full_at(number: int, save_file: Any) -> Callable[..., None]:
     return saved
 
 
-def test_a_full_disk_costs_nothing_but_time(
-    command: tuple[object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_costs_nothing_but_time(command, tmp_path, monkeypatch):
     sat(*command, tmp_path / "whole")
     for module, file, number in (
         (loop_module, "state", 1),

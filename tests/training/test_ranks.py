@@ -23,21 +23,21 @@ HELPERS = Path(__file__).parents[1] / "helpers"
 FEW = {"soft": 50, "hard": 6, "encoder": 6}  # steps in the suite
 
 
-def environment(**more: str) -> dict[str, str]:
+def environment(**more):
     path = os.pathsep.join([str(HELPERS), *(part for part in sys.path if part)])
     return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", **more}
 
 
-def torchrun(processes: int, *command: str) -> list[str]:
+def torchrun(processes, *command):
     return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}", *command]
 
 
-def free_port() -> str:
+def free_port():
     with socket.create_server(("127.0.0.1", 0)) as server:
         return str(server.getsockname()[1])
 
 
-def check_alike(processes: int, folder: Path, steps: dict[str, int]) -> None:
+def check_alike(processes, folder, steps):
     """What `sharing.py` makes in these processes. torchrun would add seconds of its own."""
     command = [sys.executable, str(HELPERS / "sharing.py"), str(folder)]
     command += [f"{name}={number}" for name, number in steps.items()]
@@ -75,22 +75,20 @@ def check_alike(processes: int, folder: Path, steps: dict[str, int]) -> None:
 
 
 @pytest.mark.acceptance
-def test_two_processes_have_the_losses_of_one_and_the_death_of_one_ends_the_other(tmp_path: Path) -> None:
+def test_two_processes_have_the_losses_of_one_and_the_death_of_one_ends_the_other(tmp_path):
     check_alike(2, tmp_path, FEW)
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize("processes", [2, 4])
-def test_every_kind_of_training_has_the_same_losses_in_many_processes(processes: int, tmp_path: Path) -> None:
+def test_every_kind_of_training_has_the_same_losses_in_many_processes(processes, tmp_path):
     check_alike(processes, tmp_path, {name: 50 for name in SCENARIOS if name != "dropout"})
 
 
 @pytest.mark.parametrize("rows", [1, 3, 5, 64])
 @pytest.mark.parametrize("world", [2, 4, 7])
-def test_each_row_of_a_batch_has_one_rank_and_the_shares_are_even(
-    rows: int, world: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[int] = []
+def test_each_row_of_a_batch_has_one_rank_and_the_shares_are_even(rows, world, monkeypatch):
+    seen = []
     shares, sizes = [], []
     monkeypatch.setattr(ranks, "world_size", lambda: world)
     for rank in range(world):
@@ -105,7 +103,7 @@ def test_each_row_of_a_batch_has_one_rank_and_the_shares_are_even(
     assert sum(shares) == pytest.approx(world) and shares[0] > 0
 
 
-def test_ranks_drop_out_differently_and_leave_the_shared_generator_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_drop_out_differently_and_leave_the_shared_generator_alone(monkeypatch):
     monkeypatch.setattr(ranks, "world_size", lambda: 2)
     drawn = []
     for rank, step in ((0, 5), (1, 5), (0, 6), (0, 5)):
@@ -119,7 +117,7 @@ def test_ranks_drop_out_differently_and_leave_the_shared_generator_alone(monkeyp
 
 
 @pytest.mark.parametrize("given", ["soon", "0", "nan"])
-def test_a_wrong_time_to_wait_is_refused(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_time_to_wait_is_refused(given, monkeypatch):
     for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("SAT_TIMEOUT", given)):
         monkeypatch.setenv(name, value)
     with pytest.raises(SatError, match=f"SAT_TIMEOUT is '{given}'"), ranks.process_group(torch.device("cpu")):
@@ -129,7 +127,7 @@ def test_a_wrong_time_to_wait_is_refused(given: str, monkeypatch: pytest.MonkeyP
 SAT = ("-c", "from show_attend_tell.cli import main; main()")
 
 
-def training(data: Path, output: Path, *more: str, processes: int) -> list[str]:
+def training(data, output, *more, processes):
     """`sat train` of an encoder and a decoder, which takes seconds."""
     train = [
         *("train", str(data), "--encoder", "small", "--encoder-lr", "1e-3", "--init-from", "none"),
@@ -142,7 +140,7 @@ def training(data: Path, output: Path, *more: str, processes: int) -> list[str]:
     )
 
 
-def workers(process: "subprocess.Popen[str]") -> list[int]:
+def workers(process):
     """The processes that torchrun started."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     return [int(pid) for pid in children.read_text().split()] if children.exists() else []
@@ -150,7 +148,7 @@ def workers(process: "subprocess.Popen[str]") -> list[int]:
 
 @pytest.mark.proof
 @pytest.mark.parametrize("how", ["killed", "stopped", "interrupted"])
-def test_a_training_of_the_command_outlives_what_happens_to_a_process(how: str, tmp_path: Path) -> None:
+def test_a_training_of_the_command_outlives_what_happens_to_a_process(how, tmp_path):
     data = shape_folder(tmp_path / "shapes", train=12, val=4, test=0, captions=3)
     command = training(data, tmp_path / "model", "--epochs", "300", "--resume", processes=3)
     process = subprocess.Popen(

@@ -5,7 +5,6 @@ import os
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,13 +20,12 @@ from builders import (
     small_encoder,
 )
 from safetensors.torch import load_file
-from torch import Tensor
 from trainers import FEW, Killed, acting, interrupting, killing, logged, plan_of, scoring, take, trainer_of
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint, StoredReranker
 from show_attend_tell.checkpoint.packing import as_tensors
-from show_attend_tell.data.datasets import Dataset, join, read_dataset
+from show_attend_tell.data.datasets import join, read_dataset
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.tokenizers import ENGLISH, KARPATHY
 from show_attend_tell.data.vocabulary import Vocabulary
@@ -38,8 +36,6 @@ from show_attend_tell.rerank import Reranker, confidence
 from show_attend_tell.rerank.ngrams import VisualNgrams
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.cautious import DECODING, LARGE_BEAM_SIZE
-from show_attend_tell.training.config import TrainingConfig, TrainingPlan
-from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.objectives.soft import SoftObjective
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.reports import write_log
@@ -47,58 +43,56 @@ from show_attend_tell.training.run import prepare_data, train
 from show_attend_tell.training.selection import RARE_WORD_EXPONENT, Chosen, best_of
 from show_attend_tell.training.stages.confidence import confidence_of
 from show_attend_tell.training.trainer import Trainer
-from show_attend_tell.vision.encoder import Encoder, load_encoder
+from show_attend_tell.vision.encoder import load_encoder
 
 CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+def dataset(tmp_path_factory):
     return read_dataset(shape_folder(tmp_path_factory.mktemp("data") / "shapes", captions=2))
 
 
 @pytest.fixture(scope="module")
-def whole(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+def whole(dataset, tmp_path_factory):
     """What a training that nothing interrupts ends in."""
     return run(dataset, small_config(), tmp_path_factory.mktemp("whole") / "model")[0]
 
 
 @pytest.fixture(scope="module")
-def soft(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+def soft(dataset, tmp_path_factory):
     """A model to start from."""
     return run(dataset, small_config(epochs=1), tmp_path_factory.mktemp("soft") / "model")[0]
 
 
 def run(
-    dataset: Dataset,
-    config: TrainingConfig,
-    output: Path,
+    dataset,
+    config,
+    output,
     *,
-    trainer: type[Trainer] = Trainer,
-    choose: Any = FEW,
-    **options: Any,
-) -> tuple[Checkpoint, list[str]]:
+    trainer=Trainer,
+    choose=FEW,
+    **options,
+):
     """A training without progress bars; also what it logged."""
     plan = plan_of(dataset, config, output, bits=32, **options)
     with logged() as messages:
         return train(plan, trainer=trainer, choose=choose, show=False), messages
 
 
-def prepared(
-    dataset: Dataset, config: TrainingConfig, folder: Path, encoder: Encoder | None = None, **options: Any
-) -> tuple[TrainingPlan, TrainingData]:
+def prepared(dataset, config, folder, encoder=None, **options):
     return prepare_data(plan_of(dataset, config, folder / "model", encoder=encoder, **options), CPU)
 
 
-def same_model(ours: Checkpoint, theirs: Checkpoint) -> bool:
+def same_model(ours, theirs):
     return same_weights(ours.weights, theirs.weights)
 
 
-def epochs_logged(output: Path) -> list[dict[str, Any]]:
+def epochs_logged(output):
     return [json.loads(line) for line in (output / "training" / "log.jsonl").read_text().splitlines()]
 
 
-def test_uniform_attention_trains_with_the_soft_model_s_settings(dataset: Dataset, tmp_path: Path) -> None:
+def test_uniform_attention_trains_with_the_soft_model_s_settings(dataset, tmp_path):
     soft, uniform = preset("flickr8k", "soft"), preset("flickr8k", "uniform")
     assert replace(uniform.decoder, attention="soft") == soft.decoder
     assert replace(uniform, decoder=soft.decoder) == soft
@@ -109,7 +103,7 @@ def test_uniform_attention_trains_with_the_soft_model_s_settings(dataset: Datase
     assert "It is a control" in (tmp_path / "model" / "README.md").read_text()
 
 
-def test_a_training_leaves_a_model_that_captions(dataset: Dataset, tmp_path: Path) -> None:
+def test_a_training_leaves_a_model_that_captions(dataset, tmp_path):
     encoder, notes = small_encoder(), {"preset": "small"}
     before = {name: value.clone() for name, value in encoder.state_dict().items()}
     best, messages = run(dataset, small_config(flipped=True), tmp_path / "model", encoder=encoder, notes=notes)
@@ -138,7 +132,7 @@ def test_a_training_leaves_a_model_that_captions(dataset: Dataset, tmp_path: Pat
     assert "(best)" in epochs[0] and epochs[0].index("(best)") < epochs[0].index("CIDEr")
 
 
-def test_the_vocabulary_is_of_the_training_split_alone(dataset: Dataset, tmp_path: Path) -> None:
+def test_the_vocabulary_is_of_the_training_split_alone(dataset, tmp_path):
     known = [" ".join(words) for example in dataset.split("train") for words in example.captions][:3]
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n".join([*known, "a zebra"]), encoding="utf-8")
@@ -153,8 +147,8 @@ def test_the_vocabulary_is_of_the_training_split_alone(dataset: Dataset, tmp_pat
     assert [name for name, _ in data.validation] == [example.name for example in dataset.split("val")]
 
 
-def test_val_chooses_the_first_of_the_best_generation_configs() -> None:
-    def config(beam_size: int, length_penalty: float, rerank_weight: float = 0.0) -> GenerationConfig:
+def test_val_chooses_the_first_of_the_best_generation_configs():
+    def config(beam_size, length_penalty, rerank_weight=0.0):
         return GenerationConfig(beam_size=beam_size, length_penalty=length_penalty, rerank_weight=rerank_weight)
 
     plain = {config(1, 0): 3.0, config(1, 0.5): 3.0, config(3, 0): 6.0, config(3, 0.5): 7.0, config(5, 0): 7.0}
@@ -169,9 +163,7 @@ def test_val_chooses_the_first_of_the_best_generation_configs() -> None:
     assert equal.generation == equal.without_reranker == config(4, 0)
 
 
-def test_an_interruption_before_the_first_epoch_s_end_is_kept(
-    dataset: Dataset, whole: Checkpoint, tmp_path: Path
-) -> None:
+def test_an_interruption_before_the_first_epoch_s_end_is_kept(dataset, whole, tmp_path):
     """It is resumed in another precision too, as on another device: the annotations differ a little."""
     for name in ("model", "other"):
         with pytest.raises(KeyboardInterrupt):
@@ -191,16 +183,14 @@ def test_an_interruption_before_the_first_epoch_s_end_is_kept(
 @pytest.mark.parametrize(
     "killed", ["while encoding", "before a batch", "after an epoch's line", "vocabulary.json", "config.json"]
 )
-def test_a_training_that_is_killed_ends_as_one_that_is_not(
-    killed: str, dataset: Dataset, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_that_is_killed_ends_as_one_that_is_not(killed, dataset, whole, tmp_path, monkeypatch):
     """By one command, with --resume; also where a file of its first checkpoint has just been written."""
     encoder, trainer, replace_file = small_encoder(), Trainer, os.replace
 
-    def kill(*_: Any) -> None:
+    def kill(*_):
         raise Killed
 
-    def replaced(source: Path, target: Path) -> None:
+    def replaced(source, target):
         replace_file(source, target)
         if Path(target).name == killed:
             raise Killed
@@ -222,14 +212,14 @@ def test_a_training_that_is_killed_ends_as_one_that_is_not(
     assert starts == (killed in ("while encoding", "before a batch"))
 
 
-def test_damaged_lines_of_the_log_are_left_out(tmp_path: Path) -> None:
+def test_damaged_lines_of_the_log_are_left_out(tmp_path):
     log = tmp_path / "log.jsonl"
     log.write_bytes(b'{"epoch": 1}\n{"epoch": 2, "nats\n[]\n\xff\n')
     write_log(log, 3, {"seconds": 0.5})
     assert log.read_text(encoding="utf-8") == '{"epoch": 1}\n{"epoch": 3, "seconds": 0.5}\n'
 
 
-def test_outputs_and_resumes_that_do_not_fit_are_refused(dataset: Dataset, tmp_path: Path) -> None:
+def test_outputs_and_resumes_that_do_not_fit_are_refused(dataset, tmp_path):
     model, copied, new = (tmp_path / name for name in ("model", "copied", "new/model"))
     first, _ = run(dataset, small_config(epochs=1), model)
     first.save(copied)  # which has no training of its own
@@ -240,8 +230,8 @@ def test_outputs_and_resumes_that_do_not_fit_are_refused(dataset: Dataset, tmp_p
         examples=tuple(example for example in dataset.examples if example.split != "val"),
         report=replace(dataset.report, photos={**dataset.report.photos, "val": 0}),
     )
-    resumed: dict[str, Any] = {"resume": True}
-    refusals: list[tuple[str, Path, Dataset, dict[str, Any], dict[str, Any]]] = [
+    resumed = {"resume": True}
+    refusals = [
         ("holds a model already", model, dataset, {}, {}),
         ("batch_size was 4, is 3; seed was 1, is 2", model, dataset, {"batch_size": 3, "seed": 2}, resumed),
         (r"soft\.label_smoothing was 0", model, dataset, {"soft": SoftObjective(label_smoothing=0.1)}, resumed),
@@ -261,7 +251,7 @@ def test_outputs_and_resumes_that_do_not_fit_are_refused(dataset: Dataset, tmp_p
     assert not (tmp_path / "new" / "cache").exists()  # before the photos are encoded
 
 
-def test_two_processes_never_train_in_one_folder(dataset: Dataset, tmp_path: Path) -> None:
+def test_two_processes_never_train_in_one_folder(dataset, tmp_path):
     output = tmp_path / "model"
     (output / "training").mkdir(parents=True)
     with file_lock(output / "training"), pytest.raises(SatError, match=r"another process trains in .*: wait for it"):
@@ -271,7 +261,7 @@ def test_two_processes_never_train_in_one_folder(dataset: Dataset, tmp_path: Pat
         run(dataset, small_config(), output, resume=True)
 
 
-def test_a_hard_model_starts_from_a_soft_one(dataset: Dataset, soft: Checkpoint, tmp_path: Path) -> None:
+def test_a_hard_model_starts_from_a_soft_one(dataset, soft, tmp_path):
     hard = small_config(epochs=1, learning_rate=1e-12, decoder={"attention": "hard"})
     model, messages = run(dataset, hard, tmp_path / "hard", init_from=soft)
     assert not any(" are unknown" in line or "new word" in line for line in messages)
@@ -281,7 +271,7 @@ def test_a_hard_model_starts_from_a_soft_one(dataset: Dataset, soft: Checkpoint,
     assert model.config.attention == "hard" and model.vocabulary == soft.vocabulary
     for name, value in model.weights.items():
         np.testing.assert_allclose(value, soft.weights[name], atol=1e-6, rtol=0)
-    refusals: list[tuple[str, dict[str, Any], Encoder]] = [
+    refusals = [
         ("hidden_size", {"decoder": {"hidden_size": 7}}, small_encoder()),  # naming what differs
         ("SHA-256", {}, small_encoder(seed=1)),
         ("give --resize squash", {}, small_encoder(resize="crop")),  # the same weights, another view of the photos
@@ -291,9 +281,7 @@ def test_a_hard_model_starts_from_a_soft_one(dataset: Dataset, soft: Checkpoint,
             run(dataset, small_config(**changes), tmp_path / "other", init_from=soft, encoder=encoder)
 
 
-def test_a_hard_model_without_a_gate_starts_from_a_soft_one_with_it(
-    dataset: Dataset, soft: Checkpoint, tmp_path: Path
-) -> None:
+def test_a_hard_model_without_a_gate_starts_from_a_soft_one_with_it(dataset, soft, tmp_path):
     hard = small_config(epochs=1, learning_rate=1e-12, decoder={"attention": "hard", "gate": False})
     model, messages = run(dataset, hard, tmp_path / "hard", init_from=soft)
     after, before = model.weights, soft.weights
@@ -304,7 +292,7 @@ def test_a_hard_model_without_a_gate_starts_from_a_soft_one_with_it(
     np.testing.assert_allclose(after["attention.energy"], before["attention.energy"], atol=1e-6)
 
 
-def test_words_unknown_to_the_model_to_start_from_are_appended(soft: Checkpoint, tmp_path: Path) -> None:
+def test_words_unknown_to_the_model_to_start_from_are_appended(soft, tmp_path):
     folder = shape_folder(tmp_path / "shapes")
     captions = folder / "captions.csv"
     text = captions.read_text(encoding="utf-8").replace(" a ", " my ").replace(",a ", ",one ")
@@ -338,9 +326,7 @@ def test_words_unknown_to_the_model_to_start_from_are_appended(soft: Checkpoint,
     assert any("seen fewer than 9 times (--set minimum_count=N), or beyond" in line for line in messages)
 
 
-def test_a_training_that_makes_its_start_worse_gives_the_start_back(
-    dataset: Dataset, soft: Checkpoint, tmp_path: Path
-) -> None:
+def test_a_training_that_makes_its_start_worse_gives_the_start_back(dataset, soft, tmp_path):
     config, output = small_config(epochs=2, learning_rate=100.0, clip=1.0, selected_by="nats"), tmp_path / "worse"
     model, messages = run(dataset, config, output, init_from=soft)
     start, *epochs = epochs_logged(output)
@@ -358,7 +344,7 @@ def test_a_training_that_makes_its_start_worse_gives_the_start_back(
         assert any(re.match("the training has diverged: .* lower the learning rate.* \\(100;", line) for line in said)
 
 
-def test_an_epoch_is_the_best_if_it_beats_the_start(dataset: Dataset, soft: Checkpoint, tmp_path: Path) -> None:
+def test_an_epoch_is_the_best_if_it_beats_the_start(dataset, soft, tmp_path):
     rows = [{"nats": nats, "bleu_4": 0.0, "cider": cider} for nats, cider in [(3.21, 50.0), (3.02, 54.0), (3.4, 60.0)]]
     config = small_config(epochs=2, selected_by="nats")
     model, messages = run(dataset, config, tmp_path / "model", init_from=soft, trainer=scoring(*rows))
@@ -372,8 +358,8 @@ def test_an_epoch_is_the_best_if_it_beats_the_start(dataset: Dataset, soft: Chec
     assert model.training["epochs"] == 1 and [line["epoch"] for line in epochs_logged(tmp_path / "hard")] == [0, 1]
 
 
-def test_a_cautious_training_keeps_the_start_s_decoding_and_reranker(dataset: Dataset, tmp_path: Path) -> None:
-    def decoded(decoder: Any, data: Any, usual: Decoding, **options: Any) -> Chosen:
+def test_a_cautious_training_keeps_the_start_s_decoding_and_reranker(dataset, tmp_path):
+    def decoded(decoder, data, usual, **options):
         config = usual.config.merge(beam_size=4, **ranked)
         return Chosen(config, {"beam 4": 1.0}, config, 1.0)
 
@@ -400,11 +386,11 @@ def test_a_cautious_training_keeps_the_start_s_decoding_and_reranker(dataset: Da
     assert same_model(model, again) and again.generation == model.generation
 
 
-def test_few_photos_are_judged_by_trainings_without_them(dataset: Dataset, soft: Checkpoint, tmp_path: Path) -> None:
-    how: dict[str, Any] = {"cautious": True, "selected_by": "cider_and_nats", "epochs": 6}
-    batches: list[set[str]] = []
+def test_few_photos_are_judged_by_trainings_without_them(dataset, soft, tmp_path):
+    how = {"cautious": True, "selected_by": "cider_and_nats", "epochs": 6}
+    batches = []
 
-    def watch(_: int, trainer: Trainer) -> None:
+    def watch(_, trainer):
         batches.append({name for name, _ in trainer.data.captions})
 
     model, messages = run(
@@ -431,11 +417,11 @@ def test_few_photos_are_judged_by_trainings_without_them(dataset: Dataset, soft:
     assert [line["epoch"] for line in epochs_logged(tmp_path / "worse")] == [0]  # no training but the two
 
 
-def test_an_ended_training_goes_on_with_more_epochs(dataset: Dataset, tmp_path: Path) -> None:
+def test_an_ended_training_goes_on_with_more_epochs(dataset, tmp_path):
     """From half of the first rate, by a new cosine; and it can be interrupted and resumed like any other."""
-    rates: list[float] = []
+    rates = []
 
-    def go(output: str, epochs: int, trainer: type[Trainer] = Trainer, **more: Any) -> tuple[Checkpoint, list[str]]:
+    def go(output, epochs, trainer=Trainer, **more):
         config = small_config(epochs=epochs, schedule="cosine", learning_rate=0.01, patience=50, **more)
         return run(dataset, config, tmp_path / output, resume=True, trainer=trainer)
 
@@ -464,7 +450,7 @@ def test_an_ended_training_goes_on_with_more_epochs(dataset: Dataset, tmp_path: 
     assert same_weights(states[0], states[1])
 
 
-def test_custom_photos_that_cannot_be_read_are_left_out_with_their_words(tmp_path: Path) -> None:
+def test_custom_photos_that_cannot_be_read_are_left_out_with_their_words(tmp_path):
     folder = shape_folder(tmp_path / "shapes")
     broken = folder / "images" / "photo3.png"
     broken.write_bytes(broken.read_bytes()[:100])
@@ -474,7 +460,7 @@ def test_custom_photos_that_cannot_be_read_are_left_out_with_their_words(tmp_pat
     papers = replace(dataset, custom=False)
     other = read_dataset(shape_folder(tmp_path / "others"))
     (tmp_path / "others" / "images" / "photo11.png").write_bytes(b"no photo")
-    cases: list[tuple[Dataset, str, dict[str, Any]]] = [
+    cases = [
         (dataset, "left out: 1 of 13 photos cannot be read", {}),
         (join([dataset, other]), "left out: 2 of 26 photos cannot be read", {}),
         (dataset, "left out: 1 of 13 photos cannot be read", {"encoder_lr": 1e-3}),  # nothing is cached
@@ -488,12 +474,12 @@ def test_custom_photos_that_cannot_be_read_are_left_out_with_their_words(tmp_pat
             run(data, small_config(epochs=1), tmp_path / f"papers{number}")
 
 
-def test_generation_is_chosen_with_the_encoder_that_ships(dataset: Dataset, tmp_path: Path) -> None:
+def test_generation_is_chosen_with_the_encoder_that_ships(dataset, tmp_path):
     """The best epoch's, and not the last one's; the reranker reads its annotations too."""
-    read: list[Tensor] = []
+    read = []
     names = [example.name for example in dataset.split("train")]
 
-    def choose(decoder: Any, data: Any, *arguments: Any, **options: Any) -> Chosen:
+    def choose(decoder, data, *arguments, **options):
         with torch.no_grad():
             read.append(data.views[0][names])
         return FEW(decoder, data, *arguments, **options)
@@ -509,12 +495,12 @@ def test_generation_is_chosen_with_the_encoder_that_ships(dataset: Dataset, tmp_
     torch.testing.assert_close(read[0], encoder.annotate(pixels), rtol=0, atol=1e-5)
 
 
-def blocks() -> Encoder:
+def blocks():
     """An encoder of three convolutions, always with the same weights."""
     return load_encoder("small", resize="squash")
 
 
-def test_fine_tuning_from_a_block_trains_it_alone_and_ships_it_alone(dataset: Dataset, tmp_path: Path) -> None:
+def test_fine_tuning_from_a_block_trains_it_alone_and_ships_it_alone(dataset, tmp_path):
     encoder = blocks()
     model, _ = run(dataset, small_config(), tmp_path / "soft", encoder=encoder, encoder_lr=0.01, unfreeze_from="conv3")
     stored = load_file(tmp_path / "soft" / "encoder.safetensors")
@@ -533,7 +519,7 @@ def test_fine_tuning_from_a_block_trains_it_alone_and_ships_it_alone(dataset: Da
 
     hard = small_config(epochs=1, decoder={"attention": "hard"})
 
-    def tuned() -> Encoder:
+    def tuned():
         found = blocks()
         found.adopt(as_tensors(model.tuned_encoder))
         return found
@@ -541,15 +527,15 @@ def test_fine_tuning_from_a_block_trains_it_alone_and_ships_it_alone(dataset: Da
     shared, _ = run(dataset, hard, tmp_path / "hard", encoder=tuned(), init_from=model)  # frozen now
     first, second = (tmp_path / name / "encoder.safetensors" for name in ("hard", "soft"))
     assert first.read_bytes() == second.read_bytes() and shared.encoder == model.encoder
-    further: dict[str, Any] = {"init_from": model, "encoder_lr": 0.01, "unfreeze_from": "conv3"}
+    further = {"init_from": model, "encoder_lr": 0.01, "unfreeze_from": "conv3"}
     other, _ = run(dataset, hard, tmp_path / "further", encoder=tuned(), **further)
     assert other.encoder.digest != model.encoder.digest
     assert other.tuned_encoder.keys() == model.tuned_encoder.keys()
 
 
 @pytest.mark.parametrize("block", ["conv3", None], ids=["from a block", "all of it"])
-def test_fine_tuning_resumes_to_the_bit(block: str | None, dataset: Dataset, tmp_path: Path) -> None:
-    def go(output: str, **options: Any) -> Checkpoint:
+def test_fine_tuning_resumes_to_the_bit(block, dataset, tmp_path):
+    def go(output, **options):
         how = {"encoder_lr": 0.003, "unfreeze_from": block, **options}
         return run(dataset, small_config(), tmp_path / output, encoder=blocks(), **how)[0]
 
@@ -565,10 +551,10 @@ def test_fine_tuning_resumes_to_the_bit(block: str | None, dataset: Dataset, tmp
     assert same_model(resumed, uninterrupted)
 
 
-def test_validation_keeps_no_graph_of_the_encoder(dataset: Dataset, tmp_path: Path) -> None:
+def test_validation_keeps_no_graph_of_the_encoder(dataset, tmp_path):
     encoder = small_encoder()
     plan, data = prepared(dataset, small_config(), tmp_path, encoder, encoder_lr=0.003)
-    with_graph: list[bool] = []
+    with_graph = []
     encoder.register_forward_hook(lambda module, given, found: with_graph.append(found.requires_grad))
     trainer = Trainer(plan.config, data, device=CPU)
     assert not any(with_graph)  # the scale of the annotations: of 500 photos, a graph each
@@ -578,7 +564,7 @@ def test_validation_keeps_no_graph_of_the_encoder(dataset: Dataset, tmp_path: Pa
     assert with_graph[-1]
 
 
-def test_a_training_reads_the_views_that_its_settings_ask_for(dataset: Dataset, tmp_path: Path) -> None:
+def test_a_training_reads_the_views_that_its_settings_ask_for(dataset, tmp_path):
     config, encoder = small_config(flipped=True, mirror_sides=True, crops=2), small_encoder()
     assert config.views == ["flipped", "crop-1", "crop-2"]
     _, data = prepared(dataset, config, tmp_path, encoder)
@@ -591,15 +577,15 @@ def test_a_training_reads_the_views_that_its_settings_ask_for(dataset: Dataset, 
 
 
 @pytest.mark.parametrize("tokenizer", [KARPATHY, ENGLISH], ids=lambda each: each.name)
-def test_confidence_is_of_captions_that_are_made_as_the_model_makes_them(tokenizer: Any) -> None:
+def test_confidence_is_of_captions_that_are_made_as_the_model_makes_them(tokenizer):
     data = random_data(photos=confidence.PHOTOS_TO_JUDGE)
     words = "dog cat man woman tree ball car street a in on with of red blue two runs sits near the is"
     data = replace(data, vocabulary=Vocabulary(words.split(), tokenizer))
     decoder = trainer_of(data).average
-    seen: list[tuple[int, int, float]] = []
+    seen = []
 
     class Constant(Reranker):
-        def scores(self, backend: Any, features: Any, found: Any, rare_word_exponent: float = 0.0) -> Any:
+        def scores(self, backend, features, found, rare_word_exponent=0.0):
             longest = max(len(hypothesis.words) for hypotheses in found for hypothesis in hypotheses)
             seen.append((len(found[0]), longest, rare_word_exponent))
             return [[0.0] * len(hypotheses) for hypotheses in found]
@@ -614,16 +600,16 @@ def test_confidence_is_of_captions_that_are_made_as_the_model_makes_them(tokeniz
     assert all(longest <= 6 for _, longest, _ in seen)
 
 
-def test_a_training_keeps_a_reranker_that_val_chooses(dataset: Dataset, tmp_path: Path) -> None:
+def test_a_training_keeps_a_reranker_that_val_chooses(dataset, tmp_path):
     weight = 32.0
 
-    def choose(decoder: Any, data: Any, usual: Decoding, **options: Any) -> Chosen:
+    def choose(decoder, data, usual, **options):
         rerankers.append(usual.reranker)
         plain = usual.config.merge(beam_size=1, length_penalty=0.5)
         best = plain.merge(beam_size=4, rerank_weight=weight, rare_word_exponent=RARE_WORD_EXPONENT if weight else 0.0)
         return Chosen(best, {"beam 4": 12.0}, plain, 1.0)
 
-    rerankers: list[Any] = []
+    rerankers = []
     config = small_config(epochs=1, visual_ngrams=True)
     best, messages = run(dataset, config, tmp_path / "model", choose=choose)
     assert rerankers.pop() is not None and best.reranker is not None
@@ -644,7 +630,7 @@ def test_a_training_keeps_a_reranker_that_val_chooses(dataset: Dataset, tmp_path
     assert rerankers.pop() is None and best.reranker is None
 
 
-def test_without_n_grams_that_are_seen_often_nothing_is_ranked(tmp_path: Path) -> None:
+def test_without_n_grams_that_are_seen_often_nothing_is_ranked(tmp_path):
     few = read_dataset(shape_folder(tmp_path / "few", train=4))
     best, messages = run(few, small_config(epochs=1, visual_ngrams=True), tmp_path / "model")
     assert best.reranker is None and any("no word is in 10 training captions" in line for line in messages)

@@ -1,8 +1,6 @@
 """What comes after the loop is made in stages, each once, however often the training is killed."""
 
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +8,7 @@ from builders import shape_folder, small_config
 from trainers import FEW, Killed, killed_at, logged, plan_of
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.data.datasets import Dataset, read_dataset
+from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.training.run import train
 from show_attend_tell.training.stages import complete
 
@@ -19,13 +17,11 @@ LINES = [f"stage {number} of 5: {name}" for number, name in enumerate(STAGES, st
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+def dataset(tmp_path_factory):
     return read_dataset(shape_folder(tmp_path_factory.mktemp("data") / "shapes", captions=2))
 
 
-def run(
-    dataset: Dataset, output: Path, start: Checkpoint | None = None, **changes: Any
-) -> tuple[Checkpoint, list[str]]:
+def run(dataset, output, start=None, **changes):
     """A training that resumes, with models in 16 bits; also the stages that it logged."""
     plan = plan_of(dataset, small_config(visual_ngrams=True, **changes), output, init_from=start, resume=True)
     with logged() as messages:
@@ -33,12 +29,12 @@ def run(
     return model, [line for line in messages if line.startswith("stage ")]
 
 
-def files(output: Path) -> dict[str, bytes]:
+def files(output):
     return {file.name: file.read_bytes() for file in output.iterdir() if file.suffix in (".json", ".safetensors")}
 
 
 @pytest.fixture(scope="module")
-def whole(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> tuple[Checkpoint, dict[str, bytes]]:
+def whole(dataset, tmp_path_factory):
     """What a training that nothing interrupts ends in."""
     output = tmp_path_factory.mktemp("whole") / "model"
     model, lines = run(dataset, output, epochs=1)
@@ -47,9 +43,7 @@ def whole(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> tuple[C
 
 
 @pytest.mark.parametrize("number", range(5), ids=STAGES)
-def test_a_training_that_is_killed_in_a_stage_goes_on_there(
-    number: int, dataset: Dataset, whole: tuple[Checkpoint, dict[str, bytes]], tmp_path: Path
-) -> None:
+def test_a_training_that_is_killed_in_a_stage_goes_on_there(number, dataset, whole, tmp_path):
     output = tmp_path / "model"
     with pytest.raises(Killed), killed_at(LINES[number]):
         run(dataset, output, epochs=1)
@@ -57,7 +51,7 @@ def test_a_training_that_is_killed_in_a_stage_goes_on_there(
     assert lines == LINES[number:] and files(output) == whole[1]
 
 
-def test_stages_of_other_settings_are_made_anew_and_so_are_those_cut_short(dataset: Dataset, tmp_path: Path) -> None:
+def test_stages_of_other_settings_are_made_anew_and_so_are_those_cut_short(dataset, tmp_path):
     output = tmp_path / "model"
     for change in ("more epochs", "cut short"):
         with pytest.raises(Killed), killed_at(LINES[3]):
@@ -67,10 +61,8 @@ def test_stages_of_other_settings_are_made_anew_and_so_are_those_cut_short(datas
         assert run(dataset, output, epochs=2)[1] == LINES
 
 
-def test_a_cautious_training_that_is_killed_after_its_verdict_moves_the_weights_once(
-    dataset: Dataset, whole: tuple[Checkpoint, dict[str, bytes]], tmp_path: Path
-) -> None:
-    how: dict[str, Any] = {"cautious": True, "selected_by": "nats", "epochs": 4}
+def test_a_cautious_training_that_is_killed_after_its_verdict_moves_the_weights_once(dataset, whole, tmp_path):
+    how = {"cautious": True, "selected_by": "nats", "epochs": 4}
     run(dataset, tmp_path / "one", whole[0], **how)
     for line in (LINES[0], LINES[4]):
         with pytest.raises(Killed), killed_at(line):
@@ -79,11 +71,11 @@ def test_a_cautious_training_that_is_killed_after_its_verdict_moves_the_weights_
         assert files(tmp_path / line) == files(tmp_path / "one")
 
 
-def test_a_stage_of_ones_own_is_a_line(whole: tuple[Checkpoint, dict[str, bytes]], tmp_path: Path) -> None:
+def test_a_stage_of_ones_own_is_a_line(whole, tmp_path):
     """Arrays, entries of the card and the generation config that it gives the model are kept for the next one."""
     model, made = Checkpoint(**vars(whole[0])), list[str]()
 
-    def make(name: str, value: float) -> None:
+    def make(name, value):
         made.append(name)
         model.training[name] = value
         model.confidence = {name: np.full(3, value, np.float32)}

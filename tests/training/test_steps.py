@@ -3,40 +3,36 @@
 import json
 import threading
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from builders import InMemoryAnnotations, random_data, small_config
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
-from torch import Tensor
 from trainers import learn, logged, rounding_of, take, trainer_of
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.errors import SatError
 from show_attend_tell.training.objectives.hard import HardObjective
 
-HARD: dict[str, Any] = {"decoder": {"attention": "hard"}, "hard": HardObjective(samples=2, entropy_weight=0.1)}
+HARD = {"decoder": {"attention": "hard"}, "hard": HardObjective(samples=2, entropy_weight=0.1)}
 
 
 class Watched(InMemoryAnnotations):
     """Annotations that note the thread and the photos of each reading."""
 
-    def __init__(self, annotations: InMemoryAnnotations) -> None:
+    def __init__(self, annotations):
         super().__init__(annotations.annotations)
-        self.readings: list[tuple[int, list[str]]] = []
+        self.readings = []
 
-    def __getitem__(self, names: Sequence[str]) -> Tensor:
+    def __getitem__(self, names):
         self.readings.append((threading.get_ident(), list(names)))
         return super().__getitem__(names)
 
 
-def test_a_thread_reads_the_next_batch_while_one_is_computed() -> None:
+def test_a_thread_reads_the_next_batch_while_one_is_computed():
     data = random_data()
     trainer = trainer_of(data)
     view = Watched(data.views[0])  # type: ignore[arg-type]
@@ -53,7 +49,7 @@ def test_a_thread_reads_the_next_batch_while_one_is_computed() -> None:
 
 
 @pytest.mark.parametrize("changes", [{}, HARD], ids=["soft", "hard"])
-def test_what_is_drawn_ahead_changes_no_draw(changes: dict[str, Any]) -> None:
+def test_what_is_drawn_ahead_changes_no_draw(changes):
     """A batch that was drawn ahead and not taken is drawn again: the weights are those of one batch after the other."""
     data = replace(random_data(views=3), text_corpus=[[5, 6, 0], [7, 8, 9, 0]])
     one_by_one, ahead = (trainer_of(data, **changes) for _ in range(2))
@@ -72,7 +68,7 @@ def test_what_is_drawn_ahead_changes_no_draw(changes: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("tuned", [False, True], ids=["frozen", "fine-tuned"])
 @pytest.mark.parametrize("size", [1, 3, 7])
-def test_gradients_of_micro_batches_add_up(size: int, tuned: bool) -> None:
+def test_gradients_of_micro_batches_add_up(size, tuned):
     gradients = []
     for micro_batch_size in (0, size):
         trainer = trainer_of(random_data(photos=7, tuned=tuned), batch_size=7, micro_batch_size=micro_batch_size)
@@ -86,12 +82,12 @@ def test_gradients_of_micro_batches_add_up(size: int, tuned: bool) -> None:
         torch.testing.assert_close(added, whole, rtol=0, atol=rounding_of(whole))
 
 
-def precision_of(state: Path) -> str:
+def precision_of(state):
     with safe_open(state, framework="pt") as opened:
         return str(json.loads(opened.metadata()["identity"])["precision"])
 
 
-def test_a_training_keeps_its_precision_on_another_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_keeps_its_precision_on_another_processor(tmp_path, monkeypatch):
     config, data = small_config(epochs=1, precision="auto"), random_data(photos=5)
     state = tmp_path / "training" / "state.safetensors"
     monkeypatch.setenv("SAT_PRECISION", "bfloat16")
@@ -111,7 +107,7 @@ def test_a_training_keeps_its_precision_on_another_processor(tmp_path: Path, mon
         learn(config, data)
 
 
-def test_a_state_that_does_not_say_its_precision_is_resumed(tmp_path: Path) -> None:
+def test_a_state_that_does_not_say_its_precision_is_resumed(tmp_path):
     config, data = small_config(epochs=2), random_data(photos=5)
     whole, _ = learn(config, data)
     learn(replace(config, epochs=1), data, output=tmp_path)

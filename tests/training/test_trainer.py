@@ -7,8 +7,6 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -26,7 +24,6 @@ from builders import (
 from safetensors import safe_open
 from safetensors.torch import load_file, save
 from searching import beam_search
-from torch import Tensor
 from trainers import interrupting, learn, logged, rounding_of, scoring, take, trainer_of
 
 from show_attend_tell.backends.torch import build_decoder
@@ -35,8 +32,7 @@ from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.bleu import bleu
-from show_attend_tell.model.attention import ArgmaxAttention, AttentionMode, MeanAttention, attention_mode_by_name
-from show_attend_tell.training.config import TrainingConfig
+from show_attend_tell.model.attention import ArgmaxAttention, MeanAttention, attention_mode_by_name
 from show_attend_tell.training.data import TrainingData, annotation_scale, batches, batches_of_photos
 from show_attend_tell.training.likelihood import joined
 from show_attend_tell.training.objectives.hard import HardObjective
@@ -44,12 +40,11 @@ from show_attend_tell.training.objectives.losses import Loss
 from show_attend_tell.training.objectives.soft import SoftObjective
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.selection import captions_of, scores_of, usual_decoding, usual_generation
-from show_attend_tell.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 
 
-def weights_of(trainer: Trainer) -> dict[str, Tensor]:
+def weights_of(trainer):
     """Everything that a training has learnt, and what it learns with."""
     found = {f"decoder.{name}": value for name, value in trainer.decoder.state_dict().items()}
     found |= {f"average.{name}": value for name, value in trainer.average.state_dict().items()}
@@ -58,12 +53,12 @@ def weights_of(trainer: Trainer) -> dict[str, Tensor]:
     return found | {f"objective.{name}": value for name, value in trainer.objective.state_dict().items()}
 
 
-def differing(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> list[str]:
+def differing(ours, theirs):
     assert ours.keys() == theirs.keys()
     return [name for name in ours if not torch.equal(ours[name], theirs[name])]
 
 
-def steps(trainer: Trainer, epochs: int) -> list[dict[str, float]]:
+def steps(trainer, epochs):
     """All steps of some epochs, without the rest of a training; what is watched in each."""
     found = []
     for trainer.epoch in range(epochs):
@@ -71,7 +66,7 @@ def steps(trainer: Trainer, epochs: int) -> list[dict[str, float]]:
     return found
 
 
-def test_a_model_overfits_ten_photos_to_bleu_100() -> None:
+def test_a_model_overfits_ten_photos_to_bleu_100():
     encoder, scenes = small_encoder(), shape_scenes(10)
     names = [f"photo{number}" for number in range(10)]
     pixels = torch.stack([encoder.preprocessing(shape_photo(*scene)) for scene in scenes])
@@ -94,7 +89,7 @@ MARKED = 10  # the channel that marks the location to attend to
 WORDS = 7
 
 
-def marked_locations(photos: int, locations: int, seed: int) -> tuple[TrainingData, Tensor]:
+def marked_locations(photos, locations, seed):
     """Photos whose every location shows one of seven words, and a mark where this word is the caption."""
     generator = torch.Generator().manual_seed(seed)
     names = [f"photo{number}" for number in range(photos)]
@@ -122,7 +117,7 @@ def marked_locations(photos: int, locations: int, seed: int) -> tuple[TrainingDa
     ],
     ids=["the paper's rule", "leave one out"],
 )
-def test_hard_attention_learns_to_look_where_the_word_is(how: dict[str, Any]) -> None:
+def test_hard_attention_learns_to_look_where_the_word_is(how):
     locations = 5
     data, _ = marked_locations(280, locations, seed=1)
     config = small_config(**{"epochs": 40, "batch_size": 20, "decoder": {"attention": "hard"}, "patience": 40, **how})
@@ -153,7 +148,7 @@ HARD = replace(
 
 
 @cache
-def uninterrupted(attention: str) -> Trainer:
+def uninterrupted(attention):
     return learn(SOFT if attention == "soft" else HARD, random_data(views=2))[0]
 
 
@@ -165,9 +160,7 @@ def uninterrupted(attention: str) -> Trainer:
     ],
     ids=["soft", "hard", "hard, at validation", "in a step"],
 )
-def test_an_interrupted_training_ends_as_an_uninterrupted_one(
-    config: TrainingConfig, at: int, method: str, tmp_path: Path
-) -> None:
+def test_an_interrupted_training_ends_as_an_uninterrupted_one(config, at, method, tmp_path):
     whole = uninterrupted(config.decoder.attention)
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
@@ -181,7 +174,7 @@ def test_an_interrupted_training_ends_as_an_uninterrupted_one(
         assert len(resumed.objective.state_dict()["baseline"]) and config.hard.baseline == "moving"
 
 
-def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_state_is_refused(tmp_path):
     state, damaged = tmp_path / "state.safetensors", tmp_path / "damaged.safetensors"
     trainer = trainer_of(random_data())
     trainer.save(state)
@@ -189,7 +182,7 @@ def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
     with safe_open(state, framework="pt") as opened:
         header = opened.metadata()
     identity = json.loads(header["identity"])
-    wrong: dict[str, list[Any]] = {
+    wrong = {
         "progress": [None, [], ["a", 0, 0, 0.0, 0], [0, 0, 0, 0.0], 7],
         "identity": [None, [], "x", {**identity, "epochs": "x"}],
     }
@@ -214,12 +207,12 @@ def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
     ids=["patience", "cider", "last", "nats"],
 )
 def test_the_best_epoch_is_kept(
-    changes: dict[str, Any],
-    scores: list[tuple[float, float]],
-    better: list[int],
-    best: tuple[float, int],
-    tmp_path: Path,
-) -> None:
+    changes,
+    scores,
+    better,
+    best,
+    tmp_path,
+):
     kind = scoring(*({"bleu_4": first, "nats": first, "cider": cider} for first, cider in scores))
     with logged() as messages:
         trainer, _ = learn(small_config(**{"epochs": 3, **changes}), random_data(), kind, tmp_path, bits=32)
@@ -232,7 +225,7 @@ def test_the_best_epoch_is_kept(
     assert differing(dict(kept), again.average.state_dict()) == []
 
 
-def test_validation_decodes_each_photo_once_with_the_weights_that_ship() -> None:
+def test_validation_decodes_each_photo_once_with_the_weights_that_ship():
     data = random_data()
     trainer = trainer_of(data, averaging=0.99)
     data.views = [Tuned(data.views[0])]
@@ -246,7 +239,7 @@ def test_validation_decodes_each_photo_once_with_the_weights_that_ship() -> None
     assert all(0 <= scores[name] <= 100 for name in scores if name != "cider")
 
 
-def test_validation_is_by_bleu_with_penalty_and_a_hard_model_s_argmax() -> None:
+def test_validation_is_by_bleu_with_penalty_and_a_hard_model_s_argmax():
     data = random_data()
     config = small_config(decoder={"attention": "hard", "gate": False}, validation_beam_size=3, max_length=2)
     trainer = trainer_of(data, config)
@@ -254,7 +247,7 @@ def test_validation_is_by_bleu_with_penalty_and_a_hard_model_s_argmax() -> None:
         for parameter in trainer.average.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(parameter.numel())))
     annotations = data.views[0][[name for name, _ in data.validation]]
-    modes: tuple[AttentionMode, ...] = (ArgmaxAttention(), MeanAttention())
+    modes = (ArgmaxAttention(), MeanAttention())
     argmax, mean = (
         [data.vocabulary.decode(found[0].words) for found in searched]
         for searched in (beam_search(trainer.average, annotations, beam_size=3, max_length=2, mode=m) for m in modes)
@@ -267,10 +260,10 @@ def test_validation_is_by_bleu_with_penalty_and_a_hard_model_s_argmax() -> None:
     assert usual_generation(preset("paper", "hard")).attention_mode == "mean"  # as in the authors' program
 
 
-def test_a_caption_weighs_the_same_in_a_batch_of_any_size() -> None:
+def test_a_caption_weighs_the_same_in_a_batch_of_any_size():
     data = random_data()
 
-    def gradient(indices: list[int]) -> Tensor:
+    def gradient(indices):
         trainer = trainer_of(data, batch_size=4, decoder={"output_tanh": False})
         take(trainer, indices)
         found = trainer.decoder.get_parameter("output_bias").grad
@@ -282,14 +275,14 @@ def test_a_caption_weighs_the_same_in_a_batch_of_any_size() -> None:
     torch.testing.assert_close(together, torch.stack(alone).sum(0), rtol=0, atol=rounding_of(together))
 
 
-def test_rmsprop_is_graves_s() -> None:
+def test_rmsprop_is_graves_s():
     rms = trainer_of(random_data(), optimizer="rmsprop").optimizer
     assert isinstance(rms, torch.optim.RMSprop)
     graves = {"alpha": 0.95, "eps": 1e-2, "momentum": 0.9, "centered": True, "weight_decay": 0}
     assert {name: rms.defaults[name] for name in graves} == graves
 
 
-def test_joined_data_sets_are_scored_each_by_itself() -> None:
+def test_joined_data_sets_are_scored_each_by_itself():
     data = random_data(photos=8)
     captions = [references[0] if row < 2 else ["else"] for row, (_, references) in enumerate(data.validation)]
     together = scores_of(captions, data)
@@ -301,7 +294,7 @@ def test_joined_data_sets_are_scored_each_by_itself() -> None:
     assert apart == {name: pytest.approx((first[name] + second[name]) / 2) for name in first} != together
 
 
-def test_a_photo_s_captions_come_together_while_the_encoder_learns() -> None:
+def test_a_photo_s_captions_come_together_while_the_encoder_learns():
     data = random_data(photos=23)
     weights = [2.0 if name == "photo1" else 1.0 for name, _ in data.captions]
     for size in (1, 7, 64):
@@ -315,7 +308,7 @@ def test_a_photo_s_captions_come_together_while_the_encoder_learns() -> None:
     assert found != batches_of_photos(data.captions, 64, seed=4, weights=weights)
 
 
-def test_an_encoder_that_learns_sees_each_photo_once_a_batch_for_the_same_gradient() -> None:
+def test_an_encoder_that_learns_sees_each_photo_once_a_batch_for_the_same_gradient():
     data = random_data(tuned=True)
     trainer = trainer_of(data, batch_size=8)
     data.views[0].read.clear()  # the scale of the annotations was computed from them
@@ -334,7 +327,7 @@ def test_an_encoder_that_learns_sees_each_photo_once_a_batch_for_the_same_gradie
         torch.testing.assert_close(ours, theirs, rtol=0, atol=rounding_of(theirs))
 
 
-def test_every_epoch_has_its_own_order_and_the_views_come_equally_often() -> None:
+def test_every_epoch_has_its_own_order_and_the_views_come_equally_often():
     data = random_data(photos=40, views=3)
     data.views = [Tuned(view) for view in data.views]
     trainer = trainer_of(data, epochs=2)
@@ -354,7 +347,7 @@ def test_every_epoch_has_its_own_order_and_the_views_come_equally_often() -> Non
         assert any(torch.equal(row, view[[name]][0]) for view in data.views)  # a view of its own photo
 
 
-def rates(config: TrainingConfig, batches_to_take: int) -> list[float]:
+def rates(config, batches_to_take):
     trainer = trainer_of(random_data(), config)
     found = []
     for _ in range(batches_to_take):
@@ -364,7 +357,7 @@ def rates(config: TrainingConfig, batches_to_take: int) -> list[float]:
     return found
 
 
-def test_warm_up_rises_evenly_and_cosine_falls_to_zero() -> None:
+def test_warm_up_rises_evenly_and_cosine_falls_to_zero():
     per_epoch = trainer_of(random_data()).batches_an_epoch
     assert rates(small_config(), 3) == [0.01] * 3
     assert rates(small_config(warmup=4), 6) == pytest.approx([0.0025, 0.005, 0.0075, 0.01, 0.01, 0.01])
@@ -376,7 +369,7 @@ def test_warm_up_rises_evenly_and_cosine_falls_to_zero() -> None:
 
 
 @pytest.mark.parametrize(("end", "weights"), [(0.1, (0.5, 0.3, 0.1)), (None, (0.5, 0.5, 0.5))], ids=["moves", "stays"])
-def test_the_entropy_weight_of_hard_attention_moves_evenly_to_its_end(end: float | None, weights: Any) -> None:
+def test_the_entropy_weight_of_hard_attention_moves_evenly_to_its_end(end, weights):
     hard = HardObjective(entropy_weight=0.5)
     config = small_config(decoder={"attention": "hard"}, hard=hard, entropy_weight_end=end, epochs=2)
     trainer = trainer_of(random_data(), config)
@@ -387,7 +380,7 @@ def test_the_entropy_weight_of_hard_attention_moves_evenly_to_its_end(end: float
     assert config.hard.entropy_weight == 0.5  # the settings themselves do not move
 
 
-def test_every_weight_takes_a_step() -> None:
+def test_every_weight_takes_a_step():
     data = random_data()
     trainer = trainer_of(data)
     before = {name: value.clone() for name, value in trainer.decoder.named_parameters()}
@@ -398,7 +391,7 @@ def test_every_weight_takes_a_step() -> None:
 
 
 @pytest.mark.parametrize("tuned", [False, True], ids=["frozen", "fine-tuned"])
-def test_clipping_bounds_the_norm_of_the_whole_gradient(tuned: bool) -> None:
+def test_clipping_bounds_the_norm_of_the_whole_gradient(tuned):
     """The decoder's and the encoder's together."""
     norms, directions = {}, {}
     for clip in (0.0, 0.3):
@@ -411,7 +404,7 @@ def test_clipping_bounds_the_norm_of_the_whole_gradient(tuned: bool) -> None:
     torch.testing.assert_close(directions[0.3], directions[0.0])
 
 
-def test_the_average_follows_the_weights() -> None:
+def test_the_average_follows_the_weights():
     data = random_data()
     plain, averaged = trainer_of(data), trainer_of(data, averaging=0.5)
     expected = {name: value.clone() for name, value in averaged.average.named_parameters()}
@@ -428,9 +421,9 @@ def test_the_average_follows_the_weights() -> None:
     assert averaged.average.seen == 1
 
 
-def test_a_loss_that_is_no_number_is_told_to_the_user_and_nothing_is_saved(tmp_path: Path) -> None:
+def test_a_loss_that_is_no_number_is_told_to_the_user_and_nothing_is_saved(tmp_path):
     class Broken(SoftObjective):
-        def __call__(self, *arguments: Any, **options: Any) -> Loss:
+        def __call__(self, *arguments, **options):
             loss = super().__call__(*arguments, **options)
             return Loss(loss.total * math.nan, loss.watch) if trainer.taken == 2 else loss
 
@@ -449,7 +442,7 @@ def test_a_loss_that_is_no_number_is_told_to_the_user_and_nothing_is_saved(tmp_p
     assert state.read_bytes() == before  # what is spoiled is never saved
 
 
-def test_the_scale_makes_annotations_of_unit_mean_square() -> None:
+def test_the_scale_makes_annotations_of_unit_mean_square():
     data = random_data()
     trainer = trainer_of(data)
     together = data.views[0][sorted({name for name, _ in data.captions})]
@@ -459,7 +452,7 @@ def test_the_scale_makes_annotations_of_unit_mean_square() -> None:
     assert float(unscaled.decoder.annotation_scale) == 1
 
 
-def test_the_history_becomes_the_decoders_own_words_as_training_goes_on() -> None:
+def test_the_history_becomes_the_decoders_own_words_as_training_goes_on():
     data = random_data()
     trainer = trainer_of(data, epochs=2, scheduled_sampling_end=0.6)
     with torch.no_grad():  # so that every own word is one and the same
@@ -478,7 +471,7 @@ def test_the_history_becomes_the_decoders_own_words_as_training_goes_on() -> Non
         assert own.float().mean().item() == pytest.approx(0.6 * done, abs=0.08)
 
 
-def test_the_decoders_own_words_never_end_the_caption() -> None:
+def test_the_decoders_own_words_never_end_the_caption():
     data = random_data()
     trainer = trainer_of(data, epochs=1, scheduled_sampling=1.0)
     with torch.no_grad():
@@ -489,14 +482,14 @@ def test_the_decoders_own_words_never_end_the_caption() -> None:
     assert not (found == Vocabulary.END).any()
 
 
-def test_what_some_lengths_do_not_have_is_the_mean_of_those_that_do() -> None:
+def test_what_some_lengths_do_not_have_is_the_mean_of_those_that_do():
     """Of hard attention a group of one length may have no sampled path, while the encoder is fine-tuned."""
     one, other = torch.tensor(2.0), torch.tensor(5.0)
     losses = [(0.4, Loss(one, {"nats": one})), (0.2, Loss(one, {"nats": other})), (0.4, Loss(one, {}))]
     assert joined(losses).watch["nats"].item() == pytest.approx((2 * 2 + 5) / 3)
 
 
-def test_captions_without_photos_teach_words_and_leave_the_photos_alone() -> None:
+def test_captions_without_photos_teach_words_and_leave_the_photos_alone():
     """Their loss is that of captions of a photo whose annotations are zero; photos and their draws stay the same."""
     texts = [[5, 6, 7, Vocabulary.END], [8, 9, Vocabulary.END], [7, 5, 6, Vocabulary.END]]
     data = replace(random_data(), text_corpus=texts)
