@@ -256,9 +256,6 @@ def test_two_processes_never_train_in_one_folder(dataset, tmp_path):
     (output / "training").mkdir(parents=True)
     with file_lock(output / "training"), pytest.raises(SatError, match=r"another process trains in .*: wait for it"):
         run(dataset, small_config(), output)
-    run(dataset, small_config(), output)
-    with file_lock(output / "training"), pytest.raises(SatError, match="another process trains"):
-        run(dataset, small_config(), output, resume=True)
 
 
 def test_a_hard_model_starts_from_a_soft_one(dataset, soft, tmp_path):
