@@ -4,7 +4,6 @@ import csv
 import os
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -163,9 +162,8 @@ def random_data(*, photos: int = 10, views: int = 1, seed: int = 5, tuned: bool 
 
 
 def fitted(config: TrainingConfig, data: TrainingData) -> TrainingConfig:
-    """The settings with the vocabulary's and the annotations' sizes, as `training.data.prepare` sets them."""
-    decoder = replace(config.decoder, vocabulary_size=len(data.vocabulary), annotation_size=D)
-    return replace(config, decoder=decoder)
+    """The settings with the sizes of the vocabulary and of the annotations, as `training.stages.data` sets them."""
+    return config.sized(len(data.vocabulary), D)
 
 
 def small_checkpoint(encoder: Encoder, *, seed: int = 5, spread: float = 0.7, **decoder: Any) -> Checkpoint:

@@ -165,8 +165,8 @@ def score_lines(scores: Mapping[str, Any]) -> list[str]:
         for kind, suffix in (("with brevity penalty", ""), ("without brevity penalty", "_no_brevity")):
             cells = [of_split.get(name + suffix if name.startswith("bleu") else name) for name in shown]
             lines.append(f"| {split}, {kind} | " + " | ".join("–" if c is None else f"{c:.1f}" for c in cells) + " |")
-        known = {setting.name: of_split.get(setting.name) for setting in fields(GenerationConfig)}
-        generation = GenerationConfig(**{name: value for name, value in known.items() if value is not None})
+        known = [field.name for field in fields(GenerationConfig) if of_split.get(field.name) is not None]
+        generation = GenerationConfig(**{name: of_split[name] for name in known})
         unit = of_split.get("tokens", "split")
         tokens = "scores count characters" if unit == "characters" else f"{unit} tokens"
         how = f"{generation.summary()}; the decoder reads {reads(generation.attention_mode)}; {tokens}"

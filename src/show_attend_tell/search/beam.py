@@ -63,13 +63,13 @@ def beam_search(session: DecoderSession, config: GenerationConfig, filters: Sequ
             if not unfinished.all():
                 remaining = unfinished > 0
                 photos, words, path, going, history = (
-                    each[remaining] for each in (photos, words, path, going, history)
+                    of_photos[remaining] for of_photos in (photos, words, path, going, history)
                 )
             live = np.argsort(~going, axis=1, kind="stable")[:, : int(unfinished.max())]
             words, path = gather(words, live), gather(path, live)
-            path = np.where(gather(going, live), path, path[:, :1])  # what fills up adds no history
+            path = np.where(gather(going, live), path, path[:, :1])  # padding adds no history
         history = np.concatenate([gather(history, path), words[..., None]], axis=-1)
         session.reorder(remaining, path)
 
-    found = read_back(backpointers, scores - filtered, filtered, finished)
-    return [rank(each, config.length_penalty) for each in found]
+    captions = read_back(backpointers, scores - filtered, filtered, finished)
+    return [rank(of_photo, config.length_penalty) for of_photo in captions]

@@ -44,8 +44,8 @@ class Added(NamedTuple):
         finite = np.where(self.weights > NEVER, self.weights, 0.0)
         if not finite.any():
             return np.zeros(words.shape)
-        found: Scores = np.where(gather(self.ids, paths) == words[..., None], gather(finite, paths), 0.0).sum(-1)
-        return found
+        added: Scores = np.where(gather(self.ids, paths) == words[..., None], gather(finite, paths), 0.0).sum(-1)
+        return added
 
     def onto(self, log_probabilities: Scores) -> Scores:
         """log p of every word (B′, P′, K) with what is added."""
@@ -56,11 +56,11 @@ class Added(NamedTuple):
 
 def apply(filters: Sequence[Filter], history: Numbers, photos: Numbers) -> Added:
     """What the filters add, for the words of each path (B′, P′, t) of these photos (B′,)."""
-    found = [each for one in filters if (each := one(history, photos)) is not None]
-    ends = np.cumsum([0, *(np.shape(ids)[-1] for ids, _ in found)])
+    answers = [answer for give in filters if (answer := give(history, photos)) is not None]
+    ends = np.cumsum([0, *(np.shape(ids)[-1] for ids, _ in answers)])
     shape = (*history.shape[:2], ends[-1])
     added = Added(np.empty(shape, np.int64), np.empty(shape, np.float32))
-    for (ids, weights), start, end in zip(found, ends, ends[1:], strict=False):
+    for (ids, weights), start, end in zip(answers, ends, ends[1:], strict=False):
         added.ids[..., start:end], added.weights[..., start:end] = ids, weights
     return added
 
@@ -153,7 +153,7 @@ def last_words(history: Numbers, counted: NDArray[np.bool_]) -> tuple[Numbers, N
     there = counted[words]
     there[..., 1] = True
     place = words.shape[-1] - 1 - there[..., ::-1].argmax(-1)[..., None]
-    last, before = (np.take_along_axis(words, each, -1)[..., 0] for each in (place, place - 1))
+    last, before = (np.take_along_axis(words, index, -1)[..., 0] for index in (place, place - 1))
     return last, before
 
 

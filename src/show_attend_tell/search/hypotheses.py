@@ -47,7 +47,7 @@ class Hypothesis:
     words: list[int]  # T word ids, end token excluded
     log_probability: float  # Σ_t log p(y_t), the end token's included when it ended
     ended: bool  # False when the caption was truncated: max_length came before the end token
-    trace: "Trace" = field(repr=False, compare=False)  # for what was attended to, which few captions are ever asked
+    trace: "Trace" = field(repr=False, compare=False)  # reads what was attended to, only when it is asked for
     filter_score: float = 0.0  # what `filters` added to log p of its words, where the search followed the sum
     rerank_score: float | None = None  # None until a reranker gives it
     evidence: Any = None  # ∂ log p(y_t) / ∂ e_ti (T, L), an array, in nats; None unless asked for
@@ -107,17 +107,17 @@ class Trace(NamedTuple):
         """What `SessionStep` has under that name for this path, over its T words; None where it has nothing."""
         if (first := getattr(self.steps[0].attended, name)) is None:
             return None
-        found = []
+        attended = []
         for step, path in zip(self.steps, self.paths, strict=False):
             photo = int(np.searchsorted(step.photos, self.photo))
-            found.append(getattr(step.attended, name)[photo, step.rows[photo, path]])
-        if not found:
+            attended.append(getattr(step.attended, name)[photo, step.rows[photo, path]])
+        if not attended:
             return first[0, :0]
-        if isinstance(found[0], (np.ndarray, np.generic)):
-            return np.stack(found)
+        if isinstance(attended[0], (np.ndarray, np.generic)):
+            return np.stack(attended)
         import torch
 
-        return torch.stack(found)
+        return torch.stack(attended)
 
 
 def read_back(
@@ -159,12 +159,12 @@ def force(session: DecoderSession, words: Sequence[int]) -> Hypothesis:
     for word in words:
         step = session.step(np.full_like(only, previous))
         log_p += float(session.log_probabilities()[0, 0, word])
-        said, total = np.full_like(only, word), np.full((1, 1), log_p)
-        backpointers.append(Backpointers(only[0], said, only, total, step.rows, step))
+        forced, total = np.full_like(only, word), np.full((1, 1), log_p)
+        backpointers.append(Backpointers(only[0], forced, only, total, step.rows, step))
         session.reorder(None, only)
         previous = word
-    ((found,),) = read_back(backpointers, np.full((1, 1), log_p), np.zeros((1, 1)), np.ones((1, 1), dtype=bool))
-    return found
+    ((hypothesis,),) = read_back(backpointers, np.full((1, 1), log_p), np.zeros((1, 1)), np.ones((1, 1), dtype=bool))
+    return hypothesis
 
 
 def rank(hypotheses: list[Hypothesis], length_penalty: float, rerank_weight: float = 0.0) -> list[Hypothesis]:
@@ -201,7 +201,7 @@ def diverse(
     chosen = [0]
     while len(chosen) < min(num_captions, len(left)):
         last = content[chosen[-1]]
-        overlaps = [2 * len(each & last) / max(1, len(each) + len(last)) for each in content]
+        overlaps = [2 * len(words & last) / max(1, len(words) + len(last)) for words in content]
         closest = list(map(max, closest, overlaps))
         others = [number for number in range(len(left)) if number not in chosen]
         chosen.append(max(others, key=lambda number: scores[number] - penalty * closest[number]))

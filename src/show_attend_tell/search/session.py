@@ -65,13 +65,13 @@ class DecoderSession(Protocol):
         ...
 
 
-def padded(parts: Sequence[NDArray[Any]], value: float = 0) -> NDArray[Any]:
+def padded(arrays: Sequence[NDArray[Any]], value: float = 0) -> NDArray[Any]:
     """Arrays of equal rank as one (B, …), each filled up at its ends with a value."""
-    sides = [max(each) for each in zip(*(part.shape for part in parts), strict=True)]
-    found = np.full((len(parts), *sides), value, parts[0].dtype if parts else np.float64)
-    for row, part in zip(found, parts, strict=True):
-        row[tuple(slice(side) for side in part.shape)] = part
-    return found
+    sides = [max(sizes) for sizes in zip(*(array.shape for array in arrays), strict=True)]
+    result = np.full((len(arrays), *sides), value, arrays[0].dtype if arrays else np.float64)
+    for row, array in zip(result, arrays, strict=True):
+        row[tuple(slice(side) for side in array.shape)] = array
+    return result
 
 
 def gather(part: NDArray[Any], rows: Numbers) -> NDArray[Any]:

@@ -111,6 +111,11 @@ class TrainingConfig:
         numbered = [f"{kind}-{number}" for kind, count in drawn.items() for number in range(1, count + 1)]
         return ["flipped"] * self.flipped + numbered
 
+    def sized(self, vocabulary_size: int, annotation_size: int) -> "TrainingConfig":
+        """The settings of a decoder for that many words, and for annotations of that size."""
+        sizes = {"vocabulary_size": vocabulary_size, "annotation_size": annotation_size}
+        return dataclasses.replace(self, decoder=dataclasses.replace(self.decoder, **sizes))
+
     def objective(self) -> SoftObjective | HardObjective:
         """The hard objective for hard attention, and the soft one for every other decoder: a new one."""
         return dataclasses.replace(self.hard if self.decoder.attention == "hard" else self.soft)
@@ -151,8 +156,8 @@ def changed(config: TrainingConfig, changes: Sequence[str]) -> TrainingConfig:
         except SatError as error:
             raise SatError(f"--set {change}: {error}") from None
     plain = groups.pop("", {})
-    parts = {group: dataclasses.replace(getattr(config, group), **values) for group, values in groups.items()}
-    return dataclasses.replace(config, **plain, **parts)
+    changed_groups = {group: dataclasses.replace(getattr(config, group), **values) for group, values in groups.items()}
+    return dataclasses.replace(config, **plain, **changed_groups)
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ def annotation_scale(data: TrainingData) -> float:
     """1 / the root mean square of the training photos' annotations, over an even choice of 500 to 999 photos."""
     names = sorted({name for name, _ in data.captions})
     chosen = names[:: max(1, len(names) // 500)]
-    parts = [chosen[start : start + 8] for start in range(0, len(chosen), 8)]
-    bar = Progress(parts, desc="scale of the annotations", unit="batch", leave=False)
+    groups = [chosen[start : start + 8] for start in range(0, len(chosen), 8)]
+    bar = Progress(groups, desc="scale of the annotations", unit="batch", leave=False)
     squares = [data.views[0][part].float().square().mean((1, 2)).cpu() for part in bar]
     return float(1 / torch.cat(squares).mean().sqrt())

@@ -111,8 +111,7 @@ def estimate(dataset: Dataset, config: TrainingConfig, start: Start, vocabulary:
 
     captions = [(example.name, vocabulary.encode(words)) for example in train for words in example.captions]
     typical = sorted(len(words) for _, words in captions)[len(captions) // 2]
-    sizes = {"vocabulary_size": len(vocabulary), "annotation_size": encoder.annotation_size}
-    config = dataclasses.replace(config, decoder=dataclasses.replace(config.decoder, **sizes))
+    config = config.sized(len(vocabulary), encoder.annotation_size)
     data = handful(vocabulary, examples, annotations)
     ids = [(name, vocabulary.encode(words)) for name, texts in data.validation for words in texts]
     data.captions = [(name, [*words, *[Vocabulary.UNKNOWN] * typical][:typical]) for name, words in ids]
@@ -206,10 +205,10 @@ def readable(examples: Sequence[Example], preprocessing: Callable[..., Tensor]) 
     """A handful of examples at even distances, and their pixels; those that cannot be read are left out."""
     few = examples[:: max(1, len(examples) // HANDFUL)]
     read = list(read_ahead(lambda example: (example, preprocessing(open_photo(example.photo))), few))
-    found = [each for each in read if not isinstance(each, SatError)][:HANDFUL]
-    if not found:
+    opened = [photo for photo in read if not isinstance(photo, SatError)][:HANDFUL]
+    if not opened:
         raise SatError(f"none of the photos that were tried can be read, for example {read[-1]}")
-    return [example for example, _ in found], torch.stack([pixels for _, pixels in found])
+    return [example for example, _ in opened], torch.stack([pixels for _, pixels in opened])
 
 
 def seconds_of(work: Callable[[], Result]) -> tuple[float, Result]:

@@ -96,13 +96,13 @@ def process_group(device: torch.device) -> Iterator[torch.device]:
 
 
 def _seconds() -> float:
-    given = os.environ.get("SAT_TIMEOUT", str(SECONDS))
+    text = os.environ.get("SAT_TIMEOUT", str(SECONDS))
     try:
-        seconds = float(given)
+        seconds = float(text)
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < 1e6:
-        raise SatError(f"SAT_TIMEOUT is {given!r}: give the seconds to wait for another process, 600 for example")
+        raise SatError(f"SAT_TIMEOUT is {text!r}: give the seconds to wait for another process, 600 for example")
     return seconds
 
 
@@ -180,9 +180,9 @@ def gathered(part: T) -> list[T]:
     """What each rank has, in the order of the ranks."""
     if world_size() == 1:
         return [part]
-    parts: list[Any] = [None] * world_size()
-    distributed.all_gather_object(parts, part)
-    return parts
+    values: list[Any] = [None] * world_size()
+    distributed.all_gather_object(values, part)
+    return values
 
 
 def check_alike(what: Callable[[], object]) -> None:

@@ -5,6 +5,7 @@ import json
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from show_attend_tell.backends.torch import decoder_weights
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
@@ -98,15 +99,18 @@ def checkpoint_of(plan: TrainingPlan, loop: Trainer) -> Checkpoint:
     if len(tuned) < len(weights):  # blocks of it are stored in 8 bits
         tuned = unpack(pack(tuned))
     tokenizer = plan.dataset.tokenizer
-    named = {} if tokenizer == KARPATHY else {"tokenizer": tokenizer.name}
-    made = {"seed": loop.config.seed, "epochs": loop.epoch, "settings": loop.config.to_dict()}
+    training: dict[str, Any] = {
+        "data": plan.dataset.name,
+        **({} if tokenizer == KARPATHY else {"tokenizer": tokenizer.name}),
+    }
+    training |= {**plan.notes, "seed": loop.config.seed, "epochs": loop.epoch, "settings": loop.config.to_dict()}
     return Checkpoint(
         config=loop.average.config,
         weights=decoder_weights(loop.average),
         vocabulary=loop.data.vocabulary,
         encoder=dataclasses.replace(EncoderRecord.of(encoder), digest=weights_digest({**weights, **tuned})),
         generation=usual_generation(loop.config),
-        training={"data": plan.dataset.name, **named, **plan.notes, **made},
+        training=training,
         tuned_encoder=tuned or None,
     )
 

@@ -111,7 +111,7 @@ def train(
 
 
 class Work(NamedTuple):
-    """What the parts of a training share."""
+    """What the stages of a training share. A stage's own file gets only what it needs of it."""
 
     plan: TrainingPlan
     data: TrainingData
@@ -267,7 +267,10 @@ def pausing(training: Trainer, plan: TrainingPlan) -> Iterator[Callable[..., Non
 
 
 def complete_model(work: Work, start: Decoder | None, verdict: Verdict | None) -> Checkpoint:
-    """The model of the best epoch with all that it needs besides its weights, as it is written."""
+    """The model of the best epoch, its weights as far from the start as the verdict says, with all else that it needs.
+
+    The stages: "weights"; then reranker, class words, decoding and confidence, or all of these from the start; "card".
+    """
     plan, data = work.plan, work.data
     config, origin = plan.config, plan.start
     model = Checkpoint.load(plan.output)
@@ -297,15 +300,15 @@ def what_captions_need(work: Work, model: Checkpoint, decoder: Decoder) -> dict[
     plan, data = work.plan, work.data
     config = plan.config
     custom_english = plan.dataset.custom and data.vocabulary.tokenizer in (KARPATHY, ENGLISH)
-    before = plan.start.checkpoint if config.cautious else None  # what few photos do not replace without proof
-    reranker = None if before is None else before.reranker
-    peer = plan.start.checkpoint if work.start_competes else None
+    start = plan.start.checkpoint if config.cautious else None  # whose parts few photos replace only with proof
+    reranker = None if start is None else start.reranker
+    same_kind = plan.start.checkpoint if work.start_competes else None
     own_length = "max_length" in (plan.given or ())
-    kept = partial(cautious.kept_decoding, config, model, peer, own_length=own_length) if config.cautious else None
-    how: dict[str, Any] = {"kept": kept, "filters": custom_english, "choose": work.choose}
+    usual = partial(cautious.kept_decoding, config, model, same_kind, own_length=own_length)
+    how: dict[str, Any] = {"kept": usual if config.cautious else None, "filters": custom_english}
     return {
         "reranker": partial(fit_reranker, model, data, reranker, work.device, wanted=config.visual_ngrams),
-        "class words": partial(fit_class_words, model, data, before, wanted=custom_english),
-        "decoding": partial(choose_decoding, model, decoder, data, config, **how),
+        "class words": partial(fit_class_words, model, data, start, wanted=custom_english),
+        "decoding": partial(choose_decoding, model, decoder, data, config, choose=work.choose, **how),
         "confidence": partial(fit_confidence, model, decoder, data, show=True),
     }

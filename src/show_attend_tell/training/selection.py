@@ -91,13 +91,13 @@ def captions_of(
     search serves all of them. Ranks share the photos, and each gets all captions.
     """
     rankings = rankings or [(decoding.config.length_penalty, decoding.config.rerank_weight)]
-    found: list[list[list[str]]] = [[] for _ in rankings]
+    captions: list[list[list[str]]] = [[] for _ in rankings]
     names = ranks.local_share([name for name, _ in data.validation])
     for _, searched in searches(decoder, data, names, decoding):
         for hypotheses in searched:
-            for captions, ranking in zip(found, rankings, strict=True):
-                captions.append(" ".join(rank(hypotheses, *ranking)[0].said(data.vocabulary, compared=True)).split())
-    return [list(chain.from_iterable(parts)) for parts in zip(*ranks.gathered(found), strict=True)]
+            for of_ranking, ranking in zip(captions, rankings, strict=True):
+                of_ranking.append(" ".join(rank(hypotheses, *ranking)[0].said(data.vocabulary, compared=True)).split())
+    return [list(chain.from_iterable(of_ranks)) for of_ranks in zip(*ranks.gathered(captions), strict=True)]
 
 
 def ciders_of(captions: Sequence[Sequence[str]], data: TrainingData) -> NDArray[np.float64]:
@@ -105,8 +105,8 @@ def ciders_of(captions: Sequence[Sequence[str]], data: TrainingData) -> NDArray[
     units = data.vocabulary.tokenizer.units
     references = [[units(words) for words in texts] for _, texts in data.validation]
     score = CiderD(references)
-    each = [score(units(words), texts) for words, texts in zip(captions, references, strict=True)]
-    return np.array(each, dtype=np.float64) * 100
+    ciders = [score(units(words), texts) for words, texts in zip(captions, references, strict=True)]
+    return np.array(ciders, dtype=np.float64) * 100
 
 
 def scores_of(captions: Sequence[Sequence[str]], data: TrainingData, *, only: Metric | None = None) -> dict[str, float]:
@@ -144,15 +144,15 @@ def nats_of_photos(decoder: Decoder, data: TrainingData) -> NDArray[np.float64]:
     device = next(decoder.parameters()).device
     rows = {name: row for row, (name, _) in enumerate(data.validation)}
     captions = [(name, data.vocabulary.encode(words)) for name, texts in data.validation for words in texts]
-    found = np.zeros((2, len(rows)))
+    nats = np.zeros((2, len(rows)))
     for indices in ranks.local_share(batches(captions, FORCED_BATCH_SIZE, seed=0)):
         annotations = data.views[0][[captions[index][0] for index in indices]].to(device)
         forced = torch.tensor([captions[index][1] for index in indices], device=device)
         log_p = word_log_probabilities(decoder.teacher_forcing(annotations, forced).logits, forced)[:, 0].cpu()
         known = forced.cpu() != Vocabulary.UNKNOWN
         sums = torch.stack([-log_p.masked_fill(~known, 0).double().sum(1), known.double().sum(1)])
-        np.add.at(found.T, [rows[captions[index][0]] for index in indices], sums.numpy().T)
-    total: NDArray[np.float64] = np.stack(ranks.gathered(found)).sum(0)
+        np.add.at(nats.T, [rows[captions[index][0]] for index in indices], sums.numpy().T)
+    total: NDArray[np.float64] = np.stack(ranks.gathered(nats)).sum(0)
     return total
 
 
@@ -190,7 +190,7 @@ def choose_generation(
     tried where there is a reranker and more than one caption to rank. The rest is as ``usual``, and so is the beam size
     if val cannot choose.
     """
-    found: dict[GenerationConfig, float] = {}
+    scored: dict[GenerationConfig, float] = {}
     title = f"val {TITLES[metric]} by length penalty"
     log(f"{title:<37}" + "  ".join(f"{gamma:5g}" for gamma in grid.length_penalties))
     reranks = usual.reranker is not None
@@ -211,27 +211,27 @@ def choose_generation(
         for (gamma, weight), score in scores.items():
             exponent = RARE_WORD_EXPONENT if weight else 0.0
             how = {"length_penalty": gamma, "rerank_weight": weight, "rare_word_exponent": exponent}
-            found[usual.config.merge(beam_size=beam_size, **how)] = score
-    return best_of(found, usual=usual.config.beam_size, plain_beam_sizes=grid.beam_sizes)
+            scored[usual.config.merge(beam_size=beam_size, **how)] = score
+    return best_of(scored, usual=usual.config.beam_size, plain_beam_sizes=grid.beam_sizes)
 
 
-def best_of(found: Mapping[GenerationConfig, float], *, usual: int, plain_beam_sizes: Collection[int]) -> Chosen:
-    """The configs with the best of the scores ``found``, the first of equals: of all, and without a reranker.
+def best_of(scored: Mapping[GenerationConfig, float], *, usual: int, plain_beam_sizes: Collection[int]) -> Chosen:
+    """The configs with the best of the scores in ``scored``, the first of equals: of all, and without a reranker.
 
     ``plain_beam_sizes`` are those that count without a reranker. If all scores are the same, for example 0, the beam
     size is ``usual``, without length penalty and reranker.
     """
-    plain = [config for config in found if not config.rerank_weight and config.beam_size in plain_beam_sizes]
-    best, best_plain = max(found, key=found.__getitem__), max(plain, key=found.__getitem__)
-    score_without_reranker = found[best_plain]
-    beams = dict.fromkeys(config.beam_size for config in found)
-    by_beam = [max((each for each in found if each.beam_size == beam), key=found.__getitem__) for beam in beams]
-    if len({round(score, 2) for score in found.values()}) == 1:  # as they are shown
+    plain = [config for config in scored if not config.rerank_weight and config.beam_size in plain_beam_sizes]
+    best, best_plain = max(scored, key=scored.__getitem__), max(plain, key=scored.__getitem__)
+    score_without_reranker = scored[best_plain]
+    beams = dict.fromkeys(config.beam_size for config in scored)
+    by_beam = [max((config for config in scored if config.beam_size == beam), key=scored.__getitem__) for beam in beams]
+    if len({round(score, 2) for score in scored.values()}) == 1:  # as they are shown
         log(f"val cannot tell these settings apart, so the usual ones stay: beam {usual}")
         best = best_plain = plain[0].merge(beam_size=usual, length_penalty=0.0)
     return Chosen(
         generation=best,
-        scores={label(config): round(found[config], 2) for config in by_beam},
+        scores={label(config): round(scored[config], 2) for config in by_beam},
         without_reranker=best_plain,
         score_without_reranker=round(score_without_reranker, 2),
     )

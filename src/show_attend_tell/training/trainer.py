@@ -216,21 +216,23 @@ class Trainer(Likelihood):
 
     def validate(self) -> dict[str, float]:
         """The scores ×100 of captions of val, by the weights that would be saved, and nats a word where these count."""
-        (found,) = captions_of(self.average, self.data, usual_decoding(self.config, self.data))
+        (captions,) = captions_of(self.average, self.data, usual_decoding(self.config, self.data))
         tokenizer = self.data.vocabulary.tokenizer
-        generated = {name: tokenizer.text(words) for (name, _), words in zip(self.data.validation, found, strict=True)}
+        generated = {
+            name: tokenizer.text(words) for (name, _), words in zip(self.data.validation, captions, strict=True)
+        }
         training = [self.data.vocabulary.decode(words) for _, words in self.data.captions]
         varied = variety(generated, training, cut=tokenizer.words)
-        scores = scores_of(found, self.data)
+        scores = scores_of(captions, self.data)
         scores |= {name: getattr(varied, name) for name in WATCHED if getattr(varied, name) is not None}
         if "nats" in self.config.selected_by or self.init_from is not None:
             scores["nats"] = nats_a_word(self.average, self.data)
         return scores
 
-    def parts(self) -> dict[str, Any]:
+    def stateful(self) -> dict[str, Any]:
         """What has a state of its own, besides the optimizer."""
-        parts = {"decoder": self.decoder, "average": self.average, "objective": self.objective}
-        return parts if self.data.encoder is None else {**parts, "encoder": self.data.encoder}
+        modules = {"decoder": self.decoder, "average": self.average, "objective": self.objective}
+        return modules if self.data.encoder is None else {**modules, "encoder": self.data.encoder}
 
     def save(self, file: Path) -> None:
         """Write the state of the training, whole or not at all; the first rank alone does.
@@ -245,7 +247,9 @@ class Trainer(Likelihood):
         if not ranks.is_main():
             return
         tensors = {
-            f"{part}.{name}": value for part, of in self.parts().items() for name, value in of.state_dict().items()
+            f"{module}.{name}": value
+            for module, of in self.stateful().items()
+            for name, value in of.state_dict().items()
         }
         for index, entry in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{index}.{name}": value for name, value in entry.items()}
@@ -315,7 +319,7 @@ class Trainer(Likelihood):
         self.epoch, self.batch, self.taken, self.best, self.best_epoch, *self.restart = progress
         if len(progress) != 7 or not all(isinstance(value, int) for value in [*progress[:3], *progress[4:]]):
             raise ValueError(f"its counters are {progress!r}")
-        for name, of in self.parts().items():
+        for name, of in self.stateful().items():
             of.load_state_dict(part(f"{name}."))
         entries: dict[int, dict[str, Tensor]] = defaultdict(dict)
         for name, value in part("optimizer.").items():

@@ -1,6 +1,5 @@
 """Stage "data": photos are encoded, and tokenizer, vocabulary, settings and sizes fitted to those that can be read."""
 
-import dataclasses
 from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -73,23 +72,18 @@ def prepare(
     ]
     tell_unknown_words(captions, config, started=start.checkpoint is not None)
     weights = {part.name: part.weight for part in dataset.parts}  # of data sets that are joined
-    photos_of_val = [sum(each.split == "val" for each in part.dataset.examples) for part in dataset.parts]
+    photos_of_val = [sum(example.split == "val" for example in part.dataset.examples) for part in dataset.parts]
     ends = [0, *accumulate(photos_of_val)]
-    sizes = {"vocabulary_size": len(vocabulary), "annotation_size": start.encoder.annotation_size}
-    config = dataclasses.replace(config, decoder=dataclasses.replace(config.decoder, **sizes))
-    return (
-        dataset,
-        config,
-        TrainingData(
-            vocabulary=vocabulary,
-            captions=captions,
-            validation=[(example.name, example.captions) for example in dataset.split("val")],
-            weights=[weights[name.partition("/")[0]] for name, _ in captions] if weights else (),
-            text_corpus=texts,
-            parts=[slice(start, end) for start, end in pairwise(ends) if start < end],
-            **encoded,
-        ),
+    data = TrainingData(
+        vocabulary=vocabulary,
+        captions=captions,
+        validation=[(example.name, example.captions) for example in dataset.split("val")],
+        weights=[weights[name.partition("/")[0]] for name, _ in captions] if weights else (),
+        text_corpus=texts,
+        parts=[slice(first, end) for first, end in pairwise(ends) if first < end],
+        **encoded,
     )
+    return dataset, config.sized(len(vocabulary), start.encoder.annotation_size), data
 
 
 def tell(lines: Iterable[str]) -> None:
