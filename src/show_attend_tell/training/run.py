@@ -86,12 +86,11 @@ def train(
                     validate_start(work, training, verdict, pause)
                 while not training.ended(epochs):
                     training.begin_epoch()
-                    with epoch_bar(training, epochs) as bar:
-                        for batch in training.mini_batches():
+                    with mini_batches_left(training, epochs) as batches:
+                        for batch in batches:
                             training.take(batch)
-                            bar.update()
                             if training.batch % READ_EVERY == 0:
-                                bar.set_postfix(training.read_losses(), refresh=False)
+                                batches.set_postfix(training.read_losses(), refresh=False)
                             pause(training.batch)
                     training.read_losses()
                     if training.epoch == 0:
@@ -223,10 +222,11 @@ def validate_start(work: Work, training: Trainer, verdict: Verdict | None, pause
     keep_best(work.plan, training, scores, verdict, better=work.start_competes)
 
 
-def epoch_bar(training: Trainer, epochs: int) -> Progress:
-    """The progress of the mini-batches of an epoch."""
+def mini_batches_left(training: Trainer, epochs: int) -> Progress:
+    """The mini-batches that are left of an epoch, with their progress."""
     what = f"epoch {training.epoch + 1} of {epochs}"
-    return Progress(total=training.batches_an_epoch, initial=training.batch, desc=what, unit="batch")
+    total = training.batches_an_epoch
+    return Progress(training.mini_batches(), total=total, initial=training.batch, desc=what, unit="batch")
 
 
 @contextmanager
