@@ -9,20 +9,18 @@ import torch
 from builders import fitted as sized
 from builders import random_data, small_checkpoint, small_config, small_encoder
 from documents import needs_models
-from trainers import learn, logged, trainer_of
+from trainers import learn, trainer_of
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import SHIPPED
 from show_attend_tell.data.datasets.dataset import DataReport, Dataset, Example, Part
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.generation import Decoding
 from show_attend_tell.model.interface import word_log_probabilities
 from show_attend_tell.rerank.class_words import COMMON, class_words_of
-from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.cautious import Figures, choose_share, interpolate, judge_by_val
 from show_attend_tell.training.presets import preset
 from show_attend_tell.training.presets.custom import english_words, fitted, retokenize, why_afresh
-from show_attend_tell.training.selection import CIDER_PER_NAT, Grid, choose_generation, nats_a_word
+from show_attend_tell.training.selection import CIDER_PER_NAT, nats_a_word
 from show_attend_tell.training.stages.data import learnt_vocabulary
 from show_attend_tell.training.stages.weights import give_start_back
 
@@ -148,17 +146,6 @@ def test_weights_go_as_far_from_the_start_as_val_supports():
     assert judge_by_val(config, data, before, before).share == 0
     half = interpolate(before.state_dict(), after.state_dict(), 0.5)["embedding.weight"]
     torch.testing.assert_close(half, (before.embedding.weight + after.embedding.weight) / 2)
-
-
-def test_the_usual_settings_stay_where_val_cannot_choose():
-    data = random_data()
-    trainer = trainer_of(data)
-    data.validation = [(name, [["unheard"]]) for name, _ in data.validation]
-    usual = Decoding(vocabulary=data.vocabulary, config=GenerationConfig(beam_size=3))
-    with logged() as messages:
-        chosen = choose_generation(trainer.average, data, usual, grid=Grid((1, 2)))
-    assert chosen.generation.beam_size == 3 and chosen.generation.length_penalty == 0
-    assert "val cannot tell these settings apart" in messages[-1]
 
 
 @needs_models

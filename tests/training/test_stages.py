@@ -1,16 +1,11 @@
 """What comes after the loop is made in stages, each once, however often the training is killed."""
 
-from functools import partial
-
-import numpy as np
 import pytest
 from builders import shape_folder, small_config
 from trainers import FEW, Killed, killed_at, logged, plan_of
 
-from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.training.run import train
-from show_attend_tell.training.stages import complete
 
 STAGES = ("reranker", "class words", "decoding", "confidence", "card")
 LINES = [f"stage {number} of 5: {name}" for number, name in enumerate(STAGES, start=1)]
@@ -69,22 +64,3 @@ def test_a_cautious_training_that_is_killed_after_its_verdict_moves_the_weights_
             run(dataset, tmp_path / line, whole[0], **how)
         run(dataset, tmp_path / line, whole[0], **how)
         assert files(tmp_path / line) == files(tmp_path / "one")
-
-
-def test_a_stage_of_ones_own_is_a_line(whole, tmp_path):
-    """Arrays, entries of the card and the generation config that it gives the model are kept for the next one."""
-    model, made = Checkpoint(**vars(whole[0])), list[str]()
-
-    def make(name, value):
-        made.append(name)
-        model.training[name] = value
-        model.confidence = {name: np.full(3, value, np.float32)}
-
-    stages = {"one": partial(make, "one", 0.1), "two": partial(make, "two", 0.2)}
-    with pytest.raises(Killed), killed_at("stage 2 of 2: two"):
-        complete(model, stages, tmp_path / "kept", "these weights")
-    model = Checkpoint(**vars(whole[0]))
-    model.training = {"epochs": 1}
-    complete(model, stages, tmp_path / "kept", "these weights")
-    assert made == ["one", "two"] and model.training["one"] == 0.1 and "stages" not in model.training
-    assert list(model.confidence) == ["two"]
