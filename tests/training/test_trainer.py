@@ -248,7 +248,7 @@ def test_validation_is_by_bleu_with_penalty_and_a_hard_model_s_argmax():
             parameter.copy_(torch.randn(parameter.shape, generator=generator))
     annotations = data.views[0][[name for name, _ in data.validation]]
     argmax, mean = (
-        beam_search(decoder, annotations, beam_size=3, max_length=2, mode=mode)
+        beam_search(decoder, annotations, beam_size=3, max_length=2, mode=mode, allow_repetitions=False)
         for mode in (ArgmaxAttention(), MeanAttention())
     )
     (found,) = captions_of(decoder, data, usual_decoding(config, data))

@@ -53,9 +53,8 @@ def plan_for(
         settings = [f"{setting}={value}" for setting, value in settings.items()]
     config = changed(presets.preset(name, attention, decoder=decoder), settings)
     fit_to_data = decoder is None and preset is None
-    trained = run.get("encoder_lr") is not None
-    how: dict[str, Any] = {"init_from": init_from, "fit_to_data": fit_to_data, "trained": trained}
-    start = choose_start(dataset, config, **how, **(encoder or {}))
+    load = {"trained": run.get("encoder_lr") is not None, **(encoder or {})}
+    start = choose_start(dataset, config, init_from=init_from, fit_to_data=fit_to_data, **load)
     corpus = run.get("text_corpus")
     notes = {
         "preset": name,
