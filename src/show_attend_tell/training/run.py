@@ -33,7 +33,7 @@ from show_attend_tell.training.plan import checked, plan_for
 from show_attend_tell.training.ranks import log
 from show_attend_tell.training.reports import duration, keep_best, log_end, log_size
 from show_attend_tell.training.selection import Chosen, choose_generation
-from show_attend_tell.training.stages import complete
+from show_attend_tell.training.stages import Stage, complete
 from show_attend_tell.training.stages.card import write_card
 from show_attend_tell.training.stages.class_words import fit_class_words
 from show_attend_tell.training.stages.confidence import fit_confidence
@@ -132,6 +132,11 @@ class Work(NamedTuple):
         """Whether the training may end in the model that it starts from, or between them."""
         return self.start_competes and self.data.encoder is None
 
+    @property
+    def weights_of_start(self) -> str:
+        """The digest of the weights of the model to start from; empty where there is none."""
+        return "" if self.plan.start.checkpoint is None else weights_digest(self.plan.start.checkpoint.weights)
+
 
 # Before the loop
 
@@ -181,16 +186,11 @@ def judge_small_data(work: Work, start: Decoder | None) -> Verdict | None:
         return None
     if not cautious.judged_by_divisions(plan.config, len(data.validation)):
         return None
-    judged = plan.config, data, plan.dataset, start, plan.start.name or "", work.trainer
-    return verdict_of(work, "divisions.json", partial(cautious.judge_by_divisions, *judged, show=True))
-
-
-def verdict_of(work: Work, file: str, judge: Callable[[], Verdict]) -> Verdict:
-    """What is judged of the model to start from, once: a file in the training's folder keeps it."""
-    plan, data = work.plan, work.data
-    assert plan.start.checkpoint is not None
-    about = identity(plan.config, data), weights_digest(plan.start.checkpoint.weights), cautious.SHARES
-    verdict = cautious.verdict_of(plan.state.with_name(file), about, judge)
+    about = identity(plan.config, data), work.weights_of_start, cautious.SHARES
+    name = plan.start.name or ""
+    divisions = partial(cautious.judge_by_divisions, plan.config, data, plan.dataset)
+    judge = partial(divisions, start, name, work.trainer, show=True)
+    verdict = cautious.verdict_of(plan.state.with_name("divisions.json"), about, judge)
     log(verdict.text)
     return verdict
 
@@ -277,38 +277,41 @@ def complete_model(work: Work, start: Decoder | None, verdict: Verdict | None) -
     decoder = build_decoder(model).to(work.device)
     if start is not None and work.start_may_be_given_back and MOVED not in model.training:
         if verdict is None and model.training["epochs"]:  # 0: the start itself was best
-            verdict = verdict_of(work, "verdict.json", partial(cautious.judge_by_val, config, data, decoder, start))
+            compared = identity(config, data), work.weights_of_start, cautious.SHARES
+            judge = partial(cautious.judge_by_val, config, data, decoder, start)
+            verdict = cautious.verdict_of(plan.state.with_name("verdict.json"), compared, judge)
+            log(verdict.text)
         if verdict is not None:
             apply_verdict(model, decoder, start, verdict, origin.name)
-    stages: dict[str, Callable[[], object]] = {}
+    stages = [Stage("card", partial(write_card, model, plan.output, plan.bits))]
     if origin.checkpoint is not None and model.training["epochs"] == 0:
         give_start_back(model, origin.checkpoint, origin.name, config.learning_rate)
     else:
         if model.tuned_encoder is not None:  # that of the best epoch, which the decoder was trained with
             origin.encoder.adopt(as_tensors(model.tuned_encoder))
         model.confidence = None
-        stages |= what_captions_need(work, model, decoder)
-    stages["card"] = partial(write_card, model, plan.output, plan.bits)
+        stages = [*what_captions_need(work, model, decoder), *stages]
     settings = identity(config, data), config.visual_ngrams, sorted(plan.given or ())
     about = hashlib.sha256(repr((settings, weights_digest(model.weights))).encode()).hexdigest()
     complete(model, stages, plan.state.with_name("unfinished"), about)
     return model
 
 
-def what_captions_need(work: Work, model: Checkpoint, decoder: Decoder) -> dict[str, Callable[[], object]]:
+def what_captions_need(work: Work, model: Checkpoint, decoder: Decoder) -> list[Stage]:
     """The stages that fill in a model whose weights are trained. A new one is a file in `stages/` and a line here."""
     plan, data = work.plan, work.data
     config = plan.config
     custom_english = plan.dataset.custom and data.vocabulary.tokenizer in (KARPATHY, ENGLISH)
-    start = plan.start.checkpoint if config.cautious else None  # whose parts few photos replace only with proof
-    reranker = None if start is None else start.reranker
+    before = plan.start.checkpoint if config.cautious else None  # whose parts few photos replace only with proof
+    reranker = None if before is None else before.reranker
     same_kind = plan.start.checkpoint if work.start_competes else None
     own_length = "max_length" in (plan.given or ())
     usual = partial(cautious.kept_decoding, config, model, same_kind, own_length=own_length)
     how: dict[str, Any] = {"kept": usual if config.cautious else None, "filters": custom_english}
-    return {
-        "reranker": partial(fit_reranker, model, data, reranker, work.device, wanted=config.visual_ngrams),
-        "class words": partial(fit_class_words, model, data, start, wanted=custom_english),
-        "decoding": partial(choose_decoding, model, decoder, data, config, choose=work.choose, **how),
-        "confidence": partial(fit_confidence, model, decoder, data, show=True),
-    }
+    wanted = config.visual_ngrams
+    return [
+        Stage("reranker", partial(fit_reranker, model, data, reranker, work.device, wanted=wanted)),
+        Stage("class words", partial(fit_class_words, model, data, before, wanted=custom_english)),
+        Stage("decoding", partial(choose_decoding, model, decoder, data, config, choose=work.choose, **how)),
+        Stage("confidence", partial(fit_confidence, model, decoder, data, show=True)),
+    ]

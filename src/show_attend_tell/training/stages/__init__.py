@@ -1,12 +1,13 @@
 """What a training does before and after its loop, one stage a file. No stage knows another; `run.train` orders them.
 
-The last ones complete a model: `complete` goes through them.
+The last ones complete a model: they are a list of `Stage`, which `complete` goes through.
 """
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.errors import SatError
@@ -16,20 +17,27 @@ from show_attend_tell.training.ranks import log
 STAGES = "stages"  # entry of the training of a model that is not complete: what it is of, and which stages are done
 
 
-def complete(model: Checkpoint, stages: Mapping[str, Callable[[], object]], kept: Path, about: str) -> None:
-    """Go through the stages that are not done, in order; each fills in its part of the model.
+class Stage(NamedTuple):
+    """One part of what completes a model."""
+
+    name: str
+    run: Callable[[], object]  # fills in its part of the model
+
+
+def complete(model: Checkpoint, stages: Sequence[Stage], kept: Path, about: str) -> None:
+    """Go through the stages that are not done, in order.
 
     After each, the folder ``kept`` has the model so far, all of whose bits are kept. So a training that is killed goes
     on at the stage at which it was, if it is still ``about`` the same weights and settings.
     """
     done = restore(model, kept, about)
     ranks.barrier()  # until all ranks have read it, since the first writes it again
-    for number, (name, run) in enumerate(stages.items(), start=1):
-        if number <= len(done) and done[number - 1] == name:
+    for number, stage in enumerate(stages, start=1):
+        if number <= len(done) and done[number - 1] == stage.name:
             continue
-        log(f"stage {number} of {len(stages)}: {name}")
-        run()
-        done = [*done[: number - 1], name]
+        log(f"stage {number} of {len(stages)}: {stage.name}")
+        stage.run()
+        done = [*done[: number - 1], stage.name]
         if ranks.is_main() and number < len(stages):
             progress = {"about": about, "done": done}
             replace(model, training={**model.training, STAGES: progress}).save(kept)
