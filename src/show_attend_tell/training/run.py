@@ -273,6 +273,7 @@ def complete_model(work: Work, start: Decoder | None, verdict: Verdict | None) -
     """
     plan, data = work.plan, work.data
     config, origin = plan.config, plan.start
+    name = origin.name or ""
     model = Checkpoint.load(plan.output)
     decoder = build_decoder(model).to(work.device)
     if start is not None and work.start_may_be_given_back and MOVED not in model.training:
@@ -282,10 +283,10 @@ def complete_model(work: Work, start: Decoder | None, verdict: Verdict | None) -
             verdict = cautious.verdict_of(plan.state.with_name("verdict.json"), compared, judge)
             log(verdict.text)
         if verdict is not None:
-            apply_verdict(model, decoder, start, verdict, origin.name)
+            apply_verdict(model, decoder, start, verdict, name)
     stages = [Stage("card", partial(write_card, model, plan.output, plan.bits))]
     if origin.checkpoint is not None and model.training["epochs"] == 0:
-        give_start_back(model, origin.checkpoint, origin.name, config.learning_rate)
+        give_start_back(model, origin.checkpoint, name, config.learning_rate)
     else:
         if model.tuned_encoder is not None:  # that of the best epoch, which the decoder was trained with
             origin.encoder.adopt(as_tensors(model.tuned_encoder))

@@ -106,9 +106,10 @@ class Trainer(Likelihood):
         groups = [{"params": list(self.decoder.parameters()), "lr": config.learning_rate}]
         if data.encoder is not None:
             groups.append({"params": list(data.encoder.parameters()), "lr": data.encoder_learning_rate})
-        self.optimizer: torch.optim.Optimizer = torch.optim.Adam(groups, fused=True)
-        if config.optimizer == "rmsprop":  # Graves' centred one with the constants of the authors' program
-            # which has √(v + 1e-4), not √v + 1e-2
+        self.optimizer: torch.optim.Optimizer
+        if config.optimizer == "adam":
+            self.optimizer = torch.optim.Adam(groups, fused=True)
+        else:  # Graves' centred RMSProp with the authors' program's constants; they have √(v + 1e-4), not √v + 1e-2
             self.optimizer = torch.optim.RMSprop(groups, alpha=0.95, eps=1e-2, momentum=0.9, centered=True)
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
         self.best = -math.inf  # by `selection`

@@ -10,7 +10,7 @@ from show_attend_tell.training.ranks import log
 MOVED = "on_val"  # entry of a model's training whose weights the verdict has moved
 
 
-def apply_verdict(model: Checkpoint, decoder: Decoder, start: Decoder, verdict: Verdict, name: str | None) -> None:
+def apply_verdict(model: Checkpoint, decoder: Decoder, start: Decoder, verdict: Verdict, name: str) -> None:
     """Move the weights as far from those of the start, the model ``name``, as the verdict says."""
     model.training[MOVED] = verdict.text
     decoder.load_state_dict(interpolate(start.state_dict(), decoder.state_dict(), verdict.share))
@@ -22,7 +22,7 @@ def apply_verdict(model: Checkpoint, decoder: Decoder, start: Decoder, verdict: 
         log(f"the weights go {verdict.share:g} of the way from those of {name} to the trained ones")
 
 
-def give_start_back(model: Checkpoint, start: Checkpoint, name: str | None, learning_rate: float) -> None:
+def give_start_back(model: Checkpoint, start: Checkpoint, name: str, learning_rate: float) -> None:
     """Let a model with the start's weights caption as the start does, and say what to try."""
     model.generation = start.generation
     model.reranker = start.reranker
