@@ -278,7 +278,7 @@ def test_rmsprop_is_graves_s():
     rms = trainer_of(random_data(), optimizer="rmsprop").optimizer
     assert isinstance(rms, torch.optim.RMSprop)
     graves = {"alpha": 0.95, "eps": 1e-2, "momentum": 0.9, "centered": True, "weight_decay": 0}
-    assert {name: rms.defaults[name] for name in graves} == graves
+    assert {name: rms.param_groups[0][name] for name in graves} == graves
 
 
 def test_joined_data_sets_are_scored_each_by_itself():
