@@ -22,7 +22,6 @@ from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.progress import progress_shown
 from show_attend_tell.rerank.ngrams import VisualNgrams
 from show_attend_tell.training import cautious
@@ -113,8 +112,7 @@ def estimate(dataset: Dataset, config: TrainingConfig, start: Start, vocabulary:
     typical = sorted(len(words) for _, words in captions)[len(captions) // 2]
     config = config.sized(len(vocabulary), encoder.annotation_size)
     data = handful(vocabulary, examples, annotations)
-    ids = [(name, vocabulary.encode(words)) for name, texts in data.validation for words in texts]
-    data.captions = [(name, [*words, *[Vocabulary.UNKNOWN] * typical][:typical]) for name, words in ids]
+    data.captions = [(example.name, [Vocabulary.UNKNOWN] * typical) for example in examples]
     trainer = Trainer(config, data, device=annotations.device)
     rates = rates_of(trainer, typical)
 
@@ -133,7 +131,7 @@ def estimate(dataset: Dataset, config: TrainingConfig, start: Start, vocabulary:
     chosen = cautious.val_chooses_decoding(config, len(val))
     # About what a step holds for a word of a caption, attention's layer and the logits, each three to four times: with
     # its gradient and what the gradient needs.
-    attention = config.decoder.attention_size if isinstance(config.decoder, DecoderConfig) else 0
+    attention = getattr(config.decoder, "attention_size", 0)
     word = 4 * (4 * annotations.shape[1] * attention + 3 * len(vocabulary))
     weights = sum(parameter.numel() for parameter in trainer.decoder.parameters())
     encoded = len(train) * (1 + len(config.views)) + len(val)
