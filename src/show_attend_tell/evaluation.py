@@ -78,7 +78,8 @@ def searched(
     evidence: bool = False,
 ) -> Iterator[tuple[Sequence[Example], Any, list[list[Hypothesis]]]]:
     """The photos of a split in batches: examples, features (B, L, D) of the back end, and captions of each photo."""
-    examples, backend = dataset.split(split), captioner.backend
+    examples = dataset.split(split)
+    backend = captioner.backend
     annotations = cached(dataset, backend.encoder, cache, splits=(split,), encode=backend.encode)
     with Progress(total=len(examples), desc="captions", unit="photo") as bar:
         for start in range(0, len(examples), BATCH_SIZE):
@@ -102,7 +103,8 @@ def score_split(
 
     ``entries`` have a ``photo``, its ``caption`` and more; ``tokens`` are by default those of the data's tokenizer.
     """
-    examples, tokenizer = dataset.split(split), dataset.tokenizer
+    examples = dataset.split(split)
+    tokenizer = dataset.tokenizer
     tokens = tokens or tokenizer.tokens
     if tokens == tokenizer.tokens:
         references = {example.name: [tokenizer.text(words) for words in example.captions] for example in examples}
@@ -128,7 +130,8 @@ def add_to_card(model: Checkpoint, folder: Path, result: Evaluation, dataset: Da
     scored = [[example.name, *example.raw] for example in dataset.split(split)]
     digest = hashlib.sha256(json.dumps(scored).encode()).hexdigest()
     row = split if model.training.get("data") == dataset.name else f"{dataset.name}, {split}"
-    before, now = model.scores.get(row, {}), {"digest": digest, "captions": len(result.results)}
+    before = model.scores.get(row, {})
+    now = {"digest": digest, "captions": len(result.results)}
     if any(before.get(name, value) != value for name, value in now.items()):
         row = f"{where}, {split}"
     model.scores[row] = {**figures(result.to_dict()), "digest": digest}

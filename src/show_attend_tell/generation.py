@@ -86,7 +86,8 @@ class Decoding:
 
     def candidates(self, backend: Backend, features: Any, *, seeds: Sequence[int]) -> list[list[Hypothesis]]:
         """What the search finds for each photo by its seed, with rerank scores from the reranker; `rank` orders it."""
-        config, size = self.config, backend.batch_size(self.config)
+        config = self.config
+        size = backend.batch_size(config)
         candidates: list[list[Hypothesis]] = []
         for start in range(0, len(features), size):
             part = slice(start, start + size)
@@ -97,7 +98,8 @@ class Decoding:
 
     def searched(self, backend: Backend, features: Any, seeds: Sequence[int]) -> list[list[Hypothesis]]:
         """The captions that one search of some photos finds, without rerank scores."""
-        config, session = self.config, backend.session(features, self.config, seeds=seeds)
+        config = self.config
+        session = backend.session(features, config, seeds=seeds)
         filters = [*word_filters(config, self.vocabulary), *self.filters]
         if config.do_sample:
             of_words = [seed + 1 for seed in seeds]  # other random numbers than those of the locations
@@ -153,7 +155,8 @@ def with_evidence(
     backend: Backend, features: Any, captions: Sequence[Hypothesis], config: GenerationConfig
 ) -> list[Hypothesis]:
     """One caption for each photo's features (B, L, D), with its evidence where it has a word and the decoder has it."""
-    size, explained = backend.batch_size(config), list(captions)
+    size = backend.batch_size(config)
+    explained = list(captions)
     with_words = [photo for photo, caption in enumerate(captions) if caption.words]
     for start in range(0, len(with_words), size):
         part = with_words[start : start + size]

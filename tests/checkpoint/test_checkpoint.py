@@ -105,7 +105,8 @@ def test_each_weight_of_an_encoder_is_stored_in_the_fewest_bits_that_keep_it(enc
     model = small_checkpoint(encoder)
     generator = np.random.default_rng(1)
     weights = generator.standard_normal((3, 4, 5), dtype=np.float32)
-    rounded, half = unpack(pack({"eight": weights})), weights.astype(np.float16).astype(np.float32)
+    rounded = unpack(pack({"eight": weights}))
+    half = weights.astype(np.float16).astype(np.float32)
     bias = generator.random(7, dtype=np.float32)
     model.tuned_encoder = {**rounded, "sixteen": half, "complete": weights, "bias": bias}
     model.save(tmp_path / "model")
@@ -121,7 +122,8 @@ def test_each_weight_of_an_encoder_is_stored_in_the_fewest_bits_that_keep_it(enc
 
 def test_a_save_that_is_killed_leaves_the_old_model(encoder, tmp_path, monkeypatch):
     """As in a training of the encoder too, whose tuned weights change with each better epoch."""
-    before, after = small_checkpoint(encoder), small_checkpoint(encoder)
+    before = small_checkpoint(encoder)
+    after = small_checkpoint(encoder)
     before.tuned_encoder, after.tuned_encoder = ({"block": np.full((2, 3), value, np.float32)} for value in (1.0, 2.0))
     before.confidence = {"weights": np.zeros(3, np.float32)}
     before.save(tmp_path)
@@ -225,7 +227,8 @@ def test_a_config_of_other_locations_is_refused(saved):
 
 
 def test_missing_files_are_named(saved, tmp_path):
-    weights, vocabulary = saved / "model.safetensors", saved / "vocabulary.json"
+    weights = saved / "model.safetensors"
+    vocabulary = saved / "vocabulary.json"
     vocabulary.rename(tmp_path / "vocabulary.json")
     refused(saved, "cannot read the vocabulary", file="vocabulary.json")
     Vocabulary(["one", "two"]).save(vocabulary)

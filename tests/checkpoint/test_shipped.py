@@ -47,7 +47,8 @@ def test_a_model_belongs_to_the_shipped_encoder(name):
 @pytest.mark.parametrize("name", ["flickr8k-hard", "everyday-soft"])  # of each encoder and each attention
 def test_captions_of_the_examples_alone_and_together(name):
     captioner = Captioner.from_pretrained(name)
-    caption, alone = captioner(EXAMPLES)[0], captioner(EXAMPLES[0])
+    caption = captioner(EXAMPLES)[0]
+    alone = captioner(EXAMPLES[0])
     assert alone.words == caption.words and len(alone.words) > 3
     assert alone.log_probability == pytest.approx(caption.log_probability, abs=1e-3)
     assert np.allclose(caption.attention, alone.attention, atol=1e-3)

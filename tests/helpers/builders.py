@@ -120,7 +120,9 @@ class Tuned:
     """What an encoder that learns makes of other annotations; the names that are read are noted."""
 
     def __init__(self, view: Annotations, encoder: nn.Module | None = None) -> None:
-        self.view, self.encoder, self.read = view, encoder or nn.Identity(), list[str]()
+        self.view = view
+        self.encoder = encoder or nn.Identity()
+        self.read = list[str]()
 
     def __getitem__(self, names: Sequence[str]) -> Tensor:
         self.read += names

@@ -150,7 +150,8 @@ def killed_at(message: str) -> Iterator[None]:
 def logged() -> Iterator[list[str]]:
     """The messages that the package logs meanwhile."""
     texts: list[str] = []
-    handler, level = logging.Handler(), LOGGER.level
+    handler = logging.Handler()
+    level = LOGGER.level
     handler.emit = lambda record: texts.append(record.getMessage())  # type: ignore[method-assign]
     LOGGER.addHandler(handler)
     LOGGER.setLevel(logging.INFO)

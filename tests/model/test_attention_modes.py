@@ -83,8 +83,10 @@ def test_a_training_on_all_steps_at_once_takes_no_mode_for_the_mean(paths):
 
 @pytest.mark.parametrize("name", ["by-square", "fading"])
 def test_a_named_mode_is_searched_and_explained_by_pytorch_and_refused_by_onnx_runtime(name):
-    decoder, annotations = talkative(), small_annotations(2, LOCATIONS)
-    backend, seeds = TorchBackend(decoder), [3, 4]
+    decoder = talkative()
+    annotations = small_annotations(2, LOCATIONS)
+    backend = TorchBackend(decoder)
+    seeds = [3, 4]
     config = GenerationConfig(beam_size=3, attention_mode=name, max_length=5, allow_repetitions=True)
     decoding = generation.Decoding(vocabulary=Vocabulary([]), config=config)
     found = decoding.captions(backend, annotations, seeds=seeds)
@@ -117,7 +119,8 @@ def evidence_of_step(decoder, state, before, word):
 
 
 def test_the_evidence_of_a_word_is_that_of_the_state_to_which_the_mode_led():
-    decoder, annotations = talkative(), small_annotations(1, LOCATIONS)
+    decoder = talkative()
+    annotations = small_annotations(1, LOCATIONS)
     backend = TorchBackend(decoder)
     config = GenerationConfig(attention_mode="by-square", max_length=4)
     words = [3, 5, 4]
@@ -125,7 +128,8 @@ def test_the_evidence_of_a_word_is_that_of_the_state_to_which_the_mode_led():
     (maps,) = backend.evidence(annotations, [caption], config) or []
     (as_given,) = backend.evidence(annotations, [caption], GenerationConfig(), mode=by_square) or []
     np.testing.assert_array_equal(maps, as_given)
-    state, before = decoder.start(annotations), decoder.vocabulary_size
+    state = decoder.start(annotations)
+    before = decoder.vocabulary_size
     for row, word in zip(maps, words, strict=True):
         np.testing.assert_allclose(row, evidence_of_step(decoder, state, before, word), atol=1e-5)
         with torch.no_grad():

@@ -102,7 +102,8 @@ def attention_modes():
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "+".join(options) or "default")
 def test_equals_numpy_transcription(options, name, float64):
     decoder = small_decoder(**options)
-    annotations, captions = small_annotations(), small_captions()
+    annotations = small_annotations()
+    captions = small_captions()
     mode, given = attention_modes()[name]
     with torch.no_grad():
         output = decoder.teacher_forcing(annotations, captions, paths=P, mode=mode)
@@ -144,7 +145,9 @@ class LossOf(nn.Module):
 
     def __init__(self, decoder, objective, captions):
         super().__init__()
-        self.decoder, self.objective, self.captions = decoder, objective, captions
+        self.decoder = decoder
+        self.objective = objective
+        self.captions = captions
 
     def forward(self, annotations):
         generator = torch.Generator().manual_seed(13)
@@ -176,7 +179,8 @@ def test_gradients_check(objective, options, float64):
         return torch.func.functional_call(module, dict(zip(names, values, strict=True)), (annotations,))
 
     at = names.index("decoder.embedding.weight")  # no gradient reaches its last row, so that is not a variable
-    inner, last = values[at].detach()[:-1].requires_grad_(), torch.zeros(1, 4)
+    inner = values[at].detach()[:-1].requires_grad_()
+    last = torch.zeros(1, 4)
 
     def free(annotations, *values):
         return loss(annotations, *values[:at], torch.cat([values[at], last]), *values[at + 1 :])
@@ -211,8 +215,10 @@ def test_uniform_attention_is_the_soft_decoder_with_equal_energies(norm):
     soft, uniform = (small_decoder(annotation_norm=norm, attention=attention) for attention in ("soft", "uniform"))
     with torch.no_grad():
         soft.attention.energy.zero_()  # e is 0 at every location
-    annotations, captions = small_annotations(), small_captions()
-    even, output = soft.teacher_forcing(annotations, captions), uniform.teacher_forcing(annotations, captions)
+    annotations = small_annotations()
+    captions = small_captions()
+    even = soft.teacher_forcing(annotations, captions)
+    output = uniform.teacher_forcing(annotations, captions)
     assert torch.allclose(even.alpha, torch.full_like(even.alpha, 1 / L))
     torch.testing.assert_close(output.logits, even.logits)
     torch.testing.assert_close(output.beta, even.beta)
@@ -235,7 +241,8 @@ def test_dropout_keeps_the_mean_and_draws_every_value_by_itself():
 
 def test_annotation_dropout_takes_whole_channels():
     decoder = small_decoder(annotation_dropout=0.4).train()
-    annotations, dropped = torch.ones(B, L, SIZES["annotation_size"]), []
+    annotations = torch.ones(B, L, SIZES["annotation_size"])
+    dropped = []
     for _ in range(200):
         seen = decoder.start(annotations).source[0]
         assert (seen == seen[:, :1]).all()  # one fate for a channel at every location
@@ -265,7 +272,9 @@ def test_what_does_not_fit_is_refused(call, message):
 
 
 def test_mixed_path_is_one_or_the_other(float64):
-    decoder, annotations, captions = small_decoder(), small_annotations(), small_captions()
+    decoder = small_decoder()
+    annotations = small_annotations()
+    captions = small_captions()
     expect = torch.tensor([[True, False, True], [False, False, True]])
     uniforms = torch.rand(B, P, C, generator=torch.Generator().manual_seed(5))
     with torch.no_grad():
@@ -283,7 +292,8 @@ def test_a_gate_taken_out_leaves_its_mean():
         decoder.gate.bias.fill_(-0.7)
     without = AttentionDecoder(replace(decoder.config, gate=False)).eval()
     without.load_state_dict(ungated(decoder.state_dict(), 1 / (1 + math.exp(0.7))))
-    annotations, captions = small_annotations(2), small_captions(2, 5, decoder.vocabulary_size)
+    annotations = small_annotations(2)
+    captions = small_captions(2, 5, decoder.vocabulary_size)
     before, after = (one.teacher_forcing(annotations, captions) for one in (decoder, without))
     assert torch.allclose(before.logits, after.logits, atol=1e-6)
     assert after.beta is None
@@ -309,8 +319,10 @@ def test_a_decoder_grows_by_words(tied):
     new = AttentionDecoder(DecoderConfig(vocabulary_size=203, **sizes)).eval()
     new.load_state_dict(grown(old.state_dict(), counts, torch.Generator().manual_seed(3)))
     torch.testing.assert_close(new.output_bias[200:], 0.5 * counts[200:].log() - 2, atol=1e-4, rtol=0)
-    annotations, words = torch.randn(2, 4, 3), torch.randint(200, (2, 6))
-    before, after = old.teacher_forcing(annotations, words).logits, new.teacher_forcing(annotations, words).logits
+    annotations = torch.randn(2, 4, 3)
+    words = torch.randint(200, (2, 6))
+    before = old.teacher_forcing(annotations, words).logits
+    after = new.teacher_forcing(annotations, words).logits
     torch.testing.assert_close(after[..., :200], before)
     assert float(new.embedding.weight[200:203].std()) == pytest.approx(float(old.embedding.weight.std()), rel=0.5)
     assert float(new.word_weights[200:].std()) == pytest.approx(float(old.word_weights[2:].std()), rel=0.5)
@@ -346,8 +358,10 @@ every_decoder = pytest.mark.parametrize(
 @every_decoder
 def test_one_step_at_a_time_gives_what_all_steps_at_once_give(decoder):
     """What a search does and what training does: words embedded, and outputs read out, apart or together."""
-    annotations, captions = small_annotations(), small_captions()
-    before, state = previous_words(decoder, captions), decoder.start(annotations, paths=P)
+    annotations = small_annotations()
+    captions = small_captions()
+    before = previous_words(decoder, captions)
+    state = decoder.start(annotations, paths=P)
     assert before[:, 0].tolist() == [decoder.vocabulary_size] * B and torch.equal(before[:, 1:], captions[:, :-1])
     together = decoder.embed(before)
     with torch.no_grad():

@@ -24,7 +24,8 @@ DECODER = "class TransformerDecoder("
 def test_a_decoder_of_a_file_is_trained_saved_loaded_and_evaluated(tmp_path):
     """By the commands. Training reads annotations in half precision, and the decoder gets them in its weights' type."""
     data = shape_folder(tmp_path / "shapes")
-    model, file = tmp_path / "model", plugin(tmp_path / "code" / "in_a_file.py", DECODER, transformer="in-a-file")
+    model = tmp_path / "model"
+    file = plugin(tmp_path / "code" / "in_a_file.py", DECODER, transformer="in-a-file")
     small = ("--set", "minimum_count=1", "--set", "batch_size=4", "--epochs", "2")
     train = ("train", data, "--decoder", "in-a-file", "--output", model, *small)
     line = refused(*train)

@@ -54,7 +54,8 @@ def test_it_is_the_step_by_step_recurrence(name):
         output_and_gradients(decoder, each, hard) for each in (None, kernels.REFERENCE)
     )
     for part in ("logits", "alpha", "beta", "locations"):
-        wanted, have = getattr(reference, part), getattr(unrolled, part)
+        wanted = getattr(reference, part)
+        have = getattr(unrolled, part)
         assert (wanted is None) == (have is None), part
         if wanted is not None:
             torch.testing.assert_close(have, wanted, msg=lambda text, part=part: f"{part}: {text}")
@@ -108,13 +109,15 @@ def test_compiled_kernels_are_the_written_ones():
         output_and_gradients(decoder, each, hard=False) for each in (kernels.REFERENCE, compiled)
     )
     torch.testing.assert_close(found, expected)
-    logits, words = torch.randn(6, 9), torch.tensor([0, 3, 8, 8, 1, 2])
+    logits = torch.randn(6, 9)
+    words = torch.tensor([0, 3, 8, 8, 1, 2])
     torch.testing.assert_close(compiled.word_scores(logits, words), kernels.word_scores(logits, words))
 
 
 def test_the_gradient_of_word_scores_is_the_one_that_pytorch_derives():
     generator = torch.Generator().manual_seed(1)
-    logits, words = 3 * torch.randn(6, 9, generator=generator), torch.tensor([0, 3, 8, 8, 1, 2])
+    logits = 3 * torch.randn(6, 9, generator=generator)
+    words = torch.tensor([0, 3, 8, 8, 1, 2])
     by_hand = functools.partial(kernels._WordScores.apply, kernels.word_sums, kernels.word_slopes)
     found = []
     for scores in (kernels.word_scores, by_hand):

@@ -48,7 +48,9 @@ def searched(decoder, annotations, config, filters, how):
 @pytest.mark.parametrize("how", ["torch", "onnx"])
 @pytest.mark.parametrize("gamma", [0.0, 0.7])
 def test_a_wide_beam_orders_every_caption_by_the_sum_and_keeps_log_p(how, gamma):
-    decoder, annotations, value = small_decoder(vocabulary_size=5, spread=0.8), small_annotations(B), ForPhotos()
+    decoder = small_decoder(vocabulary_size=5, spread=0.8)
+    annotations = small_annotations(B)
+    value = ForPhotos()
     config = GenerationConfig(beam_size=1 + 3 + 9 + 27, max_length=3, length_penalty=gamma, allow_repetitions=True)
     plain = searched(decoder, annotations, config, word_filters(config), how)
     found = searched(decoder, annotations, config, [*word_filters(config), value], how)
@@ -65,7 +67,8 @@ def test_a_wide_beam_orders_every_caption_by_the_sum_and_keeps_log_p(how, gamma)
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_both_back_ends_follow_filters_and_log_p_is_that_of_teacher_forcing(beam_size):
     """With photos that end at different times, and words that are forbidden and liked at once."""
-    decoder, annotations = talkative(), small_annotations(B, locations=LOCATIONS)
+    decoder = talkative()
+    annotations = small_annotations(B, locations=LOCATIONS)
     config = GenerationConfig(beam_size=beam_size, max_length=9)
     filters = [*word_filters(config), ForPhotos(), lambda history, photos: ([1, 2], 4.0)]
     reference, found = (searched(decoder, annotations, config, filters, how) for how in ("torch", "onnx"))
@@ -109,7 +112,8 @@ def test_a_registered_filter_is_a_setting_everywhere():
         with pytest.raises(InvalidValue):
             config.merge(do_sample=True, no_color=1.0)
         vocabulary = Vocabulary("a red dog".split())
-        decoder, features = talkative(vocabulary_size=len(vocabulary)), small_annotations(B, locations=LOCATIONS)
+        decoder = talkative(vocabulary_size=len(vocabulary))
+        features = small_annotations(B, locations=LOCATIONS)
         with torch.no_grad():
             decoder.output_bias[red := vocabulary.words.index("red")] += 4
 
@@ -155,7 +159,8 @@ def test_a_second_use_of_a_noun_or_color_costs():
 def test_no_english_caption_ends_in_the_air(captions, ends):
     config = GenerationConfig(max_length=20)
     words = "a the dog in front of and that red white black its light blue is with it looks up".split()
-    english, zeros = Vocabulary(words), np.zeros((1, 1, len(words) + 2))
+    english = Vocabulary(words)
+    zeros = np.zeros((1, 1, len(words) + 2))
     for caption in captions.split("|"):
         history = np.array([[english.encode(caption.split())[:-1]]])
         for vocabulary, free in ((english, ends), (Vocabulary(words, UNICODE), True)):

@@ -44,7 +44,8 @@ def every_caption(vocabulary, longest):
 @pytest.mark.parametrize("gamma", [0.0, 0.7])
 def test_a_wide_beam_is_exhaustive_search(mode, gamma):
     decoder = small_decoder(vocabulary_size=5, spread=0.8)
-    annotations, longest = small_annotations(), 4
+    annotations = small_annotations()
+    longest = 4
     captions = every_caption(5, longest)
     assert len(captions) == 1 + 3 + 9 + 27 + 81
     found = beam_search(
@@ -66,14 +67,16 @@ def test_a_wide_beam_is_exhaustive_search(mode, gamma):
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_a_hypothesis_is_what_teacher_forcing_says_of_its_words(beam_size):
     """Log-probabilities, α, β and locations follow a path through every reordering of the beam."""
-    decoder, annotations = small_decoder(spread=0.7), small_annotations(batch=7)
+    decoder = small_decoder(spread=0.7)
+    annotations = small_annotations(batch=7)
     reordered = 0
     for mode in (MeanAttention(), ArgmaxAttention()):
         for b, hypotheses in enumerate(beam_search(decoder, annotations, beam_size=beam_size, max_length=9, mode=mode)):
             assert len(hypotheses) == beam_size
             for hypothesis in hypotheses:
                 said = hypothesis.words + [END] * hypothesis.ended
-                captions, T = torch.tensor([said]), len(hypothesis.words)
+                captions = torch.tensor([said])
+                T = len(hypothesis.words)
                 with torch.no_grad():
                     told = decoder.teacher_forcing(annotations[b : b + 1], captions, mode=mode)
                 log_p = word_log_probabilities(told.logits, captions).sum().item()
@@ -95,7 +98,9 @@ def test_a_hypothesis_is_what_teacher_forcing_says_of_its_words(beam_size):
 @pytest.mark.parametrize("mode", ["mean", "argmax", "sample"])
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_batched_beam_equals_one_by_one(beam_size, mode):
-    decoder, annotations, seeds = talkative(), small_annotations(batch=7), [11, 5, 3, 2, 13, 7, 17]
+    decoder = talkative()
+    annotations = small_annotations(batch=7)
+    seeds = [11, 5, 3, 2, 13, 7, 17]
 
     def search(which):
         modes = {
@@ -212,7 +217,9 @@ def test_words_are_drawn_by_the_narrowed_probabilities(options):
 
 def test_whole_captions_are_drawn_by_their_probability():
     """Sequences of an attentive decoder, not first words alone: the state follows each path's own words."""
-    decoder, annotations, draws = small_decoder(vocabulary_size=4, spread=0.4), small_annotations(batch=1), 5_003
+    decoder = small_decoder(vocabulary_size=4, spread=0.4)
+    annotations = small_annotations(batch=1)
+    draws = 5_003
     captions = [words for words in every_caption(4, 3) if words != [END]]
     found = sample(decoder, annotations, seeds=[7], captions=draws, max_length=3)[0]
     p = []
@@ -229,7 +236,9 @@ def test_whole_captions_are_drawn_by_their_probability():
 
 
 def test_a_photos_samples_are_its_seeds_own():
-    decoder, annotations, seeds = small_decoder(spread=0.4), small_annotations(batch=5), [11, 5, 3, 2, 7]
+    decoder = small_decoder(spread=0.4)
+    annotations = small_annotations(batch=5)
+    seeds = [11, 5, 3, 2, 7]
 
     def draw(which):
         own = [seeds[b] for b in which]
@@ -249,14 +258,16 @@ def test_a_photos_samples_are_its_seeds_own():
 @pytest.mark.parametrize("seed", [0, 7, 2**32 - 1, 2**32, 2**32 + 7])
 def test_numbers_are_those_of_pytorchs_generator(seed):
     """So a seed draws the same captions and places with PyTorch and without it."""
-    generator, uniforms = torch.Generator().manual_seed(seed), Uniforms(seed)
+    generator = torch.Generator().manual_seed(seed)
+    uniforms = Uniforms(seed)
     for number in (1, 700, 3):
         assert torch.equal(torch.from_numpy(uniforms(number)), torch.rand(number, generator=generator))
 
 
 @pytest.mark.parametrize("temperature", [1e-6, 1e-45])
 def test_however_cold_sampling_is_greedy(temperature):
-    decoder, annotations = small_decoder(), small_annotations()
+    decoder = small_decoder()
+    annotations = small_annotations()
     found = sample(decoder, annotations, seeds=[1] * len(annotations), max_length=6, temperature=temperature)
     assert [h[0].words for h in found] == [h[0].words for h in beam_search(decoder, annotations, max_length=6)]
 
@@ -281,7 +292,9 @@ def test_diverse_captions_differ_by_words_and_pairs():
 
 def test_without_repetitions_a_wide_beam_finds_every_other_caption():
     """The rule is that of `sat evaluate`, and the log p of what is left stays the same."""
-    decoder, annotations, longest = small_decoder(vocabulary_size=5, spread=0.6), small_annotations(), 5
+    decoder = small_decoder(vocabulary_size=5, spread=0.6)
+    annotations = small_annotations()
+    longest = 5
     every = len(every_caption(5, longest))
     for found, expected in zip(
         beam_search(decoder, annotations, beam_size=every, max_length=longest, allow_repetitions=False),

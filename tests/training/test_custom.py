@@ -97,7 +97,8 @@ def test_nats_a_word():
     data = random_data()
     data.validation[1][1][0][1] = "never heard"
     trainer = trainer_of(data, selected_by="nats")
-    decoder, values = trainer.average, []
+    decoder = trainer.average
+    values = []
     for name, references in data.validation:
         for words in references:
             ids = torch.tensor([data.vocabulary.encode(words)])
@@ -118,7 +119,8 @@ def figures(ciders, nats):
 
 def test_the_start_is_left_by_proof_in_nats_and_for_better_captions():
     start = figures([10, 20, 30, 40], [8, 8, 8, 8])
-    fewer, as_many = [7.0, 6.9, 7.1, 7.0], [8.0, 7.9, 8.1, 8.0]
+    fewer = [7.0, 6.9, 7.1, 7.0]
+    as_many = [8.0, 7.9, 8.1, 8.0]
     cases = [
         ([[20, 30, 40, 50]], [fewer], 1),
         ([[20, 30, 40, 50]], [as_many], 0),  # better by chance: nats say that there is nothing to learn
@@ -141,7 +143,8 @@ def test_weights_go_as_far_from_the_start_as_val_supports():
     config = sized(small_config(epochs=4, cautious=True), data)
     start, _ = learn(replace(config, epochs=1, learning_rate=1e-9), data)
     trained, _ = learn(replace(config, epochs=20), data)
-    before, after = start.average, trained.average
+    before = start.average
+    after = trained.average
     assert judge_by_val(config, data, after, before).share > 0  # the photos of val are those trained on
     assert judge_by_val(config, data, before, before).share == 0
     half = interpolate(before.state_dict(), after.state_dict(), 0.5)["embedding.weight"]
@@ -155,6 +158,7 @@ def test_a_start_given_back_keeps_its_class_words():
         best = replace(start, vocabulary=Vocabulary([*start.vocabulary.words[2:], *words]))
         give_start_back(best, start, "start", 1e-3)
         assert best.confidence is start.confidence and best.generation == start.generation
-        rates, before = best.class_words["rates"], start.class_words["rates"]
+        rates = best.class_words["rates"]
+        before = start.class_words["rates"]
         assert len(class_words_of(best).ids) == len(rates) == len(before) + len(words)  # type: ignore[union-attr]
         assert np.array_equal(rates[: len(before)], before) and (rates[len(before) :] == np.float32(COMMON)).all()

@@ -38,7 +38,8 @@ def test_a_training_that_is_killed_at_any_moment_ends_with_the_same_weights(tmp_
     began = time.monotonic()
     subprocess.run(command(data, whole), env=environment, check=True, capture_output=True)
     seconds = time.monotonic() - began
-    chance, unfinished = random.Random(5), 0
+    chance = random.Random(5)
+    unfinished = 0
     for number in range(KILLED):
         home = tmp_path / f"killed-{number}"
         process = subprocess.Popen(

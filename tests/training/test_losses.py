@@ -33,7 +33,8 @@ BASELINES = ("moving", "leave_one_out")
 
 def made_up(batch, paths, steps, *, seed=1):
     """The output for a caption with random logits, alpha and locations, the first two with gradients of their own."""
-    locations, words = 5, 11
+    locations = 5
+    words = 11
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randn(batch, paths, steps, words, generator=generator).requires_grad_()
     alpha = torch.softmax(torch.randn(batch, paths, steps, locations, generator=generator), dim=-1).requires_grad_()
@@ -73,7 +74,8 @@ def test_doubly_stochastic_target_is_one():
 def test_soft_loss_by_hand():
     output, captions = made_up(3, 1, 7)
     loss = SoftObjective(doubly_stochastic=0.7)(output, captions)
-    log_p, alpha = word_log_probabilities(output.logits, captions).detach(), output.alpha.detach().double().numpy()
+    log_p = word_log_probabilities(output.logits, captions).detach()
+    alpha = output.alpha.detach().double().numpy()
     by_hand = [-log_p[b].sum().item() + 0.7 * reference.doubly_stochastic(alpha[b, 0]) for b in range(3)]
     assert loss.total.item() == pytest.approx(np.mean(by_hand), rel=1e-6)
     assert loss.watch["nats_per_word"].item() == pytest.approx(-log_p.mean().item(), rel=1e-6)
@@ -87,7 +89,8 @@ def test_soft_loss_by_hand():
 
 def hard_loss_by_hand(objective, output, captions, expected, before):
     """The loss path by path, and the rewards of sampled paths; ``before`` is the baseline (C,), None at first."""
-    alpha, smoothing = output.alpha.detach().double().numpy(), objective.label_smoothing
+    alpha = output.alpha.detach().double().numpy()
+    smoothing = objective.label_smoothing
     rows = np.apply_along_axis(reference.log_softmax, -1, output.logits.detach().double().numpy())
     words = np.take_along_axis(rows, captions[:, None, :, None].numpy(), -1)[..., 0]  # log p (B, P, C)
     rewards = np.apply_along_axis(reference.returns, -1, words, objective.reward)
@@ -156,7 +159,8 @@ def test_the_coin_is_the_papers():
     for coin in COINS:
         objective = Estimator(samples=2, coin=coin)
         tossed[coin] = [objective.draw(13, 1, generator).expected for _ in range(200)]
-    image, batch = torch.stack(tossed["image"]), torch.stack(tossed["batch"])
+    image = torch.stack(tossed["image"])
+    batch = torch.stack(tossed["batch"])
     assert (image == image[:, :, :1]).all() and not (image == image[:, :1]).all()  # one toss a photo
     assert (batch == batch[:, :1, :1]).all()
     assert abs(image.float().mean() - 0.5) < 0.04 and abs(batch.float().mean() - 0.5) < 0.15
@@ -169,7 +173,8 @@ ALL_SAMPLED = torch.ones(2, 1, dtype=torch.bool)
 
 def test_moving_baseline_counts_steps_from_the_end():
     """With rewards to go the last words of a long and of a short caption are paid alike, so they share a baseline."""
-    baseline, generator = MovingBaseline(), torch.Generator().manual_seed(1)
+    baseline = MovingBaseline()
+    generator = torch.Generator().manual_seed(1)
     rewards = {steps: torch.randn(2, 1, steps, generator=generator) for steps in (3, 5, 2)}
     means = {steps: reward.mean((0, 1)) for steps, reward in rewards.items()}
     assert torch.equal(baseline(rewards[3], ALL_SAMPLED), rewards[3])  # nothing to compare with
@@ -205,7 +210,8 @@ def test_hard_attention_follows_the_decoder_to_its_device():
     """PyTorch's "meta" device computes nothing, but refuses a mixture of devices as a GPU does."""
     objective = HardObjective(samples=2, coin="both")
     decoder = small_decoder().to("meta")
-    annotations, captions = small_annotations().to("meta"), small_captions().to("meta")
+    annotations = small_annotations().to("meta")
+    captions = small_captions().to("meta")
     mode = objective.draw(*captions.shape, torch.Generator())
     output = decoder.teacher_forcing(annotations, captions, paths=objective.paths, mode=mode)
     assert output.logits.device.type == "meta"
@@ -213,7 +219,8 @@ def test_hard_attention_follows_the_decoder_to_its_device():
 
 @pytest.mark.parametrize("baseline", [MovingBaseline(), leave_one_out, expected_path])
 def test_a_baseline_follows_its_rewards_to_their_device(baseline):
-    rewards, sampled = torch.randn(2, 3, 7), torch.ones(2, 3, dtype=torch.bool)
+    rewards = torch.randn(2, 3, 7)
+    sampled = torch.ones(2, 3, dtype=torch.bool)
     assert baseline(rewards, sampled).device.type == "cpu"  # then, after a resume, there
     assert baseline(rewards.to("meta"), sampled.to("meta")).device.type == "meta"
 
@@ -268,7 +275,8 @@ def expected_path_gradient(tiny):
 
 def estimates(tiny, objective, *, times=100, copies=100):
     """The objective's gradient with its sign turned, (times, ...), each from a batch of that many copies."""
-    annotations, captions = tiny.annotations.repeat(copies, 1, 1), tiny.captions.repeat(copies, 1)
+    annotations = tiny.annotations.repeat(copies, 1, 1)
+    captions = tiny.captions.repeat(copies, 1)
     generator = torch.Generator().manual_seed(6)
     found = []
     for k in range(times + 5):
@@ -319,12 +327,14 @@ def test_bound_is_below_the_marginal(tiny):
         gaps.append((log_locations + log_words).logsumexp(1) - (log_locations.exp() * log_words).sum(1))
     assert torch.stack(gaps).min() > 0 and torch.stack(gaps).max() > 0.1
 
-    objective, copies = Estimator(), 5000
+    objective = Estimator()
+    copies = 5000
     with torch.no_grad():
         log_locations, log_words = enumerate_locations(tiny)
         bound = (log_locations.exp() * log_words).sum(1)
         spread = ((log_locations.exp() * log_words.square()).sum(1) - bound.square()).mean().sqrt()
-        annotations, captions = tiny.annotations.repeat(copies, 1, 1), tiny.captions.repeat(copies, 1)
+        annotations = tiny.annotations.repeat(copies, 1, 1)
+        captions = tiny.captions.repeat(copies, 1)
         mode = objective.draw(*captions.shape, torch.Generator().manual_seed(1))
         watch = objective(tiny.decoder.teacher_forcing(annotations, captions, mode=mode), captions, mode).watch
     assert abs(-3 * watch["nats_per_word"] - bound.mean()) < 4 * spread / (2 * copies) ** 0.5
@@ -376,7 +386,8 @@ def test_the_proof_sees_a_wrong_estimator(tiny):
 )
 def test_coins_have_one_mean(tiny, options):
     """Half the expectation's own gradient and half eq. 6: in the mean for a coin, each time for "both"."""
-    expected, sampled = expected_path_gradient(tiny), exact_gradient(tiny)
+    expected = expected_path_gradient(tiny)
+    sampled = exact_gradient(tiny)
     half = {name: (expected[name] + sampled[name]) / 2 for name in expected}
     found = estimates(tiny, HardObjective(samples=2, **options))
     assert max(misfit(found, half).values()) < 15

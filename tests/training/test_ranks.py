@@ -52,7 +52,8 @@ def check_alike(processes, folder, steps):
         assert refused.startswith(f"process 1 of {processes} has other data, settings or weights")
     assert len(everyone) == processes and all(found == everyone[0] for found in everyone)  # to the bit
     for name, number in steps.items():
-        alone, together = losses_of(name, number), everyone[0][name]
+        alone = losses_of(name, number)
+        together = everyone[0][name]
         drawn = "hard" in name or name == "one toss"  # advantages make the rounding larger
         assert together["losses"] == pytest.approx(alone["losses"], abs=1e-4 if drawn else 1e-5, rel=1e-6), name
         assert together["scores"] == pytest.approx(alone["scores"], rel=1e-4), name
@@ -89,7 +90,8 @@ def test_every_kind_of_training_has_the_same_losses_in_many_processes(processes,
 @pytest.mark.parametrize("world", [2, 4, 7])
 def test_each_row_of_a_batch_has_one_rank_and_the_shares_are_even(rows, world, monkeypatch):
     seen = []
-    shares, sizes = [], []
+    shares = []
+    sizes = []
     monkeypatch.setattr(ranks, "world_size", lambda: world)
     for rank in range(world):
         monkeypatch.setattr(ranks, "rank", lambda rank=rank: rank)
@@ -159,7 +161,8 @@ def test_a_training_of_the_command_outlives_what_happens_to_a_process(how, tmp_p
         assert process.poll() is None, process.communicate()
         time.sleep(0.2)
     time.sleep(1)
-    began, victims = time.monotonic(), workers(process)
+    began = time.monotonic()
+    victims = workers(process)
     assert len(victims) == 3
     if how == "interrupted":
         process.send_signal(signal.SIGINT)

@@ -93,7 +93,8 @@ def epochs_logged(output):
 
 
 def test_uniform_attention_trains_with_the_soft_model_s_settings(dataset, tmp_path):
-    soft, uniform = preset("flickr8k", "soft"), preset("flickr8k", "uniform")
+    soft = preset("flickr8k", "soft")
+    uniform = preset("flickr8k", "uniform")
     assert replace(uniform.decoder, attention="soft") == soft.decoder
     assert replace(uniform, decoder=soft.decoder) == soft
     encoder = small_encoder()
@@ -104,7 +105,8 @@ def test_uniform_attention_trains_with_the_soft_model_s_settings(dataset, tmp_pa
 
 
 def test_a_training_leaves_a_model_that_captions(dataset, tmp_path):
-    encoder, notes = small_encoder(), {"preset": "small"}
+    encoder = small_encoder()
+    notes = {"preset": "small"}
     before = {name: value.clone() for name, value in encoder.state_dict().items()}
     best, messages = run(dataset, small_config(flipped=True), tmp_path / "model", encoder=encoder, notes=notes)
     assert same_weights(encoder.state_dict(), before)  # frozen, to the bit, the statistics of batch norm included
@@ -185,7 +187,9 @@ def test_an_interruption_before_the_first_epoch_s_end_is_kept(dataset, whole, tm
 )
 def test_a_training_that_is_killed_ends_as_one_that_is_not(killed, dataset, whole, tmp_path, monkeypatch):
     """By one command, with --resume; also where a file of its first checkpoint has just been written."""
-    encoder, trainer, replace_file = small_encoder(), Trainer, os.replace
+    encoder = small_encoder()
+    trainer = Trainer
+    replace_file = os.replace
 
     def kill(*_):
         raise Killed
@@ -281,7 +285,8 @@ def test_a_hard_model_starts_from_a_soft_one(dataset, soft, tmp_path):
 def test_a_hard_model_without_a_gate_starts_from_a_soft_one_with_it(dataset, soft, tmp_path):
     hard = small_config(epochs=1, learning_rate=1e-12, decoder={"attention": "hard", "gate": False})
     model, messages = run(dataset, hard, tmp_path / "hard", init_from=soft)
-    after, before = model.weights, soft.weights
+    after = model.weights
+    before = soft.weights
     beta = after["gates_from_context.weight"] / before["gates_from_context.weight"]
     assert 0 < beta.mean() < 1
     np.testing.assert_allclose(beta, beta.mean(), atol=1e-3, rtol=0)
@@ -301,7 +306,8 @@ def test_words_unknown_to_the_model_to_start_from_are_appended(soft, tmp_path):
     K = len(soft.vocabulary)
     assert model.vocabulary.words[:K] == soft.vocabulary.words and set(model.vocabulary.words[K:]) == {"my", "one"}
     assert any(line.startswith("2 new words seen 1 time or more: ") for line in messages)
-    before, after = soft.weights, model.weights
+    before = soft.weights
+    after = model.weights
     for name, old in before.items():
         new = after[name]
         if name == "embedding.weight":
@@ -324,7 +330,8 @@ def test_words_unknown_to_the_model_to_start_from_are_appended(soft, tmp_path):
 
 
 def test_a_training_that_makes_its_start_worse_gives_the_start_back(dataset, soft, tmp_path):
-    config, output = small_config(epochs=2, learning_rate=100.0, clip=1.0, selected_by="nats"), tmp_path / "worse"
+    config = small_config(epochs=2, learning_rate=100.0, clip=1.0, selected_by="nats")
+    output = tmp_path / "worse"
     model, messages = run(dataset, config, output, init_from=soft)
     start, *epochs = epochs_logged(output)
     assert start["epoch"] == 0 and all(epoch["nats"] > start["nats"] for epoch in epochs) and len(epochs) == 2
@@ -562,7 +569,8 @@ def test_validation_keeps_no_graph_of_the_encoder(dataset, tmp_path):
 
 
 def test_a_training_reads_the_views_that_its_settings_ask_for(dataset, tmp_path):
-    config, encoder = small_config(flipped=True, mirror_sides=True, crops=2), small_encoder()
+    config = small_config(flipped=True, mirror_sides=True, crops=2)
+    encoder = small_encoder()
     assert config.views == ["flipped", "crop-1", "crop-2"]
     _, data = prepared(dataset, config, tmp_path, encoder)
     name = dataset.split("train")[0].name

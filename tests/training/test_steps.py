@@ -61,7 +61,8 @@ def test_what_is_drawn_ahead_changes_no_draw(changes):
             break
     for batch in ahead.mini_batches():
         ahead.take(batch)
-    ours, theirs = one_by_one.decoder.state_dict(), ahead.decoder.state_dict()
+    ours = one_by_one.decoder.state_dict()
+    theirs = ahead.decoder.state_dict()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
     assert torch.equal(one_by_one.generator.get_state(), ahead.generator.get_state())
 
@@ -88,7 +89,8 @@ def precision_of(state):
 
 
 def test_a_training_keeps_its_precision_on_another_processor(tmp_path, monkeypatch):
-    config, data = small_config(epochs=1, precision="auto"), random_data(photos=5)
+    config = small_config(epochs=1, precision="auto")
+    data = random_data(photos=5)
     state = tmp_path / "training" / "state.safetensors"
     monkeypatch.setenv("SAT_PRECISION", "bfloat16")
     learn(config, data, output=tmp_path)
@@ -108,7 +110,8 @@ def test_a_training_keeps_its_precision_on_another_processor(tmp_path, monkeypat
 
 
 def test_a_state_that_does_not_say_its_precision_is_resumed(tmp_path):
-    config, data = small_config(epochs=2), random_data(photos=5)
+    config = small_config(epochs=2)
+    data = random_data(photos=5)
     whole, _ = learn(config, data)
     learn(replace(config, epochs=1), data, output=tmp_path)
     state = tmp_path / "training" / "state.safetensors"
@@ -119,5 +122,6 @@ def test_a_state_that_does_not_say_its_precision_is_resumed(tmp_path):
     with logged() as messages:
         resumed, _ = learn(config, data, output=tmp_path, resume=True)
     assert any(line.startswith("resumed after 1 epoch ") for line in messages)
-    ours, theirs = resumed.decoder.state_dict(), whole.decoder.state_dict()
+    ours = resumed.decoder.state_dict()
+    theirs = whole.decoder.state_dict()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)

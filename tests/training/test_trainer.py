@@ -66,7 +66,8 @@ def steps(trainer, epochs):
 
 
 def test_a_model_overfits_ten_photos_to_bleu_100():
-    encoder, scenes = small_encoder(), shape_scenes(10)
+    encoder = small_encoder()
+    scenes = shape_scenes(10)
     names = [f"photo{number}" for number in range(10)]
     pixels = torch.stack([encoder.preprocessing(shape_photo(*scene)) for scene in scenes])
     references = [tokenize(shape_caption(*scene)) for scene in scenes]
@@ -174,7 +175,8 @@ def test_an_interrupted_training_ends_as_an_uninterrupted_one(config, at, method
 
 
 def test_a_damaged_state_is_refused(tmp_path):
-    state, damaged = tmp_path / "state.safetensors", tmp_path / "damaged.safetensors"
+    state = tmp_path / "state.safetensors"
+    damaged = tmp_path / "damaged.safetensors"
     trainer = trainer_of(random_data())
     trainer.save(state)
     tensors = load_file(state)
@@ -392,20 +394,23 @@ def test_every_weight_takes_a_step():
 @pytest.mark.parametrize("tuned", [False, True], ids=["frozen", "fine-tuned"])
 def test_clipping_bounds_the_norm_of_the_whole_gradient(tuned):
     """The decoder's and the encoder's together."""
-    norms, directions = {}, {}
+    norms = {}
+    directions = {}
     for clip in (0.0, 0.3):
         trainer = trainer_of(random_data(tuned=tuned), clip=clip)
         take(trainer, batches(trainer.data.captions, 4, 0)[0])
         parameters = [parameter for group in trainer.optimizer.param_groups for parameter in group["params"]]
         whole = torch.cat([parameter.grad.flatten() for parameter in parameters if parameter.grad is not None])
-        norms[clip], directions[clip] = float(whole.norm()), whole / whole.norm()
+        norms[clip] = float(whole.norm())
+        directions[clip] = whole / whole.norm()
     assert norms[0.0] > 1 and norms[0.3] == pytest.approx(0.3, rel=1e-3)
     torch.testing.assert_close(directions[0.3], directions[0.0])
 
 
 def test_the_average_follows_the_weights():
     data = random_data()
-    plain, averaged = trainer_of(data), trainer_of(data, averaging=0.5)
+    plain = trainer_of(data)
+    averaged = trainer_of(data, averaging=0.5)
     expected = {name: value.clone() for name, value in averaged.average.named_parameters()}
     for network, value in ((averaged.average, 0.0), (averaged.decoder, 1.0)):
         network.register_buffer("seen", torch.tensor(value))
@@ -483,7 +488,8 @@ def test_the_decoders_own_words_never_end_the_caption():
 
 def test_what_some_lengths_do_not_have_is_the_mean_of_those_that_do():
     """Of hard attention a group of one length may have no sampled path, while the encoder is fine-tuned."""
-    one, other = torch.tensor(2.0), torch.tensor(5.0)
+    one = torch.tensor(2.0)
+    other = torch.tensor(5.0)
     losses = [(0.4, Loss(one, {"nats": one})), (0.2, Loss(one, {"nats": other})), (0.4, Loss(one, {}))]
     assert joined(losses).watch["nats"].item() == pytest.approx((2 * 2 + 5) / 3)
 

@@ -45,14 +45,18 @@ def beam_search(session: DecoderSession, config: GenerationConfig, filters: Sequ
         # a finished path has one child: itself, at no cost
         children = np.concatenate([np.where(done, before, NEVER), new.scores], axis=1)  # (B′, P + N)
         chosen = np.argsort(-children, axis=1, kind="stable")[:, :beam]
-        kept, frozen, child = gather(children, chosen), chosen < beam, np.maximum(chosen - beam, 0)
+        kept = gather(children, chosen)
+        frozen = chosen < beam
+        child = np.maximum(chosen - beam, 0)
         path = np.where(frozen, np.minimum(chosen, live.shape[1] - 1), gather(new.paths, child))
         words = np.where(frozen, Vocabulary.END, gather(new.words, child))
         parents = np.where(frozen, chosen, gather(live, path))
         more = gather(filtered[photos], parents) + np.where(frozen, 0.0, added.to(path, words))
         backpointers.append(Backpointers(photos, words, parents, kept - more, gather(step.rows, path), step))
         ended = words == Vocabulary.END
-        scores[photos], filtered[photos], finished[photos] = kept, more, ended
+        scores[photos] = kept
+        filtered[photos] = more
+        finished[photos] = ended
 
         going = ~ended & (kept > NEVER)
         unfinished = going.sum(1)  # (B′,)

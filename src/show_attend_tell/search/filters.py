@@ -49,7 +49,8 @@ class Added(NamedTuple):
 
     def onto(self, log_probabilities: Scores) -> Scores:
         """log p of every word (B′, P′, K) with what is added."""
-        total, (photos, paths) = log_probabilities.copy(), self.ids.shape[:2]
+        total = log_probabilities.copy()
+        photos, paths = self.ids.shape[:2]
         np.add.at(total, (np.arange(photos)[:, None, None], np.arange(paths)[:, None], self.ids), self.weights)
         return total
 
@@ -61,7 +62,8 @@ def apply(filters: Sequence[Filter], history: Numbers, photos: Numbers) -> Added
     shape = (*history.shape[:2], ends[-1])
     added = Added(np.empty(shape, np.int64), np.empty(shape, np.float32))
     for (ids, weights), start, end in zip(answers, ends, ends[1:], strict=False):
-        added.ids[..., start:end], added.weights[..., start:end] = ids, weights
+        added.ids[..., start:end] = ids
+        added.weights[..., start:end] = weights
     return added
 
 

@@ -129,13 +129,15 @@ def read_back(
     """
     if bool(((scores > NEVER).sum(1) < least).any()):
         raise SatError("the decoder's probabilities are not finite numbers: its weights or the annotations are damaged")
-    steps, (batch, paths) = len(backpointers), scores.shape
+    steps = len(backpointers)
+    batch, paths = scores.shape
     words = np.full((batch, paths, steps), Vocabulary.END)
     taken = np.zeros_like(words)  # the path at each step
     path = np.tile(np.arange(paths), (batch, 1))
     for time in reversed(range(steps)):
         step = backpointers[time]
-        here, photo = path[step.photos], np.arange(len(step.photos))[:, None]
+        here = path[step.photos]
+        photo = np.arange(len(step.photos))[:, None]
         words[step.photos, :, time] = step.words[photo, here]
         taken[step.photos, :, time] = here
         path[step.photos] = step.parents[photo, here]
@@ -155,11 +157,14 @@ def read_back(
 def force(session: DecoderSession, words: Sequence[int]) -> Hypothesis:
     """Given words with their end token along the one path of one photo (teacher forcing), as if a search found them."""
     only = np.zeros((1, 1), dtype=np.int64)
-    backpointers, log_p, previous = [], 0.0, session.vocabulary_size
+    backpointers = []
+    log_p = 0.0
+    previous = session.vocabulary_size
     for word in words:
         step = session.step(np.full_like(only, previous))
         log_p += float(session.log_probabilities()[0, 0, word])
-        forced, total = np.full_like(only, word), np.full((1, 1), log_p)
+        forced = np.full_like(only, word)
+        total = np.full((1, 1), log_p)
         backpointers.append(Backpointers(only[0], forced, only, total, step.rows, step))
         session.reorder(None, only)
         previous = word
@@ -197,7 +202,8 @@ def diverse(
     left = [hypothesis for hypothesis in hypotheses if hypothesis.words and hypothesis.ended] or hypotheses[:1]
     scores = [score(hypothesis, length_penalty, rerank_weight) for hypothesis in left]
     content = [{*hypothesis.words, *pairwise(hypothesis.words)} for hypothesis in left]
-    penalty, closest = DIVERSITY * pstdev(scores), [0.0] * len(left)
+    penalty = DIVERSITY * pstdev(scores)
+    closest = [0.0] * len(left)
     chosen = [0]
     while len(chosen) < min(num_captions, len(left)):
         last = content[chosen[-1]]

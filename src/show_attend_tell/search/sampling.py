@@ -26,11 +26,14 @@ def sample(
     the k most probable words (0: all), ``top_p`` the smallest set with that probability. `Hypothesis.log_probability`
     is the model's own, before these.
     """
-    batch, captions = session.photos, session.paths
-    photos, paths = np.arange(batch), np.tile(np.arange(captions), (batch, 1))
+    batch = session.photos
+    captions = session.paths
+    photos = np.arange(batch)
+    paths = np.tile(np.arange(captions), (batch, 1))
     words = np.full_like(paths, session.vocabulary_size)
     history = np.empty((batch, captions, 0), dtype=np.int64)  # the words of each path (B, P, t)
-    scores, filtered = np.zeros((batch, captions)), np.zeros((batch, captions))
+    scores = np.zeros((batch, captions))
+    filtered = np.zeros((batch, captions))
     finished = np.zeros((batch, captions), dtype=bool)
     generators = [Uniforms(seed) for seed in seeds]
     backpointers: list[Backpointers] = []

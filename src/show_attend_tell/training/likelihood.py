@@ -48,7 +48,9 @@ class Likelihood:
 
     def __init__(self, config: TrainingConfig, data: TrainingData, device: torch.device) -> None:
         torch.manual_seed(config.seed)
-        self.config, self.data, self.device = config, data, device
+        self.config = config
+        self.data = data
+        self.device = device
         self.decoder = build(config.decoder).to(device)
         self.objective = config.objective()
         self.generator = torch.Generator().manual_seed(config.seed)

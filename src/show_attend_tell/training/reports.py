@@ -92,7 +92,8 @@ def epoch_line(
 
 def checkpoint_of(plan: TrainingPlan, loop: Trainer) -> Checkpoint:
     """The model as it is now, with a provisional generation config until the training ends."""
-    encoder, before = plan.start.encoder, plan.start.checkpoint
+    encoder = plan.start.encoder
+    before = plan.start.checkpoint
     weights = {name: as_array(value.detach()) for name, value in encoder.body.state_dict().items()}
     own = {*loop.data.tuned_names, *((before and before.tuned_encoder) or ())}  # not what the encoder's name stands for
     tuned = {name: weights[name] for name in sorted(own)}
@@ -117,7 +118,8 @@ def checkpoint_of(plan: TrainingPlan, loop: Trainer) -> Checkpoint:
 
 def log_size(loop: Trainer) -> None:
     """Log how much there is to learn."""
-    data, photos = loop.data, len({name for name, _ in loop.data.captions})
+    data = loop.data
+    photos = len({name for name, _ in loop.data.captions})
     weights = sum(parameter.numel() for parameter in loop.decoder.parameters()) / 1e6
     log(
         f"{len(data.captions):,} captions of {photos:,} photos, {len(data.vocabulary):,} words, "
@@ -127,7 +129,8 @@ def log_size(loop: Trainer) -> None:
 
 def log_end(loop: Trainer, *, chosen: bool) -> None:
     """Log that a training has diverged, or may still improve; ``chosen`` says that val chose its best epoch."""
-    config, data = loop.config, loop.data
+    config = loop.config
+    data = loop.data
     few = dict(data.captions[:: max(1, len(data.captions) // CAPTIONS)])  # one caption of a photo
     captions = [(name, [data.vocabulary.decode(words)]) for name, words in few.items()]
     nats = nats_a_word(loop.average, dataclasses.replace(data, validation=captions))

@@ -115,7 +115,8 @@ def scores_of(captions: Sequence[Sequence[str]], data: TrainingData, *, only: Me
     ``only`` is the metric that is needed, where that is one. Scores count words, or characters in scripts without
     spaces. Where data sets were joined, each score is the mean of theirs.
     """
-    units, parts = data.vocabulary.tokenizer.units, data.parts or [slice(None)]
+    units = data.vocabulary.tokenizer.units
+    parts = data.parts or [slice(None)]
     captions = [units(words) for words in captions]
     references = [[units(words) for words in texts] for _, texts in data.validation]
     totals: dict[str, float] = defaultdict(float)
@@ -222,7 +223,8 @@ def best_of(scored: Mapping[GenerationConfig, float], *, usual: int, plain_beam_
     size is ``usual``, without length penalty and reranker.
     """
     plain = [config for config in scored if not config.rerank_weight and config.beam_size in plain_beam_sizes]
-    best, best_plain = max(scored, key=scored.__getitem__), max(plain, key=scored.__getitem__)
+    best = max(scored, key=scored.__getitem__)
+    best_plain = max(plain, key=scored.__getitem__)
     score_without_reranker = scored[best_plain]
     beams = dict.fromkeys(config.beam_size for config in scored)
     by_beam = [max((config for config in scored if config.beam_size == beam), key=scored.__getitem__) for beam in beams]

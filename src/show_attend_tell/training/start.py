@@ -82,7 +82,9 @@ def load_start(
 def mismatch(start: Start, decoder: Config) -> SatError | None:
     """Why a training of this decoder cannot start from the model, and what to do; None if it can."""
     assert start.checkpoint is not None
-    record, encoder, model = start.checkpoint.encoder, start.encoder, start.checkpoint.config
+    record = start.checkpoint.encoder
+    encoder = start.encoder
+    model = start.checkpoint.config
     if record.digest is None:
         return SatError("was imported without its encoder", remedy="import it again with --encoder-weights FILE")
     if record.digest != encoder.digest:
@@ -91,13 +93,15 @@ def mismatch(start: Start, decoder: Config) -> SatError | None:
             f"weights have {encoder.digest[:12]}…",
             remedy="give its --encoder and the right --encoder-weights",
         )
-    before, now = record.preprocessing, encoder.preprocessing
+    before = record.preprocessing
+    now = encoder.preprocessing
     if before != now:
         return SatError(
             f"saw photos by {before.resize} to {before.size} pixels, and this training by {now.resize} to {now.size}",
             remedy=f"give --resize {before.resize}",
         )
-    theirs, ours = model.to_dict(), decoder.to_dict()
+    theirs = model.to_dict()
+    ours = decoder.to_dict()
     if theirs["kind"] != ours["kind"]:
         why = f"is of the kind {theirs['kind']}, and this training of {ours['kind']}"
         return SatError(why, remedy="they share no weights")

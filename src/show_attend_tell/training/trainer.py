@@ -190,7 +190,8 @@ class Trainer(Likelihood):
         done = turned = min(1.0, self.taken / last)
         scale = 1.0
         if self.restart[1]:  # an ended training got more epochs: a new cosine, and the rest stays where it ended
-            done, scale = 1.0, RESTART
+            done = 1.0
+            scale = RESTART
             turned = min(1.0, (self.taken - self.restart[0]) / max(1, last - self.restart[0]))
         factor = min(1.0, (self.taken + 1) / max(1, config.warmup))
         if config.schedule == "cosine":

@@ -120,7 +120,8 @@ def encode(
     dataset: Dataset, config: TrainingConfig, encoder: Encoder, options: RunOptions, cache: Path
 ) -> dict[str, Any]:
     """What the encoder gives a `TrainingData` of photos that can all be read. Raises `UnreadablePhotos` for others."""
-    train, validation = dataset.split("train"), dataset.split("val")
+    train = dataset.split("train")
+    validation = dataset.split("val")
     below = encoder  # what is cached
     trained: Encoder | LastBlocks | None = None
     names: list[str] = []
