@@ -23,8 +23,11 @@ MODELS: dict[str, dict[str, Any]] = {
     "soft without a gate": {"gate": False},
     "as shipped, soft": {"tied_embeddings": True, "annotation_norm": "layer"},
     "as shipped, hard": {
-        **{"tied_embeddings": True, "annotation_norm": "layer", "annotation_window": 3},
-        **{"attention": "hard", "gate": False},
+        "tied_embeddings": True,
+        "annotation_norm": "layer",
+        "annotation_window": 3,
+        "attention": "hard",
+        "gate": False,
     },
     "two layers of attention": {"attention_depth": 2, "initial_depth": 1},
     "three output layers": {"output_depth": 3, "initial_size": 7},

@@ -200,7 +200,13 @@ def narrowed_by_hand(temperature=1.0, top_k=0, top_p=1.0):
 
 
 NARROWINGS = [
-    *({}, {"temperature": 0.5}, {"temperature": 3.0}, {"top_k": 1}, {"top_k": 3}, {"top_p": 0.01}, {"top_p": 0.6}),
+    {},
+    {"temperature": 0.5},
+    {"temperature": 3.0},
+    {"top_k": 1},
+    {"top_k": 3},
+    {"top_p": 0.01},
+    {"top_p": 0.6},
     {"temperature": 2.0, "top_k": 4, "top_p": 0.7},
 ]
 

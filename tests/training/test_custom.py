@@ -61,8 +61,12 @@ def test_a_model_of_karpathy_s_words_learns_the_numbers_of_custom_data(new_words
 @pytest.mark.parametrize(
     ("photos", "started", "epochs", "least"),
     [
-        *((20, False, 40, 1), (20, True, 20, 1), (300, False, 40, 1), (300, True, 16, 1)),
-        *((1999, True, 3, 1), (9000, False, 6, 5)),
+        (20, False, 40, 1),
+        (20, True, 20, 1),
+        (300, False, 40, 1),
+        (300, True, 16, 1),
+        (1999, True, 3, 1),
+        (9000, False, 6, 5),
     ],
 )
 def test_updates_and_words_fit_the_set(photos, started, epochs, least):

@@ -18,9 +18,27 @@ def command(data, home):
     """`sat train`, with a model and a feature cache below ``home``."""
     own = settings(minimum_count=1, averaging=0.9, scheduled_sampling=0.3, validation_beam_size=2, warmup=0)
     return [
-        *(sys.executable, "-c", "from show_attend_tell.cli import main; main()"),
-        *("train", str(data), "--attention", "soft", "--resize", "squash", "--epochs", "3", "--bits", "32"),
-        *("--output", str(home / "model"), "--cache", str(home / "cache"), "--device", "cpu", "--resume", *own),
+        sys.executable,
+        "-c",
+        "from show_attend_tell.cli import main; main()",
+        "train",
+        str(data),
+        "--attention",
+        "soft",
+        "--resize",
+        "squash",
+        "--epochs",
+        "3",
+        "--bits",
+        "32",
+        "--output",
+        str(home / "model"),
+        "--cache",
+        str(home / "cache"),
+        "--device",
+        "cpu",
+        "--resume",
+        *own,
     ]
 
 

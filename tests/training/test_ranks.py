@@ -132,8 +132,22 @@ SAT = ("-c", "from show_attend_tell.cli import main; main()")
 def training(data, output, *more, processes):
     """`sat train` of an encoder and a decoder, which takes seconds."""
     train = [
-        *("train", str(data), "--encoder", "small", "--encoder-lr", "1e-3", "--init-from", "none"),
-        *("--output", str(output), "--cache", str(output.parent / "cache"), "--device", "cpu", *settings(), *more),
+        "train",
+        str(data),
+        "--encoder",
+        "small",
+        "--encoder-lr",
+        "1e-3",
+        "--init-from",
+        "none",
+        "--output",
+        str(output),
+        "--cache",
+        str(output.parent / "cache"),
+        "--device",
+        "cpu",
+        *settings(),
+        *more,
     ]
     return (
         [sys.executable, *SAT, *train]

@@ -155,7 +155,9 @@ def uninterrupted(attention):
 @pytest.mark.parametrize(
     ("config", "at", "method"),
     [
-        *[(SOFT, 5, "take"), (HARD, 5, "take"), (HARD, 1, "validate")],
+        (SOFT, 5, "take"),
+        (HARD, 5, "take"),
+        (HARD, 1, "validate"),
         (SOFT, 5, "update_average"),  # when the weights have moved, and the average has not
     ],
     ids=["soft", "hard", "hard, at validation", "in a step"],
