@@ -57,7 +57,7 @@ class Added(NamedTuple):
 
 def apply(filters: Sequence[Filter], history: Numbers, photos: Numbers) -> Added:
     """What the filters add, for the words of each path (B′, P′, t) of these photos (B′,)."""
-    answers = [answer for give in filters if (answer := give(history, photos)) is not None]
+    answers = [answer for answer in (give(history, photos) for give in filters) if answer is not None]
     ends = np.cumsum([0, *(np.shape(ids)[-1] for ids, _ in answers)])
     shape = (*history.shape[:2], ends[-1])
     added = Added(np.empty(shape, np.int64), np.empty(shape, np.float32))
@@ -167,7 +167,8 @@ class SecondUse:
         """Find the nouns and colors of a vocabulary (`data.parts_of_speech`); a noun is the same in its plural."""
         groups: dict[str, list[int]] = {}
         for number, word in enumerate(vocabulary.words):
-            if noun_or_color := word if part_of_speech(word) == "color" else singular(word):
+            noun_or_color = word if part_of_speech(word) == "color" else singular(word)
+            if noun_or_color:
                 groups.setdefault(noun_or_color, []).append(number)
         most = max(map(len, groups.values()), default=1)
         self.forms = np.full((len(vocabulary), most), -1)  # of each word that is a noun or color (K, ·); −1 for none

@@ -105,7 +105,8 @@ class Trace(NamedTuple):
 
     def along(self, name: str) -> Any:
         """What `SessionStep` has under that name for this path, over its T words; None where it has nothing."""
-        if (first := getattr(self.steps[0].attended, name)) is None:
+        first = getattr(self.steps[0].attended, name)
+        if first is None:
             return None
         attended = []
         for step, path in zip(self.steps, self.paths, strict=False):

@@ -59,7 +59,8 @@ def keep_best(
     watch = training.watch.means()
     write_log(plan.output / "training" / "log.jsonl", training.epoch, {**scores, **watch, "seconds": round(seconds, 1)})
     log(epoch_line(training, scores, watch, seconds, verdict, best=better and verdict is None))
-    if diverged := divergence(watch.get("nats_per_word", 0.0), training.data):
+    diverged = divergence(watch.get("nats_per_word", 0.0), training.data)
+    if diverged:
         log(f"epoch {training.epoch} has {diverged}")
     if better:
         checkpoint_of(plan, training).save(plan.output, bits=plan.bits)
@@ -134,7 +135,8 @@ def log_end(loop: Trainer, *, chosen: bool) -> None:
     few = dict(data.captions[:: max(1, len(data.captions) // CAPTIONS)])  # one caption of a photo
     captions = [(name, [data.vocabulary.decode(words)]) for name, words in few.items()]
     nats = nats_a_word(loop.average, dataclasses.replace(data, validation=captions))
-    if diverged := divergence(nats, data):
+    diverged = divergence(nats, data)
+    if diverged:
         log(f"the training has {diverged} ({config.learning_rate:g}; --set learning_rate=RATE)")
     elif chosen and 0 < loop.best_epoch == loop.epoch and config.selected_by != "last":
         further = config.epochs + max(1, config.epochs // 2)

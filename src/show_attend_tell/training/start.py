@@ -106,7 +106,8 @@ def mismatch(start: Start, decoder: Config) -> SatError | None:
         why = f"is of the kind {theirs['kind']}, and this training of {ours['kind']}"
         return SatError(why, remedy="they share no weights")
     free = MAY_DIFFER | {"vocabulary_size", "annotation_size"} | ({"gate"} if loses_gate(model, decoder) else set())
-    if different := [name for name in theirs if name not in free and theirs[name] != ours[name]]:
+    different = [name for name in theirs if name not in free and theirs[name] != ours[name]]
+    if different:
         settings = " ".join(f"--set decoder.{name}={theirs[name]}" for name in different)
         return SatError("has another decoder", remedy=f"give {settings}")
     return None
