@@ -127,9 +127,8 @@ class Decoding:
         else:
             names += ["beam_size", "length_penalty"]
             names += ["rerank_weight", "rare_word_exponent"] if self.reranker is not None else []
-            names += [name for name in ("repetition_cost", "class_weight") if getattr(config, name)]
-        names += ["min_confidence"] if config.min_confidence else []
-        names += ["num_captions"] if config.num_captions is not None else []
+            names += [name for name in ("repetition_cost", "class_weight", "min_confidence") if getattr(config, name)]
+        names += ["num_captions"] if config.num_captions else []
         names += ["seed"] if config.do_sample or config.attention_mode == "sample" else []
         tokenizer = self.vocabulary.tokenizer
         cut = {} if tokenizer == KARPATHY else {"tokenizer": tokenizer.name}
