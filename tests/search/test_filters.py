@@ -1,6 +1,7 @@
 """What is added to the log-probabilities of words: the search follows it, and a caption's log p does not have it."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,8 @@ from show_attend_tell.model.attention import MeanAttention
 from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.filters import SecondUse, apply, word_filters
-from show_attend_tell.search.registry import FILTERS
+from show_attend_tell.search.registry import FILTERS, Filter, MakeFilter
+from show_attend_tell.search.session import Numbers
 
 B, LOCATIONS = 3, 9
 
@@ -29,15 +31,15 @@ class ForPhotos:
     ids = np.array([3, 4, 3])  # one is named twice
     weights = np.array([[1.5, -0.7, 0.25], [-2.0, 3.0, 0.5], [0.0, 0.0, 0.0]])  # (B, N)
 
-    def __call__(self, history, photos):
+    def __call__(self, history: Numbers, photos: Numbers) -> tuple[Any, Any]:
         used = (history[..., None] == self.ids).any(2)  # (B′, P′, N)
         return self.ids, np.where(used, 0.0, self.weights[photos][:, None])
 
-    def by_hand(self, photo, words):
+    def by_hand(self, photo: int, words: list[int]) -> float:
         return sum(float(self.weights[photo][self.ids == word].sum()) for word in set(words))
 
 
-def searched(decoder, annotations, config, filters, how):
+def searched(decoder: Any, annotations: Any, config: GenerationConfig, filters: list[Filter], how: str) -> Any:
     backend = TorchBackend(decoder)
     session = TorchSession(decoder, annotations, paths=config.paths, mode=MeanAttention())
     if how == "onnx":
@@ -47,10 +49,8 @@ def searched(decoder, annotations, config, filters, how):
 
 @pytest.mark.parametrize("how", ["torch", "onnx"])
 @pytest.mark.parametrize("gamma", [0.0, 0.7])
-def test_a_wide_beam_orders_every_caption_by_the_sum_and_keeps_log_p(how, gamma):
-    decoder = small_decoder(vocabulary_size=5, spread=0.8)
-    annotations = small_annotations(B)
-    value = ForPhotos()
+def test_a_wide_beam_orders_every_caption_by_the_sum_and_keeps_log_p(how: str, gamma: float) -> None:
+    decoder, annotations, value = small_decoder(vocabulary_size=5, spread=0.8), small_annotations(B), ForPhotos()
     config = GenerationConfig(beam_size=1 + 3 + 9 + 27, max_length=3, length_penalty=gamma, allow_repetitions=True)
     plain = searched(decoder, annotations, config, word_filters(config), how)
     found = searched(decoder, annotations, config, [*word_filters(config), value], how)
@@ -65,12 +65,11 @@ def test_a_wide_beam_orders_every_caption_by_the_sum_and_keeps_log_p(how, gamma)
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
-def test_both_back_ends_follow_filters_and_log_p_is_that_of_teacher_forcing(beam_size):
+def test_both_back_ends_follow_filters_and_log_p_is_that_of_teacher_forcing(beam_size: int) -> None:
     """With photos that end at different times, and words that are forbidden and liked at once."""
-    decoder = talkative()
-    annotations = small_annotations(B, locations=LOCATIONS)
+    decoder, annotations = talkative(), small_annotations(B, locations=LOCATIONS)
     config = GenerationConfig(beam_size=beam_size, max_length=9)
-    filters = [*word_filters(config), ForPhotos(), lambda history, photos: ([1, 2], 4.0)]
+    filters: list[Filter] = [*word_filters(config), ForPhotos(), lambda history, photos: ([1, 2], 4.0)]
     reference, found = (searched(decoder, annotations, config, filters, how) for how in ("torch", "onnx"))
     backend = TorchBackend(decoder)
     for photo, (one, other) in enumerate(zip(found, reference, strict=True)):
@@ -83,7 +82,7 @@ def test_both_back_ends_follow_filters_and_log_p_is_that_of_teacher_forcing(beam
             assert h.log_probability == pytest.approx(forced.log_probability, abs=1e-4)
 
 
-def test_filters_add_up():
+def test_filters_add_up() -> None:
     history = np.array([[[2, 3], [3, 3]]])
     added = apply(
         [lambda history, photos: ([1], -1.0), lambda history, photos: None, ForPhotos()], history, np.array([1])
@@ -96,11 +95,11 @@ def test_filters_add_up():
     assert nothing.ids.shape == nothing.weights.shape == (1, 2, 0)
 
 
-def test_a_registered_filter_is_a_setting_everywhere():
+def test_a_registered_filter_is_a_setting_everywhere() -> None:
     """Its name is a setting of `GenerationConfig`, of a model's file, and of what is said of a caption."""
 
     @FILTERS.register("no_color")
-    def no_color(vocabulary):
+    def no_color(vocabulary: Vocabulary) -> MakeFilter:
         colors = [number for number, word in enumerate(vocabulary.words) if part_of_speech(word) == "color"]
         return lambda cost: lambda history, photos: (colors, -cost)
 
@@ -112,12 +111,11 @@ def test_a_registered_filter_is_a_setting_everywhere():
         with pytest.raises(InvalidValue):
             config.merge(do_sample=True, no_color=1.0)
         vocabulary = Vocabulary("a red dog".split())
-        decoder = talkative(vocabulary_size=len(vocabulary))
-        features = small_annotations(B, locations=LOCATIONS)
+        decoder, features = talkative(vocabulary_size=len(vocabulary)), small_annotations(B, locations=LOCATIONS)
         with torch.no_grad():
             decoder.output_bias[red := vocabulary.words.index("red")] += 4
 
-        def has_red(decoding):
+        def has_red(decoding: Decoding) -> bool:
             captions = decoding.captions(TorchBackend(decoder), features, seeds=[0] * B)
             return any(red in caption.words for of_photo in captions for caption in of_photo)
 
@@ -131,7 +129,7 @@ def test_a_registered_filter_is_a_setting_everywhere():
         has_red(Decoding(vocabulary=vocabulary, config=config))
 
 
-def test_a_second_use_of_a_noun_or_color_costs():
+def test_a_second_use_of_a_noun_or_color_costs() -> None:
     vocabulary = Vocabulary(["a", "dog", "dogs", "red", "runs"])
     filter = SecondUse(vocabulary)(2.0)
     for said, costs in (
@@ -156,11 +154,10 @@ def test_a_second_use_of_a_noun_or_color_costs():
         ("a dog with it|a red dog looks up", True),
     ],
 )
-def test_no_english_caption_ends_in_the_air(captions, ends):
+def test_no_english_caption_ends_in_the_air(captions: str, ends: bool) -> None:
     config = GenerationConfig(max_length=20)
     words = "a the dog in front of and that red white black its light blue is with it looks up".split()
-    english = Vocabulary(words)
-    zeros = np.zeros((1, 1, len(words) + 2))
+    english, zeros = Vocabulary(words), np.zeros((1, 1, len(words) + 2))
     for caption in captions.split("|"):
         history = np.array([[english.encode(caption.split())[:-1]]])
         for vocabulary, free in ((english, ends), (Vocabulary(words, UNICODE), True)):
@@ -168,7 +165,7 @@ def test_no_english_caption_ends_in_the_air(captions, ends):
             assert (added[0, 0, Vocabulary.END] == 0) == free, caption
 
 
-def test_the_last_word_that_there_is_room_for_does_not_end_in_the_air_either():
+def test_the_last_word_that_there_is_room_for_does_not_end_in_the_air_either() -> None:
     english = Vocabulary("a the dog in red".split())
     for length, expected in ((2, {"<end>", "dog"}), (3, {"a", "the", "in", "red", "dog", "<end>"})):
         filters = word_filters(GenerationConfig(max_length=length), english)
@@ -177,7 +174,7 @@ def test_the_last_word_that_there_is_room_for_does_not_end_in_the_air_either():
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_where_every_other_word_is_forbidden_a_caption_still_ends(beam_size):
+def test_where_every_other_word_is_forbidden_a_caption_still_ends(beam_size: int) -> None:
     vocabulary = Vocabulary(["a", "the"])
     config = GenerationConfig(beam_size=beam_size, max_length=4)
     decoder = small_decoder(vocabulary_size=len(vocabulary))

@@ -44,26 +44,24 @@ class Added(NamedTuple):
         finite = np.where(self.weights > NEVER, self.weights, 0.0)
         if not finite.any():
             return np.zeros(words.shape)
-        added: Scores = np.where(gather(self.ids, paths) == words[..., None], gather(finite, paths), 0.0).sum(-1)
-        return added
+        found: Scores = np.where(gather(self.ids, paths) == words[..., None], gather(finite, paths), 0.0).sum(-1)
+        return found
 
     def onto(self, log_probabilities: Scores) -> Scores:
         """log p of every word (B′, P′, K) with what is added."""
-        total = log_probabilities.copy()
-        photos, paths = self.ids.shape[:2]
+        total, (photos, paths) = log_probabilities.copy(), self.ids.shape[:2]
         np.add.at(total, (np.arange(photos)[:, None, None], np.arange(paths)[:, None], self.ids), self.weights)
         return total
 
 
 def apply(filters: Sequence[Filter], history: Numbers, photos: Numbers) -> Added:
     """What the filters add, for the words of each path (B′, P′, t) of these photos (B′,)."""
-    answers = [answer for answer in (give(history, photos) for give in filters) if answer is not None]
-    ends = np.cumsum([0, *(np.shape(ids)[-1] for ids, _ in answers)])
+    found = [each for one in filters if (each := one(history, photos)) is not None]
+    ends = np.cumsum([0, *(np.shape(ids)[-1] for ids, _ in found)])
     shape = (*history.shape[:2], ends[-1])
     added = Added(np.empty(shape, np.int64), np.empty(shape, np.float32))
-    for (ids, weights), start, end in zip(answers, ends, ends[1:], strict=False):
-        added.ids[..., start:end] = ids
-        added.weights[..., start:end] = weights
+    for (ids, weights), start, end in zip(found, ends, ends[1:], strict=False):
+        added.ids[..., start:end], added.weights[..., start:end] = ids, weights
     return added
 
 
@@ -155,7 +153,7 @@ def last_words(history: Numbers, counted: NDArray[np.bool_]) -> tuple[Numbers, N
     there = counted[words]
     there[..., 1] = True
     place = words.shape[-1] - 1 - there[..., ::-1].argmax(-1)[..., None]
-    last, before = (np.take_along_axis(words, index, -1)[..., 0] for index in (place, place - 1))
+    last, before = (np.take_along_axis(words, each, -1)[..., 0] for each in (place, place - 1))
     return last, before
 
 
@@ -167,8 +165,7 @@ class SecondUse:
         """Find the nouns and colors of a vocabulary (`data.parts_of_speech`); a noun is the same in its plural."""
         groups: dict[str, list[int]] = {}
         for number, word in enumerate(vocabulary.words):
-            noun_or_color = word if part_of_speech(word) == "color" else singular(word)
-            if noun_or_color:
+            if noun_or_color := word if part_of_speech(word) == "color" else singular(word):
                 groups.setdefault(noun_or_color, []).append(number)
         most = max(map(len, groups.values()), default=1)
         self.forms = np.full((len(vocabulary), most), -1)  # of each word that is a noun or color (K, ·); −1 for none
