@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
-from show_attend_tell.data.datasets import read_listing
+from show_attend_tell.data.datasets import no_garbage_collection, read_listing
 from show_attend_tell.data.tokenizers import KARPATHY, Tokenizer
 from show_attend_tell.errors import SatError
 
 LONGEST = 10_000  # characters of a caption; what is longer is none
 
 
+@no_garbage_collection()
 def read_text_corpus(file: Path, tokenizer: Tokenizer, notes: list[str] | None = None) -> list[tuple[str, ...]]:
     """The captions of a text file in any form that `read_listing` reads, maybe gzipped (.gz), cut into words.
 
@@ -16,14 +17,14 @@ def read_text_corpus(file: Path, tokenizer: Tokenizer, notes: list[str] | None =
     """
     listing = read_listing(file, sentences=True)
     captions = []
+    as_read = tokenizer == KARPATHY
     for photo in listing.photos:
         for words, text in photo.captions:
             if len(text) > LONGEST:
                 raise SatError(f"{photo.where or file}: {len(text):,} characters: give one caption a line")
-            if tokenizer != KARPATHY:
-                words = tuple(tokenizer.words(text))
-            if words:
-                captions.append(words)
+            own = words if as_read else tuple(tokenizer.words(text))
+            if own:
+                captions.append(own)
     if not captions:
         raise SatError(f"{file} holds no captions: give one in each line")
     if notes is not None:

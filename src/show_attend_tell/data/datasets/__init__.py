@@ -13,7 +13,8 @@ joined (`join`).
 
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from show_attend_tell.data.datasets.assembly import assemble
@@ -51,6 +52,19 @@ PHOTO_FOLDERS = ("images", "flickr30k_images", "flickr30k-images", "flicker8k_da
 __all__ = ["DataReport", "Dataset", "Example", "NoCaptions", "join", "read_dataset", "read_listing"]
 
 
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Of the millions of small objects of a large file none is garbage; to look for it would double the time."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+@no_garbage_collection()
 def read_listing(source: Path, *, sentences: bool = False) -> CaptionFile:
     """What a folder or a file of captions lists, with captions put right and counted (`CaptionFile.notes`).
 
@@ -58,15 +72,9 @@ def read_listing(source: Path, *, sentences: bool = False) -> CaptionFile:
     paper's data sets stay as they are. Raises `NoCaptions` for a folder without captions, and `SatError` for a file in
     no form that is read and for a damaged one.
     """
-    collecting = gc.isenabled()
-    gc.disable()  # of the millions of small objects that are made none is garbage; to look for it would double the time
-    try:
-        listing = _listing_of_folder(source) if source.is_dir() else read_file(source, sentences=sentences)
-        if listing.custom:
-            listing.notes += clean(listing.photos) + look_alike(listing.photos)
-    finally:
-        if collecting:
-            gc.enable()
+    listing = _listing_of_folder(source) if source.is_dir() else read_file(source, sentences=sentences)
+    if listing.custom:
+        listing.notes += clean(listing.photos) + look_alike(listing.photos)
     return listing
 
 

@@ -38,7 +38,7 @@ _INVISIBLE = re.compile(
 )
 _NOTHING = re.compile(r"nan|null|none|nil|n/?a|#n/a|<na>|undefined", re.IGNORECASE)
 LONGEST_NOTHING = 12  # characters of a text that may be nothing, with some space around
-_SUSPECT = re.compile(r"[&<(\[|\n\x80-\U0010ffff]")  # a text without these has nothing to change, but for rare words
+_SUSPECT = re.compile(r"[&<(\[|\nqQ]")  # a longer text of ASCII without these has nothing to change: q is for startseq
 
 
 def _decoded(text: str) -> str:
@@ -76,7 +76,7 @@ CHANGES: dict[str, Callable[[str], list[str]] | None] = {
 def clean(photos: Sequence[PhotoEntry]) -> list[str]:
     """Put the captions of photos right, in place. Returns lines for the user: what was changed, and what to look at."""
     texts = sum(len(photo.captions) for photo in photos)
-    suspects = [photo for photo in photos if any(_is_suspect(raw) for _, raw in photo.captions)]
+    suspects = list({id(photo): photo for photo in photos for _, raw in photo.captions if _is_suspect(raw)}.values())
     notes = []
     for what, change in CHANGES.items():
         if change is None:
@@ -94,7 +94,7 @@ def clean(photos: Sequence[PhotoEntry]) -> list[str]:
 
 def _is_suspect(text: str) -> bool:
     """Whether something may have to be changed in a text; in most there is nothing."""
-    return len(text) <= LONGEST_NOTHING or _SUSPECT.search(text) is not None or "seq" in text.lower()
+    return len(text) <= LONGEST_NOTHING or not text.isascii() or _SUSPECT.search(text) is not None
 
 
 def _name(photo: PhotoEntry) -> str:

@@ -49,6 +49,7 @@ def caption_rows(file: Path, text: str, notes: list[str], *, sentences: bool = F
                 f"{file}: the first line must be {'a caption, ' if sentences else ''}photo,caption or "
                 f"photo,caption,split, and is {shorten(lines[0], 60)}. These forms are read: {FORMS}"
             )
+        name = str(file)
         for number, line in enumerate(lines, start=1):
-            yield PhotoEntry("", None, "", with_words([line]), where=f"{file}: line {number}")
+            yield PhotoEntry("", None, "", with_words([line]), where=f"{name}: line {number}")
     notes += beside.notes()

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from show_attend_tell.data.tokenizers import tokenize
+from show_attend_tell.data.tokenizers import KARPATHY
 
 
-@dataclass
+@dataclass(slots=True)
 class PhotoEntry:
     """A photo as a file lists it: nothing checked yet but the form. Its path has slashes and begins with no ``./``."""
 
@@ -25,4 +25,4 @@ class PhotoEntry:
 
 def with_words(texts: Iterable[str]) -> list[tuple[tuple[str, ...], str]]:
     """Captions as they are written, each with its words."""
-    return [(tuple(tokenize(text)), text.strip()) for text in texts]
+    return [(tuple(KARPATHY.words(text)), text.strip()) for text in texts]

@@ -15,6 +15,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.messages import first_three, plural, shorten
 
 DELIMITERS = {"\t": "tab", ";": "semicolon", ",": "comma", "|": "|"}
+LONGEST_HEAD = 100_000  # characters in which the names of columns are looked for
 DAMAGED = 0.1  # of a table's rows that may lack cells; these are left out
 
 
@@ -22,7 +23,7 @@ def named_columns(file: Path, text: str, notes: list[str]) -> tuple[list[str], s
     """The columns that the first line names, and what separates the cells; None where it names none."""
     for delimiter in DELIMITERS:
         try:
-            names: list[str] = next(filter(None, _reader(text, delimiter)), [])
+            names: list[str] = next(filter(None, _reader(text[:LONGEST_HEAD], delimiter)), [])
         except csv.Error:
             continue
         names = [cell.strip().lower() for cell in names]
@@ -133,25 +134,26 @@ def listed_rows(file: Path, text: str) -> list[PhotoEntry] | None:
 
     The photo comes first, or last if it is a file's name or an address and the first cell is neither.
     """
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    first_lines = list(filter(str.strip, text.split("\n", LOOKED_AT)[:LOOKED_AT]))
     for delimiter in DELIMITERS:
-        few = [_photo_and_others(line, delimiter) for _, line in lines[:LOOKED_AT]]
+        few = [_photo_and_others(line, delimiter) for line in first_lines]
         if few and few[0] and 2 * sum(map(bool, few)) >= len(few):
-            return _listed(file, lines, delimiter)
+            return _listed(file, text, delimiter)
     return None
 
 
-def _listed(file: Path, lines: Sequence[tuple[int, str]], delimiter: str) -> list[PhotoEntry]:
+def _listed(file: Path, text: str, delimiter: str) -> list[PhotoEntry]:
     """The photos of lines; raises `UnknownForm` for a line without one."""
     rows = []
-    for number, line in lines:
+    for number, line in enumerate(text.split("\n"), start=1):
         row = _photo_and_others(line, delimiter)
-        if row is None:
+        if row is None and line.strip():
             raise UnknownForm(
                 f"{file}: line {number} has no photo and a {DELIMITERS[delimiter]}, as the others have, and is "
                 f"{shorten(line, 60)}. These forms are read: {FORMS}"
             )
-        rows.append((f"{file}: line {number}", *row))
+        if row is not None:
+            rows.append((f"{file}: line {number}", *row))
     numbered = all(len(cells) > 1 and cells[0].strip().isdigit() for _, _, cells in rows)
     return [
         PhotoEntry(re.sub(r"#\d+$", "", photo), None, "", with_words([delimiter.join(cells[numbered:])]), where=where)
