@@ -46,7 +46,7 @@ from PIL import Image, ImageDraw
 from pydantic import TypeAdapter, ValidationError
 from stages import new_parser, reporting
 
-from show_attend_tell.cli.train import log_printed
+from show_attend_tell.cli.command import log_printed
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import atomic_write, make_folder, read_json

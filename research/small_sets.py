@@ -31,7 +31,7 @@ from stages import new_parser, reporting
 
 from show_attend_tell.backends.torch import build_decoder
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
-from show_attend_tell.cli.train import log_printed
+from show_attend_tell.cli.command import log_printed
 from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.devices import pick_device
 from show_attend_tell.metrics.bootstrap import RESAMPLES, draw, interval

@@ -46,6 +46,7 @@ class Caption:
     size: tuple[int, int] | None = None  # the photo's width and height in pixels
     visible_box: tuple[float, float, float, float] | None = None  # what the encoder saw of it, in its pixels
     offset: tuple[float, float] = (0.0, 0.0)  # where a location looks, down and right of its cell's middle, in cells
+    passed_over: str | None = None  # what was left out of the photo's file, so that its pixels could be read
     kept: Path | Image.Image | None = field(default=None, repr=False)  # where `photo` comes from
     others: Sequence["Caption"] = ()  # the other captions whole, where ``num_captions`` asked for several
     hidden: Sequence[Mapping[str, Any]] = ()  # what came out when words were hidden: `Hidden.on_page`, if asked for
@@ -136,6 +137,7 @@ class Caption:
             "visible_box": None if self.visible_box is None else list(self.visible_box),
             "offset": list(self.offset),
             "settings": self.settings,
+            **({"passed_over": self.passed_over} if self.passed_over else {}),
             **({"hidden": self.hidden} if self.hidden else {}),
         }
 

@@ -201,7 +201,7 @@ class Captioner:
                 else:
                     caption = self.assemble(next(captions), config, size=photo.size, source=photo.source)
                     others = [dataclasses.replace(other, kept=photo.kept) for other in caption.others]
-                    yield dataclasses.replace(caption, kept=photo.kept, others=others)
+                    yield dataclasses.replace(caption, kept=photo.kept, passed_over=photo.passed_over, others=others)
 
     def resolve_config(self, config: GenerationConfig | None = None, **overrides: Any) -> GenerationConfig:
         """How captions are made: the model's settings, or those given, with other values for some.

@@ -1,7 +1,7 @@
 """How messages to people name values: cut to a readable length, counted, listed."""
 
 import http
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 SITE = ""  # the documentation's address once it is known; research/release.py writes it
 CPU = "--extra-index-url https://download.pytorch.org/whl/cpu"  # where pip finds PyTorch without what GPUs need
@@ -27,6 +27,13 @@ def first_three(names: Iterable[str]) -> str:
 def plural(number: int, thing: str) -> str:
     """A number of things: 1 photo, 2,000 photos, 3 batches."""
     return f"{number:,} {thing}" + ("" if number == 1 else "es" if thing.endswith("tch") else "s")
+
+
+def read_without(left_out: Mapping[str, str]) -> str:
+    """How many photos were read without a part of their files; ``left_out`` says which part, by the photos' names."""
+    named = first_three(f"{name} ({part})" for name, part in left_out.items())
+    why = "although something beside the pixels is damaged, missing or too large"
+    return f"{plural(len(left_out), 'photo')} read {why}: {named}"
 
 
 def install_command(extra: str) -> str:

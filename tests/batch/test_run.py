@@ -89,6 +89,15 @@ def test_each_photo_is_a_row_also_when_workers_are_killed(engine, form, tmp_path
 
 
 @ENGINES
+def test_what_workers_passed_over_in_photos_is_counted(engine, form, tmp_path):
+    folder, lines = folder_of(tmp_path / "photos", 12), list[str]()
+    config = BatchConfig(engine=engine, workers=2)
+    assert made([folder], f"{tmp_path}/out.{form}/", Shade(), config, lines.append) == (12, 0, 12)
+    (line,) = lines
+    assert line.startswith("1 photo read although") and line.endswith(f": {folder}/009.png (pHYs)")
+
+
+@ENGINES
 def test_a_command_that_is_killed_goes_on(engine, form, tmp_path):
     folder, output = folder_of(tmp_path / "photos", 200), tmp_path / f"out.{form}"
     killed = start([folder], output, engine, slow=0.02)

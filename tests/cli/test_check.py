@@ -3,8 +3,11 @@
 import json
 from pathlib import Path
 
+import pytest
 from builders import shape_folder
-from commands import read_json, refused, sat
+from commands import read_json, refused, sat, settings
+
+from show_attend_tell.messages import plural
 
 
 def test_it_says_what_a_training_would_do(tmp_path):
@@ -24,7 +27,7 @@ def test_it_says_what_a_training_would_do(tmp_path):
     assert "so English" in said and "photo1.png (0 % English words): 'Ein roter Kreis auf der linken Seite'" in said
     assert "it takes about" in said and f"Next: sat train {folder}" in said
     report = read_json(tmp_path / "report.json")
-    assert report["passed_over"] == {"photo2.png": "pHYs"} and "1 photo read without parts of" in said
+    assert report["passed_over"] == {"photo2.png": "pHYs"} and "1 photo read although" in said
     assert report["photos"] == {"train": 11, "val": 4, "test": 4}
     assert [Path(photo).name for photo in report["unreadable"]] == ["photo3.png"]
     assert report["estimate"]["updates"] > 0 and report["estimate"]["disk"] == 2 * 3 * 5 * 11 * (11 * 2 + 4)
@@ -40,3 +43,23 @@ def test_a_split_without_a_photo_that_can_be_read_is_told_as_such(tmp_path):
         line = refused(*command)
         assert "no photo of val can be read: 3 of " in line and "photo10.png: " in line
         assert line.endswith("Replace these photos, or put others in val")
+
+
+def test_photos_that_are_read_without_a_part_are_counted_by_every_command(data, tmp_path):
+    pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
+    for number in (0, 13):  # of train and of test
+        photo = data / "images" / f"photo{number}.png"
+        whole = photo.read_bytes()
+        photo.write_bytes(whole[:33] + b"\0\0\0\x09pHYs" + bytes(13) + whole[33:])
+    model = tmp_path / "model"
+    caption = ("caption", data / "images", "--model", model)
+    train = ("train", data, "--attention", "soft", "--output", model, "--resize", "squash", "--epochs", 1)
+    for command, number in (
+        (("check", data), 2),
+        ((*train, *settings(minimum_count=1, flipped="true")), 1),
+        (("evaluate", "--data", data, "--model", model), 1),
+        (caption, 2),
+        ((*caption, "--output", "-"), 2),
+    ):
+        line = f"{plural(number, 'photo')} read although something beside the pixels is damaged"
+        assert sat(*command).output.count(line) == 1, command

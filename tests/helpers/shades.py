@@ -23,7 +23,7 @@ RAY = {"RAY_worker_niceness": "0", "RAY_raylet_start_wait_time_s": "120"}  # on 
 
 
 class Shade(PhotoBatch):
-    """The red of a photo's corner. A photo of a ``deadly`` red kills the worker, which is noted in ``deaths``."""
+    """The red of a photo's corner, 9 with a part passed over. A ``deadly`` one kills the worker, see ``deaths``."""
 
     columns: ClassVar[Mapping[str, str]] = {"shade": "double", "never": "string", "error": "string"}
 
@@ -51,7 +51,7 @@ class Shade(PhotoBatch):
                 with open(self.deaths, "a") as file:
                     file.write("+")
                 os.kill(os.getpid(), signal.SIGKILL)
-            yield {"shade": float(shade[0])}
+            yield {"shade": float(shade[0]), "passed_over": "pHYs" if shade[0] == 9 else None}
 
 
 def photo(shade: int) -> bytes:

@@ -15,10 +15,10 @@ from show_attend_tell.batch.output import Output
 from show_attend_tell.batch.reading import batches_left, expected
 from show_attend_tell.batch.sidecars import Sidecars
 from show_attend_tell.batch.sources import Piece, find_pieces
-from show_attend_tell.batch.work import BatchConfig, PhotoBatch, Row
+from show_attend_tell.batch.work import BatchConfig, PhotoBatch, Row, passed_over
 from show_attend_tell.data.photos import Found
 from show_attend_tell.errors import InvalidValue, MissingPackage
-from show_attend_tell.messages import install_command, plural
+from show_attend_tell.messages import install_command, plural, read_without
 from show_attend_tell.progress import Progress
 
 
@@ -62,6 +62,7 @@ class Targets:
         self.sidecars = sidecars
         # sidecars first, so that a photo with a row has one
         self.all: list[Output | Sidecars] = [*([] if sidecars is None else [sidecars]), *tables]
+        self.passed_over: dict[str, str] = {}  # what was left out of photos' files, by their sources
 
     def __contains__(self, source: object) -> bool:
         return all(source in target for target in self.all)
@@ -91,6 +92,7 @@ class Targets:
 
     def write(self, rows: Sequence[Row]) -> None:
         """Give each target the rows that it lacks."""
+        self.passed_over |= passed_over(rows)
         for target in self.all:
             target.write(row for row in rows if row["source"] not in target)
 
@@ -140,7 +142,7 @@ def run(
             log(photos.note)
         try:
             if targets.sidecars is None and by_ray([table.address for table in targets.tables], config):
-                write_by_ray(work, photos.pieces, targets.tables[0], config, show)
+                targets.passed_over |= write_by_ray(work, photos.pieces, targets.tables[0], config, show)
             else:
                 made = made_locally(work, batches_left(photos.pieces, targets), config.workers)
                 bar = Progress(total=total, initial=len(targets), desc="photos", unit="photo", disable=not show)
@@ -152,6 +154,8 @@ def run(
             counts = [result.photos for result in targets.finish(ended=False)] or [len(targets)]
             log(f"{min(counts):,} of {plural(total, 'photo')} done; the same command goes on")
             raise
+        if targets.passed_over:
+            log(read_without(targets.passed_over))
         return targets.finish()
 
 

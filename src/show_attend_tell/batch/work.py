@@ -80,7 +80,7 @@ class PhotoBatch:
         raise NotImplementedError
 
     def made(self, photos: list[Any]) -> Iterator[Row | SatError]:
-        """For each photo its row, or why there is none."""
+        """For each photo its row, or why there is none; ``passed_over`` in a row is counted, and no column."""
         raise NotImplementedError
 
     def rows(self, photos: Sequence[Any]) -> list[Row]:
@@ -164,7 +164,10 @@ class CaptionBatch(PhotoBatch):
 
     def made(self, photos: list[Any]) -> Iterator[Row | SatError]:
         for caption in self.model.stream(photos, batch_size=TOGETHER, **self.overrides):
-            yield caption if isinstance(caption, SatError) else caption.to_row()
+            if isinstance(caption, SatError):
+                yield caption
+            else:
+                yield {**caption.to_row(), "passed_over": caption.passed_over}
 
 
 @dataclass
@@ -214,6 +217,11 @@ class EncodeBatch(PhotoBatch):
                 yield {"annotations": half.astype("<f2").tobytes()}
             else:
                 yield PhotoError("annotations beyond half precision (65,504)")
+
+
+def passed_over(rows: Iterable[Row]) -> dict[str, str]:
+    """What was left out of the files of photos that were read without it, by their sources."""
+    return {row["source"]: row["passed_over"] for row in rows if row.get("passed_over")}
 
 
 def as_table(rows: Sequence[Row], columns: Mapping[str, str]) -> Any:

@@ -21,7 +21,7 @@ from show_attend_tell.cli.command import (
     printable,
     write_output,
 )
-from show_attend_tell.messages import first_three, plural, shorten
+from show_attend_tell.messages import first_three, plural, read_without, shorten
 
 if TYPE_CHECKING:
     from show_attend_tell.data.datasets import Dataset
@@ -132,7 +132,7 @@ def _open_photos(dataset: "Dataset", passed_over: dict[str, str], log: Log) -> d
     for problem in list(problems.values())[:SHOWN]:
         log(f"  {problem}")
     if passed_over:
-        log(f"{plural(len(passed_over), 'photo')} read without parts of their files that are damaged or too large")
+        log(read_without(passed_over))
     return problems
 
 

@@ -1,5 +1,6 @@
 """What the commands share: one-line messages about mistakes, help, options, and files written whole."""
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -153,6 +154,22 @@ def usage_errors() -> Iterator[None]:
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx is not None else "sat"
         fail(f"{error.format_message()} (see {command} --help)", error.exit_code)
+
+
+@contextmanager
+def log_printed(*, notes: bool = False) -> Iterator[None]:
+    """Print what the package logs, from level INFO on, on standard output; or as ``notes`` on standard error."""
+    logger = logging.getLogger("show_attend_tell")
+    handler = logging.StreamHandler(sys.stderr if notes else sys.stdout)
+    handler.setFormatter(logging.Formatter("note: %(message)s" if notes else None))
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
 
 
 def fail(message: str, code: int) -> NoReturn:

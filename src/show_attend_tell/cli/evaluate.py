@@ -14,6 +14,7 @@ from show_attend_tell.cli.command import (
     check_targets,
     compute_options,
     json_option,
+    log_printed,
     model_option,
     note,
     seed_option,
@@ -105,9 +106,10 @@ def evaluate(
         note(remark)
     captioner = Captioner.from_pretrained(model, **loading)
     config = captioner.resolve_config(**{"seed": seed, **generation})
-    result = evaluation.evaluate(
-        captioner, dataset, split, config, cache=cache or default_cache(), tokens=tokens, attention=attention
-    )
+    with log_printed(notes=True):
+        result = evaluation.evaluate(
+            captioner, dataset, split, config, cache=cache or default_cache(), tokens=tokens, attention=attention
+        )
     settings = result.settings
     title = f"{settings['model']} on {settings['data']} {split}"
     how = f"{config.summary()}, attention mode {config.attention_mode}"

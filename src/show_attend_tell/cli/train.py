@@ -1,10 +1,6 @@
 """`sat train`: from captioned photos to a checkpoint."""
 
-import logging
 import shlex
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +15,7 @@ from show_attend_tell.cli.command import (
     device_option,
     encoder_options,
     fail,
+    log_printed,
     note_shadowed,
     was_given,
 )
@@ -169,17 +166,3 @@ def train(
         both = [shlex.join([*each, *alike, "--json", file]) for each, file in zip((before, words), files, strict=True)]
         click.echo(f"Compare it with its start: {' && '.join([*both, shlex.join(['sat', 'compare', *files])])}")
     click.echo(f"Done. Score it with: {shlex.join(words)}")
-
-
-@contextmanager
-def log_printed() -> Iterator[None]:
-    """Print what the package logs, from level INFO on, on standard output."""
-    logger, handler = logging.getLogger("show_attend_tell"), logging.StreamHandler(sys.stdout)
-    before = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(before)

@@ -22,7 +22,7 @@ from show_attend_tell.cli.outputs import STDIN, Named, check_pictures, picture_n
 from show_attend_tell.cli.plain import open_plain, write_plain
 from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.hide.words import hide_words, lines_of
-from show_attend_tell.messages import plural
+from show_attend_tell.messages import plural, read_without
 from show_attend_tell.show import page
 from show_attend_tell.show.outputs import OUTPUTS
 from show_attend_tell.vision.prepared import FEW, progress_bar
@@ -44,6 +44,7 @@ class Whole:
     cards: dict[str, str] = field(default_factory=dict)  # of the models, for the page
     captioned: int = 0  # photos
     failed: dict[str, str] = field(default_factory=dict)  # why photos could not be captioned, by their sources
+    passed_over: dict[str, str] = field(default_factory=dict)  # what was left out of photos' files, by their sources
     rows: list[dict[str, Any]] = field(default_factory=list)  # of the tables
     entries: list[dict[str, Any]] = field(default_factory=list)  # of the JSON
     shown: list[dict[str, Any]] = field(default_factory=list)  # captions with their photos, of the page
@@ -90,6 +91,8 @@ class Whole:
         if self.photos.note:
             click.echo(self.photos.note, err=True)
         interrupted = self._caption(streams)
+        if self.passed_over:
+            note(read_without(self.passed_over))
         for line in self.sidecars.lines() if self.sidecars is not None else ():
             self.log(line)
         if self.pictures:
@@ -162,6 +165,8 @@ class Whole:
                 return
         self._keep(item, captions)  # before they are printed, so that Ctrl-C loses nothing that was seen
         self.captioned += 1
+        if captions[0].passed_over:
+            self.passed_over[item.source] = captions[0].passed_over
         if captions[0].warning:
             note(f"{click.format_filename(item.source)}: {captions[0].warning}")
         for caption in captions:

@@ -32,6 +32,7 @@ class Photo:
     size: tuple[int, int] = (0, 0)  # width and height in pixels
     pixels: dict[str, NDArray[np.float32]] = field(default_factory=dict)  # (3, size, size), by the encoder that reads
     copy: Image.Image | None = None
+    passed_over: str | None = None  # what was left out of its file
     features: dict[str, Any] = field(default_factory=dict)  # (1, L, D) of the back end, by the encoder, once encoded
     problem: Problem | None = None  # why it cannot be used
     results: list[Any] = field(default_factory=list)  # one for each of the request's tasks
@@ -163,6 +164,6 @@ class Queue:
         results: list[Any] = []
         for photo, hypotheses in zip((job.photo for job in jobs), hypotheses_by_photo, strict=True):
             caption = captioner.assemble(hypotheses, config, size=photo.size, source=photo.source)
-            caption = replace(caption, kept=photo.copy)
+            caption = replace(caption, kept=photo.copy, passed_over=photo.passed_over)
             results.append(caption if hide is None else captioner.hide(caption, hide.word, place=hide.place))
         return results

@@ -146,6 +146,9 @@ class CaptionAnswer(BaseModel):
         description="where a location looks, down and right of its cell's middle, in cells"
     )
     settings: dict[str, Any] = Field(description="the model, and how the caption was made")
+    passed_over: str | None = Field(
+        None, description="what of the photo's file is damaged, missing or too large, and was not needed"
+    )
 
 
 class Variant(BaseModel):

@@ -13,6 +13,7 @@ from PIL import Image
 from starlette.datastructures import UploadFile
 
 from show_attend_tell.captioner import Captioner
+from show_attend_tell.data.photos import PASSED_OVER
 from show_attend_tell.errors import InvalidValue
 from show_attend_tell.server.limits import Limits, Problem
 from show_attend_tell.server.queue import Hide, Job, Photo, Queue, Task
@@ -138,11 +139,12 @@ class Service:
     def _photo(self, source: str | None, data: bytes, label: str, tasks: Sequence[Task], show: bool) -> Photo:
         image = decoded(data, label, self.limits)
         size = image.size
+        passed_over = image.info.get(PASSED_OVER)
         names = {task.encoder for task in tasks}
         pixels = {name: self.captioners[name].backend.encoder.preprocessing.pixels(image) for name in names}
         if show:
             image.thumbnail((KEPT, KEPT))
-        return Photo(source=source, size=size, pixels=pixels, copy=image if show else None)
+        return Photo(source=source, size=size, pixels=pixels, copy=image if show else None, passed_over=passed_over)
 
     async def aside(self, work: Callable[[], T]) -> T:
         """Do work in one of the photos' threads that would hold up the other requests here."""

@@ -42,7 +42,7 @@ from torch import Tensor
 from show_attend_tell.data.photos import DRAWN, PASSED_OVER, PREPROCESSING_VERSION, open_photo
 from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.files import atomic_write, file_lock, make_folder, write_text
-from show_attend_tell.messages import first_three, plural
+from show_attend_tell.messages import first_three, plural, read_without
 from show_attend_tell.progress import Progress
 from show_attend_tell.vision.encoder import Encode, Encoder
 from show_attend_tell.vision.reading import read_ahead
@@ -98,12 +98,8 @@ class FeatureCache:
         """``keys`` gives the name of each photo's stored file by the photo's name (`_key`); their shape is (L, D)."""
         self.folder = folder
         self.shape = shape
-        self.names = list(keys)
-        self._keys = dict(keys)
+        self.keys = dict(keys)
         self._checked: set[str] = set()  # names of photos
-
-    def __len__(self) -> int:
-        return len(self.names)
 
     def __getitem__(self, names: Sequence[str]) -> Tensor:
         """The annotations of photos by their names: (B, L, D) float16; raises `SatError` for damaged ones."""
@@ -115,14 +111,14 @@ class FeatureCache:
 
     def _read(self, name: str, into: NDArray[np.float16]) -> bool:
         """Read annotations; returns whether they are as they were stored."""
-        key = self._keys[name]
+        key = self.keys[name]
         try:
             with open(_file(self.folder, key), "rb") as file:
                 file.readinto(into.data.cast("B"))
                 checksum = file.read(CHECKSUM_BYTES)
         except OSError:
             return False
-        whole = len(checksum) == CHECKSUM_BYTES and (name in self._checked or checksum == _checksum(key, into))
+        whole = checksum == _checksum(key, into) if name not in self._checked else len(checksum) == CHECKSUM_BYTES
         self._checked.add(name)
         return whole
 
@@ -130,10 +126,10 @@ class FeatureCache:
         """Remove all damaged annotations, so that the next run encodes their photos again; raises `SatError`."""
         self._checked.clear()
         row = np.empty(self.shape, "<f2")
-        damaged = [name for name in self.names if not self._read(name, row)]
+        damaged = [name for name in self.keys if not self._read(name, row)]
         for name in damaged:
             with contextlib.suppress(OSError):  # then they are found again
-                _file(self.folder, self._keys[name]).unlink(missing_ok=True)
+                _file(self.folder, self.keys[name]).unlink(missing_ok=True)
         raise SatError(
             f"the stored annotations of {first_three(damaged)} are damaged (their checksums differ)",
             subject=str(self.folder),
@@ -164,18 +160,17 @@ class FeatureCache:
         folder = directory / _folder_name(encoder, view)
         files, problems = _known_files(directory, photos, progress)
         if not files:
-            raise SatError("; ".join(["there is no photo to encode", *list(problems.values())[:3]]))
+            raise SatError(f"there is no photo to encode {first_three(problems.values())}")
         keys = {name: _key(file.digest, name, view) for name, file in files.items()}
 
-        passed_over: list[str] = []  # photos that were read without parts of their files
+        passed_over: dict[str, str] = {}  # what was left out of photos' files, by their names
 
         def pixels(name: str) -> Tensor:
             photo = open_photo(photos[name])
             if PASSED_OVER in photo.info:
-                passed_over.append(name)
+                passed_over[name] = photo.info[PASSED_OVER]
             read = encoder.preprocessing(photo, view, name)
-            state = os.stat(photos[name])
-            if (state.st_size, state.st_mtime_ns) != files[name][:2]:  # these would be stored for the former bytes
+            if _state(photos[name]) != files[name][:2]:  # these would be stored for the former bytes
                 raise PhotoError("changed while the photos were encoded; encode them again", subject=str(photos[name]))
             return read
 
@@ -188,9 +183,9 @@ class FeatureCache:
                 _check_room(folder, len(missing), size)
             readings = zip(missing.items(), read_ahead(pixels, missing.values(), ahead=2 * batch_size), strict=True)
             failed: dict[str, str] = {}  # why photos cannot be read, by their keys
-            total = len(set(keys.values()))
             what = f"{encoder.name}, {view} photos"
             shown = progress and bool(missing)
+            total = len(set(keys.values()))
             with Progress(total=total, initial=total - len(missing), unit="photo", desc=what, disable=not shown) as bar:
                 while batch := list(islice(readings, batch_size)):
                     failed |= {key: read.reason for (key, _), read in batch if isinstance(read, SatError)}
@@ -201,9 +196,8 @@ class FeatureCache:
                         for (key, name), of_photo in zip(pixels_of, annotations, strict=True):
                             _write(folder, key, _half(of_photo, name))
                         bar.update(len(pixels_of))
-        if passed_over:
-            what = "read without parts of their files that are damaged or too large"
-            logger.info("%s %s: %s", plural(len(passed_over), "photo"), what, first_three(passed_over))
+        if passed_over and view == "original":
+            logger.info(read_without(passed_over))
         problems |= {name: f"{photos[name]}: {failed[key]}" for name, key in keys.items() if key in failed}
         if problems:
             raise UnreadablePhotos(problems, len(photos))
@@ -245,6 +239,12 @@ def _key(digest: str, name: str, view: str) -> str:
     return hashlib.sha256(f"{digest} {name}".encode("utf-8", "surrogatepass")).hexdigest() if drawn else digest
 
 
+def _state(photo: str | Path) -> tuple[int, int]:
+    """The size of a file in bytes, and its time of change in nanoseconds."""
+    state = os.stat(photo)
+    return state.st_size, state.st_mtime_ns
+
+
 def _known_files(
     directory: Path, photos: Mapping[str, Path], progress: bool
 ) -> tuple[dict[str, PhotoFile], dict[str, str]]:
@@ -254,14 +254,11 @@ def _known_files(
 
     def look(name: str) -> PhotoFile:
         path = os.path.abspath(photos[name])
-        state = os.stat(photos[name])
-        size = state.st_size
-        changed = state.st_mtime_ns
-        old = before.get(path)
-        if old is not None and old[:2] == (size, changed):
-            return old
+        state = _state(path)
+        if path in before and before[path][:2] == state:
+            return before[path]
         with open(path, "rb") as file:
-            return PhotoFile(size, changed, hashlib.file_digest(file, "sha256").hexdigest())
+            return PhotoFile(*state, hashlib.file_digest(file, "sha256").hexdigest())
 
     known: dict[str, PhotoFile] = {}
     problems: dict[str, str] = {}

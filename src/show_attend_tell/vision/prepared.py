@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from show_attend_tell.data.photos import Photo, Preprocessing, find_photos, is_address, is_photo, open_photo
+from show_attend_tell.data.photos import (
+    PASSED_OVER,
+    Photo,
+    Preprocessing,
+    find_photos,
+    is_address,
+    is_photo,
+    open_photo,
+)
 from show_attend_tell.errors import InvalidValue, PhotoError
 from show_attend_tell.messages import shorten
 from show_attend_tell.progress import Progress
@@ -27,6 +35,7 @@ class PreparedPhoto(NamedTuple):
     size: tuple[int, int]  # of the photo, width and height
     source: str | None
     kept: Path | Image.Image
+    passed_over: str | None  # what was left out of the photo's file
 
 
 def prepare_photo(photo: "Photo | PhotoError", preprocessing: Preprocessing) -> PreparedPhoto | PhotoError:
@@ -37,13 +46,16 @@ def prepare_photo(photo: "Photo | PhotoError", preprocessing: Preprocessing) -> 
         image = open_photo(photo)
     except PhotoError as error:
         return error.with_traceback(None)  # which would hold the photo
-    pixels, size = preprocessing.pixels(image), image.size
+    pixels = preprocessing.pixels(image)
+    size = image.size
+    passed_over = image.info.get(PASSED_OVER)
     path = os.fsdecode(photo) if isinstance(photo, (str, os.PathLike)) else None
+    kept: Path | Image.Image = image
     if path is not None and not is_address(photo):
-        return PreparedPhoto(pixels, size, path, Path(path).absolute())
-    if max(size) > KEPT:
-        image.thumbnail((KEPT, KEPT), Image.Resampling.LANCZOS)
-    return PreparedPhoto(pixels, size, path, image)
+        kept = Path(path).absolute()
+    else:
+        image.thumbnail((KEPT, KEPT), Image.Resampling.LANCZOS)  # leaves a smaller one as it is
+    return PreparedPhoto(pixels, size, path, kept, passed_over)
 
 
 def stands_for_several(photo: object) -> bool:

@@ -13,7 +13,7 @@ from show_attend_tell.data.sides import side_words
 from show_attend_tell.data.text_corpus import read_text_corpus
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
-from show_attend_tell.messages import first_three, plural
+from show_attend_tell.messages import first_three, plural, read_without
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.training import RunOptions
 from show_attend_tell.training.config import Start, TrainingConfig
@@ -129,9 +129,12 @@ def encode(
         below, trained, names = cut(encoder, options.unfreeze_from)
     elif options.encoder_lr is not None:
         # now, and not only when the training needs them
-        problems = {name: problem for name, problem in unreadable([*train, *validation]) if problem}
+        passed_over: dict[str, str] = {}
+        problems = {name: problem for name, problem in unreadable([*train, *validation], passed_over) if problem}
         if problems:
             raise UnreadablePhotos(problems, len(train) + len(validation))
+        if passed_over:
+            log(read_without(passed_over))
         trained = encoder
         names = list(encoder.body.state_dict())
         encoder.unfreeze()
