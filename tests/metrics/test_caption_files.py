@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import caption_cases
 import pytest
 from commands import refused, sat
 
@@ -50,17 +51,8 @@ def karpathy(file: Path, *, number: str = "imgid") -> Path:
 
 
 def coco(file: Path, captions: dict[str, list[str]] = RAW) -> Path:
-    return write(
-        file,
-        {
-            "images": [{"id": NUMBERS[photo], "file_name": photo} for photo in captions],
-            "annotations": [
-                {"image_id": NUMBERS[photo], "id": n, "caption": text}
-                for photo, texts in captions.items()
-                for n, text in enumerate(texts)
-            ],
-        },
-    )
+    annotations = [{"image_id": NUMBERS[photo], "caption": text} for photo in captions for text in captions[photo]]
+    return write(file, caption_cases.coco({NUMBERS[photo]: photo for photo in captions}, annotations))
 
 
 def lines(folder: Path) -> list[Path]:
@@ -112,8 +104,6 @@ FORMS = {  # the captions of photos in another order than that of the references
     "own.json": json.dumps({"results": [{"photo": p, "caption": t, "file": f"/a/{p}"} for p, t in CAPTIONS.items()]}),
     "lines.txt": "\n".join(text.capitalize() for text in CAPTIONS.values()) + "\r\n",
     "numbers.jsonl": "".join(json.dumps({"image_id": NUMBERS[p], "caption": t}) + "\n" for p, t in CAPTIONS.items()),
-    "batch.txt": "\n".join(json.dumps({"source": f"/a/{p}", "caption": t}) for p, t in reversed(CAPTIONS.items())),
-    "tabs.txt": "".join(f"{NUMBERS[p]}\t{t}\n" for p, t in reversed(CAPTIONS.items())),
     "headless.csv": "".join(f'"photos/{p}","{t}"\n' for p, t in reversed(CAPTIONS.items())),
     "numbered.csv": "".join(f"{NUMBERS[p]}, {t}\r\n" for p, t in reversed(CAPTIONS.items())),
     "counted": "".join(f"{p}|0|{t}\n" for p, t in reversed(CAPTIONS.items())),
@@ -135,16 +125,12 @@ def test_captions_of_every_form_are_the_same(name: str, number: str, tmp_path: P
 
 def test_references_of_several_files_and_of_a_split_are_told_by_name(tmp_path: Path) -> None:
     first = write(tmp_path / "a.tsv", "cat.jpg\ta cat\ndog.jpg\ta dog\n")
-    second = write(
-        tmp_path / "b.jsonl", '{"photo": "dog.jpg", "caption": "dogs"}\n{"photo": "cat.jpg", "text": "cats"}'
-    )
+    second = write(tmp_path / "b.csv", "dog.jpg,dogs\ncat.jpg,cats\n")
     assert read_references([first, second]).texts == {"cat.jpg": ["a cat", "cats"], "dog.jpg": ["a dog", "dogs"]}
     table = write(tmp_path / "c.csv", "photo,caption,split\na.jpg,a,val\nb.jpg,b,test\nb.jpg,bb,test\n")
     found = read_references([table])
     assert (found.texts, found.split) == ({"b.jpg": ["b", "bb"]}, "test")
     assert read_references([table], split="val").texts == {"a.jpg": ["a"]}
-    with pytest.raises(SatError, match="no split 'train'; it has test, val"):
-        read_references([table], split="train")
 
 
 @pytest.mark.parametrize(
@@ -196,22 +182,17 @@ def test_captions_that_do_not_fit_are_refused(content: Any, message: str, tmp_pa
 
 def test_references_that_are_none_are_refused(tmp_path: Path) -> None:
     split, first = karpathy(tmp_path / "dataset.json"), write(tmp_path / "a.txt", "a\nb\n")
-    longer, silent = write(tmp_path / "b.txt", "a\nb\nc\n"), coco(tmp_path / "c.json", {"cat.jpg": ["", " ."]})
-    evaluation, numbers = (
-        write(tmp_path / "d.json", {"tokens": "split", "results": []}),
-        write(tmp_path / "e.json", "[3]"),
-    )
-    for files, options, message in (
-        ([split], {"split": "val"}, "no split 'val'; it has test, train"),
-        ([first, longer], {}, r"a\.txt \(2 lines\), .*b\.txt \(3 lines\) must"),
-        ([split, first], {}, "must be of the same photos, in the same order or all with the photos' names"),
-        ([silent], {}, r"c\.json lists 1 photo and no reference"),
-        ([evaluation], {}, "is an evaluation"),
-        ([numbers], {}, "an entry must be an object"),
-        ([tmp_path / "absent.txt"], {}, r"cannot read .*absent\.txt"),
+    for files, message in (
+        ([split], "no split 'val'; it has test, train"),
+        ([first, write(tmp_path / "b.txt", "a\nb\nc\n")], r"a\.txt \(2 lines\), .*b\.txt \(3 lines\) must"),
+        ([split, first], "must be of the same photos, in the same order or all with the photos' names"),
+        ([coco(tmp_path / "c.json", {"cat.jpg": ["", " ."]})], r"c\.json lists 1 photo and no reference"),
+        ([write(tmp_path / "d.json", {"tokens": "split", "results": []})], "is an evaluation"),
+        ([write(tmp_path / "e.json", "[3]")], "an entry must be an object"),
+        ([tmp_path / "absent.txt"], r"cannot read .*absent\.txt"),
     ):
         with pytest.raises(SatError, match=message):
-            read_references(files, **options)  # type: ignore[arg-type]
+            read_references(files, split="val")
 
 
 ENTRY = {"photo": "a.jpg", "caption": "a", "references": ["a"]}
@@ -251,7 +232,6 @@ def test_sat_score(tmp_path: Path) -> None:
     written = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
     assert (written["model"], written["data"], written["split"]) == ("other", "animals", "test")
     assert written["meteor"] is None and written["bleu_1"] > 50
-    assert {entry["photo"]: entry["references"] for entry in written["results"]} == WORDS
     evaluation = read_evaluation(tmp_path / "scores.json")
     assert (evaluation.captions, evaluation.references, evaluation.tokens) == (CAPTIONS, WORDS, "english")
     # its own output, scored again, and the same captions and references as lines, come to the same
@@ -260,10 +240,9 @@ def test_sat_score(tmp_path: Path) -> None:
     again = json.loads(score(by_line, *lines(tmp_path), "--json", "-"))
     assert again["cider"] == written["cider"] and again["split"] is None and again["variety"]["not_in_training"] is None
 
-    alone = [write(tmp_path / name, "a dog runs\n") for name in ("alone.txt", "reference.txt")]
-    assert "CIDEr is 0 for one photo" in score(*alone)
-    assert "characters" in score(*(write(tmp_path / file.name, "狗在草地上奔跑\n") for file in alone)).splitlines()[0]
-
+    alone = write(tmp_path / "alone.txt", "狗在草地上奔跑\n")
+    printed = score(alone, alone)
+    assert "CIDEr is 0 for one photo" in printed and "scores count characters" in printed
     line = refused("score", by_line, *lines(tmp_path), "--split", "test")
     assert "--split test: " in line and "has no splits" in line
     assert "no split 'val'" in refused("score", captions, references, "--split", "val")

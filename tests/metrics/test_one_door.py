@@ -54,7 +54,7 @@ def test_sat_score_reads_texts_as_a_training_does(tmp_path: Path, text: object, 
     pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
     put_photos(tmp_path, "a.jpg")
     file = tmp_path / "captions.jsonl"
-    file.write_text(json.dumps({"photo": "a.jpg", "caption": text}), encoding="utf-8")
+    file.write_text(json.dumps({"photo": "a.jpg", "caption": text}))
     read, (lines, *_) = read_by_all(file)
     assert read == {"a.jpg": captions} and sum(line.startswith(note) for line in lines) == 1
     if len(captions) > 1:
@@ -81,11 +81,11 @@ def test_damaged_files_are_refused_by_every_reader(tmp_path: Path, files: dict[s
 
 def test_a_photo_with_an_error_is_named_and_an_empty_caption_counted(tmp_path: Path) -> None:
     file, wanted = tmp_path / "captions.csv", tmp_path / "references.csv"
-    wanted.write_text("photo,caption\na.jpg,a dog\nb.jpg,a cat\n", encoding="utf-8")
-    file.write_text("source,caption,error\nphotos/a.jpg,a dog,\nphotos/b.jpg,,it is cut off\n", encoding="utf-8")
+    wanted.write_text("photo,caption\na.jpg,a dog\nb.jpg,a cat\n")
+    file.write_text("source,caption,error\nphotos/a.jpg,a dog,\nphotos/b.jpg,,it is cut off\n")
     with pytest.raises(SatError, match=r"error instead of a caption for 1 photo: photos/b\.jpg \(it is cut off\)"):
         read_captions(file, read_references([wanted]))
-    file.write_text("source,caption\nphotos/a.jpg,a dog\nphotos/b.jpg,\n", encoding="utf-8")
+    file.write_text("source,caption\nphotos/a.jpg,a dog\nphotos/b.jpg,\n")
     references = read_references([wanted])
     assert read_captions(file, references) == {"a.jpg": "a dog", "b.jpg": ""}
     assert references.notes[-1] == "captions.csv: empty, and scored as such: 1 caption of b.jpg"
@@ -95,7 +95,7 @@ def test_a_data_folder_has_the_references_of_its_split(tmp_path: Path) -> None:
     names = [f"{number}.jpg" for number in range(20)]
     put_photos(tmp_path, *names)
     rows = "".join(f"{name},['dog {name[:-4]}' 'cat'],\n" for name in names)
-    (tmp_path / "captions.csv").write_text(f"photo,caption,lang\n{rows}", encoding="utf-8")
+    (tmp_path / "captions.csv").write_text(f"photo,caption,lang\n{rows}")
     test = read_dataset(tmp_path).split("test")
     references = read_references([tmp_path])
     assert references.texts == {example.name: [f"dog {example.name[:-4]}", "cat"] for example in test}
@@ -120,9 +120,9 @@ def test_a_text_file_beside_each_photo_has_its_captions(tmp_path: Path) -> None:
     photos = {"train/a.jpg": "a dog\na puppy\n", "train/b.JPG": "a cat, <b>red</b>", "val/c.png": "a hen"}
     put_photos(tmp_path, *photos, "train/alone.jpg", "test/d.jpg")
     for name, text in photos.items():
-        (tmp_path / name).with_suffix(".txt").write_text(text, encoding="utf-8")
-    (tmp_path / "test" / "d.caption").write_text("nan", encoding="utf-8")
-    (tmp_path / "train" / "notes.txt").write_text("no photo has this name", encoding="utf-8")
+        (tmp_path / name).with_suffix(".txt").write_text(text)
+    (tmp_path / "test" / "d.caption").write_text("nan")
+    (tmp_path / "train" / "notes.txt").write_text("no photo has this name")
     dataset = read_dataset(tmp_path)
     assert {example.name: (example.split, example.raw) for example in dataset.examples} == {
         "train/a.jpg": ("train", ("a dog\na puppy",)),
@@ -131,7 +131,7 @@ def test_a_text_file_beside_each_photo_has_its_captions(tmp_path: Path) -> None:
     }
     assert dataset.report.captionless_photos == ["test/d.jpg"]
     (tmp_path / "e.jpg").write_text("e")
-    (tmp_path / "e.txt").write_text("a cow", encoding="utf-8")
+    (tmp_path / "e.txt").write_text("a cow")
     with pytest.raises(SatError, match=r"others are not \(e\.jpg\): move them"):
         read_dataset(tmp_path)
 
@@ -139,7 +139,7 @@ def test_a_text_file_beside_each_photo_has_its_captions(tmp_path: Path) -> None:
 def test_boxes_beside_photos_are_no_captions(tmp_path: Path) -> None:
     put_photos(tmp_path, "a.jpg", "b.jpg")
     for name in ("a.txt", "b.txt"):
-        (tmp_path / name).write_text("0 0.5 0.5 0.2 0.1\n", encoding="utf-8")
+        (tmp_path / name).write_text("0 0.5 0.5 0.2 0.1\n")
     with pytest.raises(SatError, match=r"a\.txt and the like, beside photos, have no words; looked for"):
         read_dataset(tmp_path)
 
@@ -160,7 +160,7 @@ def test_what_all_captions_begin_or_end_with_is_named(tmp_path: Path, pattern: s
     words = "ab cd ef gh ij kl mn op qr st uv wx".split()
     put_photos(tmp_path, *(f"{word}.jpg" for word in words))
     rows = "".join(f"{word}.jpg,{pattern.format(word, word)}\n" for word in words)
-    (tmp_path / "captions.csv").write_text(f"photo,caption\n{rows}", encoding="utf-8")
+    (tmp_path / "captions.csv").write_text(f"photo,caption\n{rows}")
     lines = [each for each in read_dataset(tmp_path).report.notes if "captions begin" in each or "captions end" in each]
     assert len(lines) == bool(line) and all(line in each for each in lines)
     assert [note.partition(": ")[2] for note in read_references([tmp_path / "captions.csv"]).notes] == lines
@@ -171,6 +171,21 @@ def test_a_sentence_of_many_photos_is_named(tmp_path: Path) -> None:
     put_photos(tmp_path, *names)
     rows = "".join(f"{name},thing {name[:-4]} here\n" for name in names)
     rows += "".join(f"{name},Quality issues are too severe.\n" for name in names[:7])
-    (tmp_path / "captions.csv").write_text(f"photo,caption\n{rows}", encoding="utf-8")
+    (tmp_path / "captions.csv").write_text(f"photo,caption\n{rows}")
     line = "to look at: 7 of 23 photos have the caption 'quality issues are too severe'"
     assert line in read_dataset(tmp_path).report.lines()
+
+
+@pytest.mark.parametrize("called_in", ["", "in the folder above"])
+def test_a_table_of_sat_review_teaches_what_people_wrote(tmp_path: Path, called_in: str) -> None:
+    """Never what nobody reviewed; another column of such words says nothing."""
+    before = f"{tmp_path.name}/" if called_in else ""  # how sat caption spells a photo
+    reviews = ["written", "edited", "accepted", "accepted in bulk", "left out", ""]
+    names = [f"sub/{number}.png" for number in range(len(reviews))]
+    put_photos(tmp_path, *names)
+    for column, taught in (("reviewed", 2), ("kind of review", 6)):
+        rows = "".join(f"{before}{name},a thing,{review}\n" for name, review in zip(names, reviews, strict=True))
+        (tmp_path / "captions.csv").write_text(f"source,caption,{column}\n{rows}")
+        dataset = read_dataset(tmp_path)
+        assert sorted(example.name for example in dataset.examples) == [before + name for name in names[:taught]]
+        assert any("4 captions" in note and "reviewed" in note for note in dataset.report.notes) == (taught == 2)

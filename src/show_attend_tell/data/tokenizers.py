@@ -129,6 +129,7 @@ def _kind(character: str) -> str:
 
 
 UNICODE = Spaced("unicode", "unicode", _by_unicode)
+SPACED = (KARPATHY, ENGLISH, UNICODE)
 
 
 # Scripts without spaces
@@ -188,12 +189,12 @@ class Unigram:
                     begin = start
             best.append(highest)
             begins.append(begin)
-        pieces = []
+        pieces: list[str] = []
         end = len(part)
         while end:
-            pieces.append(part[begins[end] : end])
+            pieces.insert(0, part[begins[end] : end])
             end = begins[end]
-        return pieces[::-1]
+        return pieces
 
     @functools.cached_property
     def _bounds(self) -> tuple[int, float]:
@@ -202,7 +203,7 @@ class Unigram:
 
     def text(self, words: Iterable[str]) -> str:
         """The pieces in a row."""
-        return "".join(words).strip()
+        return detokenize(words, self.name)
 
     def units(self, words: Sequence[str]) -> Sequence[str]:
         """The characters of the text, without spaces."""
@@ -281,11 +282,11 @@ def named(name: object, scores: dict[str, float] | None = None) -> Tokenizer:
         if longest := next((piece for piece in scores if len(piece) > LONGEST_READ), None):
             raise SatError(f"it has a piece of {len(longest):,} characters, and pieces have at most {LONGEST_READ}")
         return Unigram(scores)
-    known = {tokenizer.name: tokenizer for tokenizer in (KARPATHY, ENGLISH, UNICODE)}
-    if str(name) not in known:
-        names = ", ".join(known)
-        raise SatError(f"it has the tokenizer {str(name)[:40]!r}, and this version knows {names} and unigram")
-    return known[str(name)]
+    for tokenizer in SPACED:
+        if tokenizer.name == name:
+            return tokenizer
+    names = ", ".join(tokenizer.name for tokenizer in SPACED)
+    raise SatError(f"it has the tokenizer {str(name)[:40]!r}, and this version knows {names} and unigram")
 
 
 def detokenize(words: Iterable[str], name: str) -> str:
@@ -302,7 +303,7 @@ def in_form(text: str, tokens: Tokens) -> str:
         return text.strip()
     if tokens == "characters":
         return "".join(chunks(text)).strip()
-    spaced = next(tokenizer for tokenizer in (KARPATHY, ENGLISH, UNICODE) if tokenizer.tokens == tokens)
+    spaced = next(tokenizer for tokenizer in SPACED if tokenizer.tokens == tokens)
     return " ".join(spaced.words(text))
 
 

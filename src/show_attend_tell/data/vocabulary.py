@@ -156,23 +156,21 @@ class Vocabulary:
     @classmethod
     def from_json(cls, content: object) -> "Vocabulary":
         """Make the vocabulary that `to_json` described; raises SatError when it does not describe one."""
-        tokenizer: object = KARPATHY.name
-        words, scores, forms, capital = content, None, None, None
-        if isinstance(content, dict):
-            names = ("tokenizer", "words", "scores", "forms", "capital")
-            tokenizer, words, scores, forms, capital = map(content.get, names)
+        values = content if isinstance(content, dict) else {"words": content, "tokenizer": KARPATHY.name}
+        words = values.get("words")
+        scores = values.get("scores")
         if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
             raise SatError("a vocabulary is a list of words, and this is not one")
         if words[:2] != [END_TEXT, UNKNOWN_TEXT]:
             raise SatError(f"a vocabulary starts with {END_TEXT!r}, {UNKNOWN_TEXT!r}; this one with {words[:2]!r}")
         if scores is None:
-            forms = {} if forms is None else forms
+            forms = values.get("forms", {})
             if not isinstance(forms, dict) or any(not isinstance(f, str) or f.lower() != w for w, f in forms.items()):
                 raise SatError("'forms' must give words as they are written, in other capitals")
-            return cls(words[2:], named(tokenizer), forms=forms, capital=capital is True)
+            return cls(words[2:], named(values.get("tokenizer")), forms=forms, capital=values.get("capital") is True)
         if not isinstance(scores, list) or len(scores) != len(words) - 2 or {*map(type, scores)} - {int, float}:
             raise SatError("'scores' must be a list of one number for each word")
-        return cls(words[2:], named(tokenizer, dict(zip(words[2:], map(float, scores), strict=True))))
+        return cls(words[2:], named(values.get("tokenizer"), dict(zip(words[2:], map(float, scores), strict=True))))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the words to `path` as JSON (`to_json`), whole or not at all."""

@@ -34,16 +34,14 @@ def bleu_counts(captions: Sequence[Sequence[str]], references: Sequence[Sequence
     """What each caption adds to BLEU (N, 10): right 1- to 4-grams, all of them, its length, the closest reference's."""
     rows = []
     for words, choices in zip(captions, references, strict=True):
-        guessed, allowed = Counter(ngrams(words)), Counter[tuple[str, ...]]()
+        guessed = Counter(ngrams(words))
+        allowed = Counter[tuple[str, ...]]()
         for choice in choices:
             allowed |= Counter(ngrams(choice))
-        by_length = [
-            sum(times for ngram, times in counts.items() if len(ngram) == n)
-            for counts in (guessed & allowed, guessed)
-            for n in range(1, 5)
-        ]
-        closest = min((len(choice) for choice in choices), key=lambda n: (abs(n - len(words)), n))
-        rows.append([*by_length, len(words), closest])
+        right = Counter(map(len, (guessed & allowed).elements()))
+        every = Counter(map(len, guessed.elements()))
+        closest = min(map(len, choices), key=lambda n: (abs(n - len(words)), n))
+        rows.append([*(counts[n] for counts in (right, every) for n in range(1, 5)), len(words), closest])
     return np.array(rows, dtype=float)
 
 

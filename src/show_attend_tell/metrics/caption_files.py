@@ -98,7 +98,7 @@ def read_references(
         language=language,
         names=names | {name: name for name in spoken},
         split=split if known else None,
-        training=_words(training, tokens) or None,
+        training=[tuple(words_of(_in_form(caption, tokens), tokens)) for caption in training] or None,
         notes=notes,
     )
 
@@ -151,13 +151,6 @@ def _in_form(caption: tuple[Words, str], tokens: Tokens) -> str:
     """A caption as scores of such tokens take it."""
     words, raw = caption
     return " ".join(words) if tokens == "split" else in_form(raw, tokens)
-
-
-def _words(captions: Sequence[tuple[Words, str]], tokens: Tokens) -> list[Words]:
-    """The words of captions, as `variety` counts them with such tokens."""
-    if tokens in ("split", "raw", "ptb"):
-        return [words for words, _ in captions]
-    return [tuple(words_of(raw, tokens)) for _, raw in captions]
 
 
 def language_tokens(texts: Sequence[str], english: Collection[str]) -> tuple[Tokens, str]:
@@ -227,19 +220,20 @@ def read_evaluation(file: Path) -> EvaluationFile:
     """Read the captions and references of an evaluation, as `sat evaluate --json` and `sat score --json` write it."""
     content = read_object(file, "results")
     tokens = _tokens(file, content)
-    captions: dict[str, str] = {}
-    references: dict[str, list[str]] = {}
+    evaluation = EvaluationFile(file, tokens, {}, {})
     for index, entry in enumerate(list_of_objects(content, "results", str(file))):
         where = f"{file}: results[{index}]"
-        photo, texts = text_of(entry, "photo", where), entry.get("references")
-        if photo in captions:
+        photo = text_of(entry, "photo", where)
+        texts = entry.get("references")
+        if photo in evaluation.captions:
             raise SatError(f"{where}: the photo {photo!r} is there twice; keep one")
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             raise SatError(f"{where}: 'references' must be a list of texts, and is {quoted(texts)}; evaluate again")
-        captions[photo], references[photo] = text_of(entry, "caption", where), texts
-    if not captions:
+        evaluation.captions[photo] = text_of(entry, "caption", where)
+        evaluation.references[photo] = texts
+    if not evaluation.captions:
         raise SatError(f"{file} holds no captions")
-    return EvaluationFile(file, tokens, captions, references)
+    return evaluation
 
 
 def tokens_of(file: Path) -> Tokens | None:

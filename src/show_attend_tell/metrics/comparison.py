@@ -8,7 +8,7 @@ N photos · R resamples · S trainings of a system.
 """
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,11 +48,11 @@ def differences(
     """Compare two systems by the paired bootstrap; each is given by S trainings' statistics of the same N photos."""
     trainings = (first, system)
     size = first[0].photos
-    corpus = [_mean_scores(each, np.ones((1, size)), np.full((1, len(each)), 1 / len(each))) for each in trainings]
-    metrics = [metric for metric in METRICS if all(metric in scores for scores in corpus)]
-
+    before, after = (
+        _mean_scores(each, np.ones((1, size)), np.full((1, len(each)), 1 / len(each))) for each in trainings
+    )
     generator = np.random.default_rng(seed)
-    found: dict[str, list[Array]] = {metric: [] for metric in metrics}
+    found: dict[str, list[Array]] = {metric: [] for metric in METRICS if metric in before and metric in after}
     for start in range(0, resamples, _AT_ONCE):
         rows = min(_AT_ONCE, resamples - start)
         weights = draw(generator, size, size, rows)
@@ -60,13 +60,12 @@ def differences(
         for each in trainings:
             number = max(1, len(each) - 1)
             drawn.append(_mean_scores(each, weights, draw(generator, len(each), number, rows) / number))
-        for metric in metrics:
-            found[metric].append(drawn[1][metric] - drawn[0][metric])
+        for metric, of_metric in found.items():
+            of_metric.append(drawn[1][metric] - drawn[0][metric])
     result = []
-    for metric in metrics:
-        low, high = interval(np.concatenate(found[metric]))
-        before, after = (float(scores[metric][0]) for scores in corpus)
-        result.append(Difference(metric, before, after, after - before, low, high))
+    for metric, of_metric in found.items():
+        scores = (float(before[metric][0]), float(after[metric][0]))
+        result.append(Difference(metric, *scores, scores[1] - scores[0], *interval(np.concatenate(of_metric))))
     return result
 
 
@@ -134,9 +133,9 @@ class Comparison:
         return name if number == 1 else f"{name} (mean of {number})"
 
 
-def _figures(one: Difference) -> tuple[str, str, str, str]:
-    change, interval = f"{one.difference:+.2f}", f"{one.low:+.2f} to {one.high:+.2f}"
-    return f"{one.first:.2f}", f"{one.system:.2f}", change.replace("-", "−"), interval.replace("-", "−")
+def _figures(one: Difference) -> Iterator[str]:
+    for figure in ("{first:.2f}", "{system:.2f}", "{difference:+.2f}", "{low:+.2f} to {high:+.2f}"):
+        yield figure.format(**vars(one)).replace("-", "−")
 
 
 def compare(

@@ -152,9 +152,9 @@ class Java:
 
 def _summable(statistics: Array) -> Array:
     """METEOR's statistics (N, 23); a caption that matches a whole reference has no chunk, as METEOR counts."""
-    matched = statistics[:, 4:20].reshape(-1, 4, 4).sum(1)
-    own, references, chunks = matched[:, 0] + matched[:, 2], matched[:, 1] + matched[:, 3], statistics[:, 20]
-    chunks[(own == statistics[:, 0]) & (references == statistics[:, 1]) & (chunks == 1)] = 0  # a view: in place
+    matched = statistics[:, 4:20].reshape(-1, 4, 2, 2).sum((1, 2))  # of the caption, and of the reference
+    chunks = statistics[:, 20]
+    chunks[(matched == statistics[:, :2]).all(1) & (chunks == 1)] = 0  # a view: in place
     return statistics
 
 
@@ -166,17 +166,14 @@ def meteor_of(statistics: Array) -> Array:
     """
     alpha, beta, gamma, delta = 0.85, 0.20, 0.60, 0.75
     modules = np.array([1.0, 0.6, 0.8, 0.6])  # matches that are exact, by stem, by synonym, by paraphrase
-    length, reference_length, function, reference_function = np.moveaxis(statistics[..., :4], -1, 0)
     matches = statistics[..., 4:20].reshape(*statistics.shape[:-1], 4, 4)  # (..., module, content ×2 and function ×2)
     chunks, matched, reference_matched = np.moveaxis(statistics[..., 20:], -1, 0)
     weighted = modules @ matches  # (..., 4): the caption's and the references' content words, then function words
+    right = delta * weighted[..., :2] + (1 - delta) * weighted[..., 2:]  # (..., 2)
+    lengths = statistics[..., :2]
+    functions = statistics[..., 2:4]
     with np.errstate(divide="ignore", invalid="ignore"):  # where nothing matches the score is 0
-        precision = (delta * weighted[..., 0] + (1 - delta) * weighted[..., 2]) / (
-            delta * (length - function) + (1 - delta) * function
-        )
-        recall = (delta * weighted[..., 1] + (1 - delta) * weighted[..., 3]) / (
-            delta * (reference_length - reference_function) + (1 - delta) * reference_function
-        )
+        precision, recall = np.moveaxis(right / (delta * (lengths - functions) + (1 - delta) * functions), -1, 0)
         mean = precision * recall / (alpha * precision + (1 - alpha) * recall)
         penalty = gamma * (2 * chunks / (matched + reference_matched)) ** beta
         score: Array = np.nan_to_num((1 - penalty) * mean)

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -58,25 +59,21 @@ def cached(
     return SeveralSources(caches, lambda name: name.partition("/")[::2]) if dataset.parts else caches[""]
 
 
+@dataclass
 class SeveralSources:
     """Annotations of which each photo has its own source."""
 
-    def __init__(self, sources: Mapping[Any, Annotations], source_of: Callable[[str], tuple[Hashable, str]]) -> None:
-        """``source_of`` gives the key of a photo's source, and the photo's name there, by its name."""
-        self.sources = sources
-        self.source_of = source_of
+    sources: Mapping[Any, Annotations]
+    source_of: Callable[[str], tuple[Hashable, str]]  # the key of a photo's source, and its name there, by its name
 
     def __getitem__(self, names: Sequence[str]) -> Tensor:
-        rows: dict[Hashable, list[int]] = defaultdict(list)
-        wanted: dict[Hashable, list[str]] = defaultdict(list)
+        wanted: dict[Hashable, list[tuple[int, str]]] = defaultdict(list)  # rows with the names there, by source
         for row, name in enumerate(names):
             source, own = self.source_of(name)
-            rows[source].append(row)
-            wanted[source].append(own)
-        annotations = torch.cat([self.sources[source][own] for source, own in wanted.items()])
-        return annotations[
-            torch.tensor([row for of_source in rows.values() for row in of_source]).argsort().to(annotations.device)
-        ]
+            wanted[source].append((row, own))
+        annotations = torch.cat([self.sources[source][[own for _, own in rows]] for source, rows in wanted.items()])
+        order = torch.tensor([row for rows in wanted.values() for row, _ in rows]).argsort()
+        return annotations[order.to(annotations.device)]
 
 
 class LivePhotos:
@@ -103,23 +100,22 @@ class LivePhotos:
         return self.encoder.preprocessing(open_photo(self.photos[name]), self.view, name)
 
 
+@dataclass
 class TunedAnnotations:
     """Annotations that an encoder's last blocks compute at each call of what is cached, once for each photo."""
 
-    def __init__(self, cache: Annotations, blocks: LastBlocks, precision: Precision) -> None:
-        """``cache`` has what the blocks read."""
-        self.cache = cache
-        self.blocks = blocks
-        self.precision = precision
+    cache: Annotations  # what the blocks read
+    blocks: LastBlocks
+    precision: Precision
 
     def __getitem__(self, names: Sequence[str]) -> Tensor:
-        distinct = {name: row for row, name in enumerate(dict.fromkeys(names))}
+        distinct = list(dict.fromkeys(names))
         device = next(self.blocks.parameters()).device
         for part in self.blocks.modules():  # batch norm keeps its running statistics, as in `Encoder.unfreeze`
             part.training = torch.is_grad_enabled() and not isinstance(part, _BatchNorm)
-        read = self.cache[list(distinct)].to(device).float()
+        read = self.cache[distinct].to(device).float()
         with torch.autocast(device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
             annotations: Tensor = self.blocks(read)
         if len(distinct) == len(names):
             return annotations
-        return annotations[torch.tensor([distinct[name] for name in names], device=device)]
+        return annotations[torch.tensor([distinct.index(name) for name in names], device=device)]

@@ -84,7 +84,7 @@ def clean(photos: Sequence[PhotoEntry]) -> list[str]:
                 notes += _separated(suspects, separator, name, least * texts)
         elif count := _replace(suspects, change):
             notes.append(f"{plural(count, 'caption')} with {what}")
-    names = [_name(photo) for photo in suspects for _, raw in photo.captions if re.fullmatch(r"\[.*\]", raw, re.DOTALL)]
+    names = [photo.called for photo in suspects for _, raw in photo.captions if re.fullmatch(r"\[.*\]", raw, re.DOTALL)]
     if names:
         notes.append(
             f"to look at: {plural(len(names), 'caption')} in [ ] that cannot be read as a list, of {first_three(names)}"
@@ -97,14 +97,9 @@ def _is_suspect(text: str) -> bool:
     return len(text) <= LONGEST_NOTHING or not text.isascii() or _SUSPECT.search(text) is not None
 
 
-def _name(photo: PhotoEntry) -> str:
-    """What messages call a photo, or a sentence without its photo."""
-    return photo.name or photo.where
-
-
 def _separated(photos: Sequence[PhotoEntry], separator: str, what: str, least: float) -> list[str]:
     """Take texts apart at a separator, if at least so many have it; says so, or names those that do."""
-    having = [_name(photo) for photo in photos for _, raw in photo.captions if separator in raw]
+    having = [photo.called for photo in photos for _, raw in photo.captions if separator in raw]
     if not having:
         return []
     if len(having) >= least:

@@ -73,20 +73,22 @@ class DataReport:
             )
         left_out = [f"{plural(count, 'photo')} of the split {split!r}" for split, count in self.other_splits.items()]
         not_found = "not found" if "train" in self.split_at_random else "not found, in train"
-        for names, what in (
-            (self.missing_photos, not_found),
-            (self.captionless_photos, "without a caption"),
-            (self.duplicate_photos, "listed twice (the first listing is kept)"),
-            (self.copied_photos, "whose exact copy is in another split"),
-        ):
-            left_out += [f"{plural(len(names), 'photo')} {what}: {first_three(names)}"] if names else []
+        photos = {
+            not_found: self.missing_photos,
+            "without a caption": self.captionless_photos,
+            "listed twice (the first listing is kept)": self.duplicate_photos,
+            "whose exact copy is in another split": self.copied_photos,
+        }
+        left_out += [
+            f"{plural(len(names), 'photo')} {what}: {first_three(names)}" for what, names in photos.items() if names
+        ]
         strays = f"of {plural(len(self.stray_photos), 'photo')} in no split: {first_three(self.stray_photos)}"
-        for count, what in (
-            (self.stray_captions, strays),
-            (self.empty_captions, "without a word"),
-            (self.extra_references, f"beyond {REFERENCES} of a photo"),
-        ):
-            left_out += [f"{plural(count, 'caption')} {what}"] if count else []
+        captions = {
+            strays: self.stray_captions,
+            "without a word": self.empty_captions,
+            f"beyond {REFERENCES} of a photo": self.extra_references,
+        }
+        left_out += [f"{plural(count, 'caption')} {what}" for what, count in captions.items() if count]
         lines += [f"left out: {what}" for what in left_out]
         if self.duplicate_captions:
             lines.append(f"kept: {plural(self.duplicate_captions, 'caption')} that the same photo has twice")

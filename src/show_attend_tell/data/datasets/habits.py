@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from operator import itemgetter
 
 from show_attend_tell.data.datasets.listing import PhotoEntry
 from show_attend_tell.data.parts_of_speech import part_of_speech
@@ -37,7 +36,7 @@ def look_alike(photos: Sequence[PhotoEntry]) -> list[str]:
                 f"to look at: {number:,} of {plural(len(captions), 'caption')} {what} with "
                 f"{shorten(' '.join(shared[::step]))}, which a model learns to say, and for which scores are higher"
             )
-    having = {(photo.name or photo.where, words) for photo in photos for words, _ in photo.captions}
+    having = {(photo.called, words) for photo in photos for words, _ in photo.captions}
     every = len({name for name, _ in having})
     sentences = (" ".join(words) for _, words in having)
     times = Counter(sentence for sentence in sentences if len(sentence.encode()) >= SENTENCE)
@@ -50,14 +49,10 @@ def look_alike(photos: Sequence[PhotoEntry]) -> list[str]:
 
 def _shared(captions: Sequence[Sequence[str]]) -> tuple[Sequence[str], int]:
     """The longest beginning that enough captions share, and how many do."""
-    shared: Sequence[str] = ()
-    number = 0
-    while len(shared) < LONGEST and len(captions) >= FEWEST:
-        length = len(shared) + 1
+    shared: tuple[Sequence[str], int] = ((), 0)
+    for length in range(1, LONGEST + 1) if len(captions) >= FEWEST else ():
         counts = Counter(tuple(words[:length]) for words in captions if len(words) >= length)
-        beginning, times = max(counts.items(), key=itemgetter(1), default=((), 0))
-        if times < SHARED * len(captions):
-            break
-        shared = beginning
-        number = times
-    return shared, number
+        for beginning, times in counts.most_common(1):
+            if times >= SHARED * len(captions):
+                shared = (beginning, times)
+    return shared

@@ -48,9 +48,8 @@ def position(name: str) -> float:
 
 def with_copies(photos: Mapping[str, Path]) -> list[list[str]]:
     """The names of photos in groups: each photo with those whose files hold the same bytes."""
-    by_size = _grouped(photos, lambda name: photos[name].stat().st_size)
     groups = []
-    for names in by_size:
+    for names in _grouped(photos, lambda name: photos[name].stat().st_size):
         groups += _grouped(names, lambda name: _digest(photos[name])) if len(names) > 1 else [names]
     return groups
 

@@ -10,8 +10,7 @@ from show_attend_tell.errors import MissingPhoto, SatError
 from show_attend_tell.messages import plural
 
 SUFFIXES = tuple(
-    f".{suffix}"
-    for suffix in ("jpg jpeg jpe jfif mpo png webp gif bmp tif tiff ppm pgm pbm jp2 avif heic heif hif".split())
+    ".jpg .jpeg .jpe .jfif .mpo .png .webp .gif .bmp .tif .tiff .ppm .pgm .pbm .jp2 .avif .heic .heif .hif".split()
 )
 SIDECAR = ".xmp"  # such a file says something of a photo, and nobody expects a caption of it
 QUOTES = "put quotes around a name with spaces"  # which a shell cuts into several

@@ -92,15 +92,14 @@ class Preprocessing:
         """Return the rectangle of a photo that the encoder sees: left, top, right, bottom in its own pixels."""
         if self.resize != "crop":
             return (0.0, 0.0, float(width), float(height))
-        shortest = round(self.size * 256 / 224)
-        # in whole pixels: the long side is cut down to a whole number, as torchvision does
-        resized = [shortest * side // min(width, height) for side in (width, height)]
-        corner = [round((side - self.size) / 2) for side in resized]
-        scale = [width / resized[0], height / resized[1]]
-        left = corner[0] * scale[0]
-        top = corner[1] * scale[1]
-        right = min(float(width), (corner[0] + self.size) * scale[0])
-        bottom = min(float(height), (corner[1] + self.size) * scale[1])
+        ends = []
+        for side in (width, height):
+            # in whole pixels: the long side is cut down to a whole number, as torchvision does
+            resized = round(self.size * 256 / 224) * side // min(width, height)
+            corner = round((resized - self.size) / 2)
+            scale = side / resized
+            ends.append((corner * scale, min(float(side), (corner + self.size) * scale)))
+        (left, right), (top, bottom) = ends
         return (left, top, right, bottom)
 
     def to_dict(self) -> dict[str, Any]:

@@ -22,6 +22,11 @@ class PhotoEntry:
         self.name = self.name.replace("\\", "/").removeprefix("./")
         self.subfolder = self.subfolder.replace("\\", "/")
 
+    @property
+    def called(self) -> str:
+        """What messages call a photo, or a sentence without its photo."""
+        return self.name or self.where
+
 
 def with_words(texts: Iterable[str]) -> list[tuple[tuple[str, ...], str]]:
     """Captions as they are written, each with its words."""
