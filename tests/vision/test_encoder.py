@@ -98,15 +98,6 @@ def test_weights_that_do_not_fit_are_refused_by_name(shipped: dict[str, NDArray[
         load_encoder(weights=str(tmp_path / "absent.safetensors"))
 
 
-def test_batched_equals_one_by_one(vgg: Encoder) -> None:
-    encoder = Encoder(Backbone(vgg.body, "vgg19", 512, (2, 2), Preprocessing(size=32)))
-    pixels = noise(3, 32)
-    for precision, tolerance in (("float32", 1e-5), ("bfloat16", 2**-8)):
-        together = encoder.annotate(pixels, precision=precision)  # type: ignore[arg-type]
-        alone = torch.cat([encoder.annotate(photo[None], precision=precision) for photo in pixels])  # type: ignore[arg-type]
-        assert (together - alone).abs().max() <= tolerance * together.abs().max()
-
-
 # What every encoder promises
 
 

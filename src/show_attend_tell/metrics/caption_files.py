@@ -15,6 +15,7 @@ from typing import Any, get_args
 from show_attend_tell.data.datasets import read_dataset, read_listing
 from show_attend_tell.data.datasets.listing import SPLIT_NAMES, CaptionFile, PhotoEntry
 from show_attend_tell.data.inspection import language_of
+from show_attend_tell.data.rows.entry import WithWords, Words
 from show_attend_tell.data.rows.records import parsed
 from show_attend_tell.data.rows.text import decoded
 from show_attend_tell.data.tokenizers import Tokens, in_form
@@ -23,8 +24,7 @@ from show_attend_tell.files import list_of_objects, read_object, text_of
 from show_attend_tell.messages import first_three, plural, quoted, shorten
 from show_attend_tell.metrics.scores import words_of
 
-Words = tuple[str, ...]
-Texts = dict[str, list[tuple[Words, str]]]  # the captions of each photo, in words of the file's form and as written
+Texts = dict[str, list[WithWords]]  # the captions of each photo, in words of the file's form and as written
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _number_sentences(listings: Sequence[CaptionFile]) -> bool:
     return by_lines
 
 
-def _in_form(caption: tuple[Words, str], tokens: Tokens) -> str:
+def _in_form(caption: WithWords, tokens: Tokens) -> str:
     """A caption as scores of such tokens take it."""
     words, raw = caption
     return " ".join(words) if tokens == "split" else in_form(raw, tokens)

@@ -211,9 +211,11 @@ def _transformers_preprocessing(transformers: Any, name: str, config: Any, resiz
         size = size[0]
     if not isinstance(size, int):
         raise SatError(f"encoder {name!r}: its preprocessor_config.json names no size in pixels")
-    mean, std = (values.get("image_mean") or IMAGENET_MEAN), (values.get("image_std") or IMAGENET_STD)
+    mean = values.get("image_mean") or IMAGENET_MEAN
+    std = values.get("image_std") or IMAGENET_STD
     if values.get("do_normalize") is False:
-        mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+        mean = (0.0, 0.0, 0.0)
+        std = (1.0, 1.0, 1.0)
     if not all(isinstance(three, (list, tuple)) and len(three) == 3 for three in (mean, std)):
         raise SatError(f"encoder {name!r}: its preprocessor_config.json has no mean and std of three colors")
     return Preprocessing(size=size, resize=resize, mean=tuple(mean), std=tuple(std))
@@ -234,8 +236,7 @@ def _probe(body: TransformersBody, name: str, config: Any, size: int) -> tuple[i
     maps = getattr(output, "reshaped_hidden_states", None)  # Swin and similar ones, whose last stage has fewer
     if maps is not None:
         rows, columns = maps[-1].shape[2:]
-        extra = tokens - rows * columns
-        known = {0}
+        usual = range(1)
     else:
         patch = getattr(config, "patch_size", None)
         if patch is None:
@@ -243,12 +244,11 @@ def _probe(body: TransformersBody, name: str, config: Any, size: int) -> tuple[i
         height, width = patch if isinstance(patch, (list, tuple)) else (patch, patch)
         rows, columns = size // height, size // width
         registers = getattr(config, "num_register_tokens", 0)
-        extra = tokens - rows * columns
-        known = {registers + i for i in range(3)}  # none, a class, DeiT's two
-    if extra not in known:
+        usual = range(registers, registers + 3)  # none, a class, DeiT's two
+    body.skipped = tokens - rows * columns
+    if body.skipped not in usual:
         raise SatError(
             f"encoder {name!r}: gives {tokens} tokens for photos of {size} × {size}, which are not"
             f" {rows} × {columns} locations with the usual tokens before them"
         )
-    body.skipped = extra
     return annotations.shape[2], (rows, columns)

@@ -12,6 +12,7 @@ from show_attend_tell.data.datasets import splits
 from show_attend_tell.data.datasets.dataset import REFERENCES, SPLITS, DataReport, Dataset, Example, counted
 from show_attend_tell.data.datasets.listing import SPLIT_NAMES, CaptionFile, PhotoEntry
 from show_attend_tell.data.photos import leaves_folder
+from show_attend_tell.data.rows.entry import WithWords
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import first_three, plural, shorten
 
@@ -88,7 +89,7 @@ def _in_splits(listing: CaptionFile, report: DataReport, restval: bool) -> Itera
             report.duplicate_photos.append(entry.name)
 
 
-def _kept_captions(entry: PhotoEntry, custom: bool, report: DataReport) -> list[tuple[tuple[str, ...], str]]:
+def _kept_captions(entry: PhotoEntry, custom: bool, report: DataReport) -> list[WithWords]:
     """The captions of a photo that are kept; the report counts the others."""
     with_words = [caption for caption in entry.captions if caption[0]]
     captions = with_words if custom else with_words[:REFERENCES]

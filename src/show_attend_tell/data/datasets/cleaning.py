@@ -76,7 +76,13 @@ CHANGES: dict[str, Callable[[str], list[str]] | None] = {
 def clean(photos: Sequence[PhotoEntry]) -> list[str]:
     """Put the captions of photos right, in place. Returns lines for the user: what was changed, and what to look at."""
     texts = sum(len(photo.captions) for photo in photos)
-    suspects = list({id(photo): photo for photo in photos for _, raw in photo.captions if _is_suspect(raw)}.values())
+    suspicious = {
+        id(photo): photo
+        for photo in photos
+        for _, raw in photo.captions
+        if len(raw) <= LONGEST_NOTHING or not raw.isascii() or _SUSPECT.search(raw)
+    }
+    suspects = list(suspicious.values())
     notes = []
     for what, change in CHANGES.items():
         if change is None:
@@ -90,11 +96,6 @@ def clean(photos: Sequence[PhotoEntry]) -> list[str]:
             f"to look at: {plural(len(names), 'caption')} in [ ] that cannot be read as a list, of {first_three(names)}"
         )
     return notes
-
-
-def _is_suspect(text: str) -> bool:
-    """Whether something may have to be changed in a text; in most there is nothing."""
-    return len(text) <= LONGEST_NOTHING or not text.isascii() or _SUSPECT.search(text) is not None
 
 
 def _separated(photos: Sequence[PhotoEntry], separator: str, what: str, least: float) -> list[str]:

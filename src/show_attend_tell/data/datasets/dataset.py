@@ -127,7 +127,7 @@ class Dataset:
         if tokenizer == self.tokenizer:
             return self
         examples = []
-        empty = 0
+        empty = self.report.empty_captions
         captionless = [*self.report.captionless_photos]
         for example in self.examples:
             captions = [(tuple(tokenizer.words(raw)), raw) for raw in example.raw]
@@ -138,7 +138,6 @@ class Dataset:
                 examples.append(replace(example, captions=words, raw=raw))
             else:
                 captionless.append(example.name)
-        empty += self.report.empty_captions
         report = counted(self.report, examples, empty_captions=empty, captionless_photos=captionless)
         parts = tuple(replace(part, dataset=part.dataset.retokenize(tokenizer)) for part in self.parts)
         return replace(self, examples=tuple(examples), report=report, parts=parts, tokenizer=tokenizer)
@@ -146,14 +145,14 @@ class Dataset:
     def without(self, names: Collection[str]) -> "Dataset":
         """The data set without the photos of those names, which the data sets that it joins lose too."""
         examples = tuple(example for example in self.examples if example.name not in names)
-        report = counted(self.report, examples)
         parts = tuple(replace(part, dataset=part.dataset.without(part.own_names(names))) for part in self.parts)
-        return replace(self, examples=examples, report=report, parts=parts)
+        return replace(self, examples=examples, report=counted(self.report, examples), parts=parts)
 
 
 def counted(report: DataReport, examples: Iterable[Example], **changes: Any) -> DataReport:
     """A report with the number of photos, and that of their captions, in each of its splits, and other changes."""
-    photos, captions = dict.fromkeys(report.photos, 0), dict.fromkeys(report.photos, 0)
+    photos = dict.fromkeys(report.photos, 0)
+    captions = {**photos}
     for example in examples:
         photos[example.split] += 1
         captions[example.split] += len(example.captions)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from show_attend_tell.data.datasets.files import read_file
 from show_attend_tell.data.datasets.listing import CaptionFile, PhotoEntry
+from show_attend_tell.data.rows.entry import WithWords
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import read_lines
 from show_attend_tell.messages import first_three
@@ -28,7 +29,7 @@ def read_flickr(folder: Path, passed_over: dict[str, str]) -> CaptionFile | None
 
 
 def _read_files(name: str, file: Path, prefix: str) -> CaptionFile:
-    captions: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+    captions: dict[str, list[WithWords]] = {}
     for photo in read_file(file).photos:
         captions.setdefault(photo.name, []).extend(photo.captions)
     paths = {split: file.with_name(f"{prefix}.{list_name}.txt") for split, list_name in LISTS.items()}

@@ -10,6 +10,7 @@ from typing import Any
 
 from show_attend_tell.data.datasets.dataset import PAPERS
 from show_attend_tell.data.datasets.listing import CaptionFile, PhotoEntry, check_one, json_files
+from show_attend_tell.data.rows.entry import WithWords
 from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import list_of_objects, number_of, text_of
@@ -47,7 +48,7 @@ def karpathy_listing(file: Path, content: dict[str, Any]) -> CaptionFile:
     return CaptionFile(name, [file], photos, custom=name not in PAPERS)
 
 
-def _karpathy_caption(sentence: dict[str, Any], where: str) -> tuple[tuple[str, ...], str]:
+def _karpathy_caption(sentence: dict[str, Any], where: str) -> WithWords:
     raw = text_of(sentence, "raw", where) if "raw" in sentence else None
     tokens = sentence.get("tokens", raw and tokenize(raw))
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):

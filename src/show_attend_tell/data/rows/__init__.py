@@ -50,6 +50,6 @@ def caption_rows(file: Path, text: str, notes: list[str], *, sentences: bool = F
                 f"photo,caption,split, and is {shorten(lines[0], 60)}. These forms are read: {FORMS}"
             )
         name = str(file)
-        for number, line in enumerate(lines, start=1):
-            yield PhotoEntry("", None, "", with_words([line]), where=f"{name}: line {number}")
+        for number, caption in enumerate(with_words(lines), start=1):
+            yield PhotoEntry("", None, "", [caption], where=f"{name}: line {number}")
     notes += beside.notes()

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from show_attend_tell.data.tokenizers import KARPATHY
 
+Words = tuple[str, ...]
+WithWords = tuple[Words, str]  # a caption's words, and the caption as it is written
+
 
 @dataclass(slots=True)
 class PhotoEntry:
@@ -13,7 +16,7 @@ class PhotoEntry:
     name: str  # empty for a sentence without its photo
     split: str | None  # None: the file names none
     subfolder: str  # of the folders of photos, where it is looked for first
-    captions: list[tuple[tuple[str, ...], str]]  # (words, raw text)
+    captions: list[WithWords]
     number: int | str | None = None  # by which results files name it, where the file gives one
     where: str = ""  # the file and line, for messages; empty for those of the whole file
     error: str = ""  # why the file has no caption of it, where it says so
@@ -28,6 +31,6 @@ class PhotoEntry:
         return self.name or self.where
 
 
-def with_words(texts: Iterable[str]) -> list[tuple[tuple[str, ...], str]]:
+def with_words(texts: Iterable[str]) -> list[WithWords]:
     """Captions as they are written, each with its words."""
     return [(tuple(KARPATHY.words(text)), text.strip()) for text in texts]

@@ -8,6 +8,8 @@ from pathlib import Path
 from show_attend_tell.errors import MissingFile, SatError
 from show_attend_tell.messages import first_three
 
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
 
 def decoded(file: Path, notes: list[str]) -> str:
     """The text of a file in UTF-8, UTF-16 or Windows-1252; ``notes`` get a line where it is the last.
@@ -24,13 +26,11 @@ def decoded(file: Path, notes: list[str]) -> str:
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         reason = error.reason
-    try:
-        text = data.decode("cp1252")
-    except UnicodeDecodeError:
-        text = ""
+    text = data.decode("cp1252", "replace")
     lenient = data.decode("utf-8", "replace")
-    other = sum("\x7f" < letter != "\N{REPLACEMENT CHARACTER}" for letter in lenient)
-    if not text or other >= lenient.count("\N{REPLACEMENT CHARACTER}") or "\0" in text:
+    damaged = lenient.count(REPLACEMENT)
+    sound = sum(letter > "\x7f" for letter in lenient) - damaged
+    if REPLACEMENT in text or sound >= damaged or "\0" in text:
         raise SatError(f"{file}: line {line} is damaged ({reason}); save it as UTF-8")
     words = dict.fromkeys(re.findall(r"\w*[^\x00-\x7f\W]\w*", text))
     notes.append(
