@@ -3,7 +3,6 @@
 import random
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -26,7 +25,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Dataset]:
     return [read_dataset(folder) for folder in folders]
 
 
-def test_photos_keep_their_split_and_are_told_apart(parts: list[Dataset]) -> None:
+def test_photos_keep_their_split_and_are_told_apart(parts):
     joined = join(parts)
     assert joined.name == "shapes + shapes-2"
     assert len({example.name for example in joined.examples}) == sum(len(part.examples) for part in parts)
@@ -39,7 +38,7 @@ def test_photos_keep_their_split_and_are_told_apart(parts: list[Dataset]) -> Non
     assert any(line.startswith("shapes-2: train: ") for line in lines)
 
 
-def test_wrong_weights_and_a_folder_given_twice_are_refused(parts: list[Dataset]) -> None:
+def test_wrong_weights_and_a_folder_given_twice_are_refused(parts):
     with pytest.raises(SatError, match="2 data folders and 1 weights: give one for each"):
         join(parts, [1.0])
     for weight in (0.0, -1.0, float("inf"), float("nan")):
@@ -49,7 +48,7 @@ def test_wrong_weights_and_a_folder_given_twice_are_refused(parts: list[Dataset]
         join([parts[0], replace(parts[0], name="other")])
 
 
-def test_copies_of_photos_of_another_folder_s_split_are_left_out_and_counted(tmp_path: Path) -> None:
+def test_copies_of_photos_of_another_folder_s_split_are_left_out_and_counted(tmp_path):
     folders = [shape_folder(tmp_path / name, train=6, val=3, test=2) for name in ("here", "there")]
     captions = folders[1] / "captions.csv"
     lines = captions.read_text().replace("photo7.png", "renamed.png").splitlines()
@@ -65,7 +64,7 @@ def test_copies_of_photos_of_another_folder_s_split_are_left_out_and_counted(tmp
     assert "there: left out: 2 photos whose exact copy is in another split: renamed.png, photo10.png" in lines
 
 
-def test_an_epoch_shows_each_as_often_as_its_weight_says() -> None:
+def test_an_epoch_shows_each_as_often_as_its_weight_says():
     weights = [1.0] * 10 + [2.5] * 20 + [0.25] * 40
     found = Counter(repeat_by_weight(weights, random.Random(1)))
     assert {found[index] for index in range(10)} == {1}
@@ -74,7 +73,7 @@ def test_an_epoch_shows_each_as_often_as_its_weight_says() -> None:
     assert found != Counter(repeat_by_weight(weights, random.Random(2)))
 
 
-def test_each_part_is_encoded_in_its_own_folder_of_the_cache(parts: list[Dataset], tmp_path: Path) -> None:
+def test_each_part_is_encoded_in_its_own_folder_of_the_cache(parts, tmp_path):
     other = replace(parts[1], name="others")
     joined, encoder = join([parts[0], other]), small_encoder()
     found = cached(joined, encoder, tmp_path, splits=("train", "val"), show=False)

@@ -42,7 +42,7 @@ def array(photo: Image.Image) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "HSV"])
-def test_every_mode_becomes_rgb(scene: Image.Image, mode: str) -> None:
+def test_every_mode_becomes_rgb(scene, mode):
     photo = scene.convert("L").convert("PA") if mode == "PA" else scene.convert(mode)
     gray = mode in ("1", "L", "LA", "PA")
     expected = scene.convert("1" if mode == "1" else "L").convert("RGB") if gray else scene
@@ -50,7 +50,7 @@ def test_every_mode_becomes_rgb(scene: Image.Image, mode: str) -> None:
     assert np.abs(array(open_photo(photo)) - array(expected)).max() <= tolerance
 
 
-def test_transparency_is_laid_on_white(scene: Image.Image, tmp_path: Path) -> None:
+def test_transparency_is_laid_on_white(scene, tmp_path):
     assert open_photo(Image.merge("LAB", scene.split())).mode == "RGB"  # to which Pillow does not convert by itself
     for premultiplied, straight in (("RGBa", "RGBA"), ("La", "LA")):
         opaque = scene.convert(straight)
@@ -106,7 +106,7 @@ COLORS = b"PLTE", bytes([10, 20, 30, *BROWN])
         (png([[[9, 9, 9, 0], [*BROWN, 255]]], 8, 6), [WHITE, BROWN]),
     ],
 )  # fmt: skip
-def test_pixels_of_any_depth_and_transparency_are_read(content: bytes, expected: Any) -> None:
+def test_pixels_of_any_depth_and_transparency_are_read(content, expected):
     assert np.abs(array(open_photo(content))[0] - expected).max() <= 1
     with Image.open(io.BytesIO(content)) as image:
         before = dict(image.info)
@@ -128,9 +128,7 @@ def test_pixels_of_any_depth_and_transparency_are_read(content: bytes, expected:
         ("f4", [-2, -2, -2], [0, 0, 0]),
     ],
 )
-def test_deep_images_are_scaled_to_the_range_that_holds_them(
-    kind: str, values: list[float], expected: list[int]
-) -> None:
+def test_deep_images_are_scaled_to_the_range_that_holds_them(kind, values, expected):
     levels = np.array([values], kind)
     for photo in (Image.fromarray(levels), levels if kind == "u2" else Image.fromarray(levels)):
         assert array(open_photo(photo))[0, :, 0].tolist() == expected
@@ -166,7 +164,7 @@ SRGB = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     [(mode, kind) for kind in ("PNG", "TIFF", "WEBP") for mode in ("RGB", "RGBA", "P") if (mode, kind) != ("P", "WEBP")]
     + [("RGB", "JPEG")],
 )
-def test_a_color_profile_is_applied(stored: tuple[int, ...], mode: str, kind: str) -> None:
+def test_a_color_profile_is_applied(stored, mode, kind):
     linear = np.linalg.inv(np.transpose(OF_SRGB)) @ np.transpose(P3) @ (np.array(stored) / 255) ** 2.2
     linear = np.clip(linear, 0, 1)
     expected = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055) * 255
@@ -190,13 +188,13 @@ OF_GRAY = b"iCCP", b"gray\0\0" + zlib.compress(LINEAR)
         png([[[21845, 65535], [9, 0]]], 16, 4, OF_GRAY),
     ],
 )
-def test_a_profile_of_gray_is_applied_at_every_depth(content: bytes) -> None:
+def test_a_profile_of_gray_is_applied_at_every_depth(content):
     """A third of the light is stored as 85 of 255 where levels are linear, and as 156 in sRGB."""
     found = array(open_photo(content))[0, 0]
     assert np.abs(found - (0 if content[24] == 1 else 156)).max() <= 1
 
 
-def test_a_profile_of_srgb_a_damaged_one_or_one_of_other_colors_changes_no_pixel(scene: Image.Image) -> None:
+def test_a_profile_of_srgb_a_damaged_one_or_one_of_other_colors_changes_no_pixel(scene):
     for icc in (SRGB, b"no profile"):
         scene.info["icc_profile"] = icc
         assert np.array_equal(array(open_photo(scene)), array(scene))
@@ -211,7 +209,7 @@ LYING = "FLIP_LEFT_RIGHT ROTATE_180 FLIP_TOP_BOTTOM TRANSPOSE ROTATE_90 TRANSVER
 
 
 @pytest.mark.parametrize(("orientation", "turn"), list(enumerate(LYING, start=2)))
-def test_exif_orientation_is_applied(scene: Image.Image, tmp_path: Path, orientation: int, turn: str) -> None:
+def test_exif_orientation_is_applied(scene, tmp_path, orientation, turn):
     stored = scene.transpose(Image.Transpose[turn])
     stored.save(tmp_path / "turned.png", exif=turned(orientation))
     assert np.array_equal(array(open_photo(tmp_path / "turned.png")), array(scene))
@@ -225,7 +223,7 @@ def turned(orientation: int) -> Image.Exif:
 
 
 @pytest.mark.parametrize("suffix", ["gif", "webp", "png", "tiff"])
-def test_an_animation_gives_its_first_frame(tmp_path: Path, suffix: str) -> None:
+def test_an_animation_gives_its_first_frame(tmp_path, suffix):
     frames = [Image.new("RGB", (5, 3), color) for color in ("red", "lime", "blue")]
     path = tmp_path / f"moving.{suffix}"
     frames[0].save(path, save_all=True, append_images=frames[1:], lossless=True)
@@ -246,7 +244,7 @@ def test_an_animation_gives_its_first_frame(tmp_path: Path, suffix: str) -> None
         ((4,), "u1", (9, 8, 7, 0), (255, 255, 255)),
     ],
 )
-def test_arrays(channels: tuple[int, ...], kind: str, color: Any, expected: tuple[int, ...]) -> None:
+def test_arrays(channels, kind, color, expected):
     photo = open_photo(np.full((3, 5, *channels), color, kind))
     assert photo.size == (5, 3)
     assert photo.getpixel((4, 2)) == expected
@@ -262,11 +260,11 @@ class Given:
         return None if self.content is None else bytearray(self.content)
 
 
-def test_bytes_and_open_files_are_photos(scene: Image.Image, tmp_path: Path) -> None:
+def test_bytes_and_open_files_are_photos(scene, tmp_path):
     scene.save(tmp_path / "scene.png")
     content = (tmp_path / "scene.png").read_bytes()
     for photo in (content, bytearray(content), memoryview(content), io.BytesIO(content), Given(content)):
-        assert np.array_equal(array(open_photo(photo)), array(scene))  # type: ignore[arg-type]
+        assert np.array_equal(array(open_photo(photo)), array(scene))
     with open(tmp_path / "scene.png", "rb") as file:
         assert np.array_equal(array(open_photo(file)), array(scene))
         with pytest.raises(SatError, match=r"scene\.png: gives no bytes: rewind it with seek\(0\)"):
@@ -274,10 +272,10 @@ def test_bytes_and_open_files_are_photos(scene: Image.Image, tmp_path: Path) -> 
     with pytest.raises(SatError, match=r"scene\.png: cannot be read .*closed"):
         open_photo(file)
     with open(tmp_path / "scene.png") as text, pytest.raises(SatError, match=r"scene\.png: "):
-        open_photo(text)  # type: ignore[arg-type]
+        open_photo(text)
 
 
-def test_tensors_are_photos(scene: Image.Image) -> None:
+def test_tensors_are_photos(scene):
     tensor = torch.from_numpy(np.asarray(scene).copy()).permute(2, 0, 1)
     shares = tensor / 255
     opaque = torch.cat([tensor, torch.full_like(tensor[:1], 255)])
@@ -290,7 +288,7 @@ def test_tensors_are_photos(scene: Image.Image) -> None:
     assert np.abs(array(open_photo(levels.bfloat16() / 255)) - gray).max() <= 1
 
 
-def test_heic_is_read_with_its_package(scene: Image.Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heic_is_read_with_its_package(scene, tmp_path, monkeypatch):
     heif = pytest.importorskip("pillow_heif")
     heif.register_heif_opener()
     scene.resize((230, 170)).save(tmp_path / "phone.heic", format="HEIF", quality=-1)
@@ -334,12 +332,12 @@ def test_heic_is_read_with_its_package(scene: Image.Image, tmp_path: Path, monke
         ("a\0b.jpg", "cannot be read .embedded null"),
     ],
 )
-def test_arrays_and_objects_that_are_no_photo_are_refused(wrong: Any, message: str) -> None:
+def test_arrays_and_objects_that_are_no_photo_are_refused(wrong, message):
     with pytest.raises(SatError, match=message):
         open_photo(wrong)
 
 
-def test_files_that_are_no_photo_are_refused_by_name(scene: Image.Image, tmp_path: Path) -> None:
+def test_files_that_are_no_photo_are_refused_by_name(scene, tmp_path):
     scene.resize((230, 170)).save(tmp_path / "whole.jpg")
     whole = (tmp_path / "whole.jpg").read_bytes()
     scene.save(tmp_path / "broken.png")
@@ -382,9 +380,7 @@ TEXT = chunk(b"tEXt", b"Description\0the harbour", checksum=7)
     ],
     ids="iTXt zTXt zTXt-end iCCP checksum two broken".split(),
 )
-def test_what_is_wrong_beside_the_pixels_of_a_png_is_passed_over(
-    added: bytes, at_end: bool, left_out: str | None, scene: Image.Image
-) -> None:
+def test_what_is_wrong_beside_the_pixels_of_a_png_is_passed_over(added, at_end, left_out, scene):
     file = io.BytesIO()
     scene.save(file, "PNG", exif=turned(6), dpi=(72, 72))
     content = file.getvalue()
@@ -405,7 +401,7 @@ def test_what_is_wrong_beside_the_pixels_of_a_png_is_passed_over(
     [{"quality": 50}, {"quality": 95}, {"restart_marker_blocks": 5}, {"progressive": True}],
     ids=["plain", "fine", "restarts", "progressive"],
 )
-def test_of_a_jpeg_that_breaks_off_only_one_with_all_pixels_is_read(mode: str, options: dict[str, Any]) -> None:
+def test_of_a_jpeg_that_breaks_off_only_one_with_all_pixels_is_read(mode, options):
     noise = Image.fromarray(np.random.default_rng(7).integers(0, 256, (19, 41, 3), np.uint8)).convert(mode)
     file = io.BytesIO()
     noise.save(file, "JPEG", **options)
@@ -421,9 +417,7 @@ def test_of_a_jpeg_that_breaks_off_only_one_with_all_pixels_is_read(mode: str, o
     assert PASSED_OVER not in open_photo(content).info
 
 
-def test_in_a_prepared_process_a_large_photo_opens_without_a_warning_and_a_far_larger_one_is_refused(
-    tmp_path: Path,
-) -> None:
+def test_in_a_prepared_process_a_large_photo_opens_without_a_warning_and_a_far_larger_one_is_refused(tmp_path):
     Image.new("L", (40, 30)).save(tmp_path / "large.png")
     program = (
         "import sys; from PIL import Image; from show_attend_tell.data.photos import open_photo\n"
@@ -451,8 +445,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_find_photos_in_files_folders_and_globs(folder: Path) -> None:
-    def found(*arguments: str) -> list[Path]:
+def test_find_photos_in_files_folders_and_globs(folder):
+    def found(*arguments):
         return find_photos(arguments).photos
 
     assert found(str(folder)) == [folder / name for name in ("a.png", "b.JPG", "odd[1].jpg")]
@@ -480,7 +474,7 @@ def test_find_photos_in_files_folders_and_globs(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("shape", [(500, 333), (333, 500), (211, 211), (640, 97), (19, 53)])
-def test_crop_is_the_centre_of_the_resized_photo(shape: tuple[int, int]) -> None:
+def test_crop_is_the_centre_of_the_resized_photo(shape):
     noise = np.random.default_rng(3).integers(0, 256, (shape[1] // 8 + 1, shape[0] // 8 + 1, 3)).astype(np.uint8)
     photo = Image.fromarray(noise).resize(shape, Image.Resampling.BICUBIC)
     preprocessing = Preprocessing(mean=(0, 0, 0), std=(1, 1, 1))
@@ -492,7 +486,7 @@ def test_crop_is_the_centre_of_the_resized_photo(shape: tuple[int, int]) -> None
     assert np.abs(pixels - array(expected.crop((left, top, left + 224, top + 224)))).max() <= 1
 
 
-def test_seen_is_the_rectangle_of_the_original() -> None:
+def test_seen_is_the_rectangle_of_the_original():
     """A photo that is bright only inside `seen` is bright all over for the encoder."""
     width, height = 901, 512
     left, top, right, bottom = Preprocessing().seen(width, height)
@@ -508,7 +502,7 @@ def test_seen_is_the_rectangle_of_the_original() -> None:
 
 
 @pytest.mark.parametrize("resize", ["squash", "crop"])
-def test_a_crop_is_a_window_of_what_is_seen(resize: Any) -> None:
+def test_a_crop_is_a_window_of_what_is_seen(resize):
     square = Preprocessing(size=64, resize=resize, mean=(0, 0, 0), std=(1, 1, 1))
     columns, rows = np.meshgrid(np.arange(300), np.arange(200))
     grid = np.stack([columns / 299, rows / 199, 0 * rows], axis=2)  # red tells the column, green the row
@@ -528,7 +522,7 @@ def test_a_crop_is_a_window_of_what_is_seen(resize: Any) -> None:
     assert torch.equal(square(photo, "flipped"), square(photo).flip(-1))
 
 
-def test_a_rendering_is_a_copy_as_photos_are_found(scene: Image.Image) -> None:
+def test_a_rendering_is_a_copy_as_photos_are_found(scene):
     square = Preprocessing(size=96, resize="squash-256", mean=(0, 0, 0), std=(1, 1, 1))
     photograph = scene.resize((230, 170))
     original = square(photograph)
@@ -555,7 +549,7 @@ def test_a_rendering_is_a_copy_as_photos_are_found(scene: Image.Image) -> None:
         ("squash", "rendered-1", (1.503, -0.821, -0.874, 1.688)),
     ],
 )
-def test_pixels_change_only_with_the_version(scene: Image.Image, resize: Any, view: str, means: Any) -> None:
+def test_pixels_change_only_with_the_version(scene, resize, view, means):
     """If this fails since the pixels are changed on purpose: add 1 to `PREPROCESSING_VERSION`, which feature caches are
     known by, and write the new figures here."""
     assert PREPROCESSING_VERSION == 3
@@ -564,7 +558,7 @@ def test_pixels_change_only_with_the_version(scene: Image.Image, resize: Any, vi
     assert [float(value) for value in found] == pytest.approx(means, abs=0.02)
 
 
-def test_preprocessing_survives_json_and_refuses_nonsense() -> None:
+def test_preprocessing_survives_json_and_refuses_nonsense():
     preprocessing = Preprocessing(size=37, resize="squash", mean=(0.5, 0.25, 0.1), std=(1, 2, 3))
     assert Preprocessing.from_dict(json.loads(json.dumps(preprocessing.to_dict()))) == preprocessing
     with pytest.raises(SatError, match="mean, resize, std is missing"):

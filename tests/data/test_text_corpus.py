@@ -1,7 +1,6 @@
 """Captions without photos are read from a text file, plain or compressed."""
 
 import gzip
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 
 
-def test_sentences_are_captions(tmp_path: Path) -> None:
+def test_sentences_are_captions(tmp_path):
     (tmp_path / "texts.txt").write_text("A dog runs.\n\nTwo men, one boat\n")
     words = [("a", "dog", "runs"), ("two", "men", "one", "boat")]
     assert read_text_corpus(tmp_path / "texts.txt", KARPATHY) == words
@@ -28,13 +27,13 @@ def test_sentences_are_captions(tmp_path: Path) -> None:
         ("a.txt.gz", gzip.compress(b"a dog runs", mtime=0)[:-9], "cannot be read"),
     ],
 )
-def test_what_is_no_file_of_captions_is_told(tmp_path: Path, name: str, content: bytes, words: str) -> None:
+def test_what_is_no_file_of_captions_is_told(tmp_path, name, content, words):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(SatError, match=words):
         read_text_corpus(tmp_path / name, KARPATHY)
 
 
-def test_a_word_that_texts_have_often_is_learnt_if_a_training_caption_has_it() -> None:
+def test_a_word_that_texts_have_often_is_learnt_if_a_training_caption_has_it():
     captions = [["a", "dog"], ["a", "cat"]]
     texts = [["a", "dog", "zebra"]] * 4
     assert Vocabulary.build(captions, minimum_count=2, text_corpus=texts).words[2:] == ("a", "dog")

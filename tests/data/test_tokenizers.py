@@ -2,7 +2,6 @@
 
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from languages import CAPTIONS, caption_folder
@@ -30,7 +29,7 @@ CHINESE = CAPTIONS["chinese"]
         ("…!", ""),
     ],
 )
-def test_words_by_the_rules_of_unicode(text: str, words: str) -> None:
+def test_words_by_the_rules_of_unicode(text, words):
     assert UNICODE.words(text) == words.split()
     assert UNICODE.words(UNICODE.text(UNICODE.words(text))) == UNICODE.words(text)
 
@@ -43,11 +42,11 @@ def test_words_by_the_rules_of_unicode(text: str, words: str) -> None:
         ("wait...5 dogs,3 cats", "wait5 dogs3 cats"),  # as the split files' tokens
     ],
 )
-def test_numbers_of_english_captions_stay(text: str, words: str) -> None:
+def test_numbers_of_english_captions_stay(text, words):
     assert ENGLISH.words(text) == in_form(text, "english").split() == words.split()
 
 
-def test_a_training_from_a_model_of_karpathy_s_words_keeps_the_numbers_of_custom_data(tmp_path: Path) -> None:
+def test_a_training_from_a_model_of_karpathy_s_words_keeps_the_numbers_of_custom_data(tmp_path):
     custom = read_dataset(caption_folder(tmp_path / "custom", "english"))
     papers = replace(custom, custom=False, folder=tmp_path)
     both = join([papers, custom])  # whose scores compare with others'
@@ -57,7 +56,7 @@ def test_a_training_from_a_model_of_karpathy_s_words_keeps_the_numbers_of_custom
     assert start_tokenizer(UNICODE, custom) == UNICODE
 
 
-def test_pieces_are_the_text_and_the_same_each_time() -> None:
+def test_pieces_are_the_text_and_the_same_each_time():
     learnt = Unigram.fit(CHINESE)
     assert max(map(len, learnt.scores)) <= 4 < max(map(len, Unigram.fit(CAPTIONS["thai"]).scores))  # about a word
     assert learnt == Unigram.fit(CHINESE) and len(learnt.scores) > len({*"".join(CHINESE)}) - 3
@@ -69,7 +68,7 @@ def test_pieces_are_the_text_and_the_same_each_time() -> None:
     assert learnt.units(learnt.words("红色 圆形")) == ["红", "色", "圆", "形"]
 
 
-def test_the_likeliest_pieces_by_hand() -> None:
+def test_the_likeliest_pieces_by_hand():
     tokenizer = Unigram({"a": -1.0, "b": -2.0, "ab": -2.5, "abb": -6.0, " a": -1.5, "c": -9.0})
     assert tokenizer.words("ab") == ["ab"]  # −2.5, above −1 − 2
     assert tokenizer.words("abb") == ["ab", "b"]  # −4.5, above −6 and −5
@@ -77,7 +76,7 @@ def test_the_likeliest_pieces_by_hand() -> None:
     assert tokenizer.words("axb") == ["a", "x", "b"] and tokenizer.words(".") == []
 
 
-def test_few_and_rare_signs() -> None:
+def test_few_and_rare_signs():
     with pytest.raises(SatError, match="no character occurs 9 times or more"):
         Unigram.fit(["红色"] * 8, minimum_count=9)
     learnt = Unigram.fit([*CHINESE, "龘"], minimum_count=2)
@@ -85,7 +84,7 @@ def test_few_and_rare_signs() -> None:
     assert len(Unigram.fit(CHINESE, size=20).scores) <= 20
 
 
-def test_without_sentencepiece_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_sentencepiece_the_message_says_what_to_install(monkeypatch):
     learnt = Unigram.fit(CHINESE)
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
     with pytest.raises(SatError, match=r"pip install .*\[languages\]"):
@@ -94,7 +93,7 @@ def test_without_sentencepiece_the_message_says_what_to_install(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("language", CAPTIONS)
-def test_the_tokenizer_is_stored_with_the_words(language: str, tmp_path: Path) -> None:
+def test_the_tokenizer_is_stored_with_the_words(language, tmp_path):
     dataset = read_dataset(caption_folder(tmp_path / "data", language))
     tokenizer, why = choose_tokenizer(dataset, english=english_words(), minimum_count=1, size=500)
     expected = {"english": "English", "chinese": "pieces", "thai": "pieces"}
@@ -112,7 +111,7 @@ def test_the_tokenizer_is_stored_with_the_words(language: str, tmp_path: Path) -
     assert vocabulary.extended([["xyzzy"]]).words[len(vocabulary) :] == (() if "pieces" in why else ("xyzzy",))
 
 
-def test_words_that_are_parted_by_spaces_stay(tmp_path: Path) -> None:
+def test_words_that_are_parted_by_spaces_stay(tmp_path):
     folder = caption_folder(tmp_path / "data", "chinese", between=" ")
     tokenizer, why = choose_tokenizer(read_dataset(folder), english=english_words(), minimum_count=1, size=500)
     assert tokenizer == UNICODE and "these captions have them" in why

@@ -1,11 +1,10 @@
 """Words to ids and back, and the cutting of raw captions."""
 
 import json
-from pathlib import Path
 
 import pytest
 
-from show_attend_tell.data.tokenizers import ENGLISH, KARPATHY, UNICODE, Spaced, tokenize
+from show_attend_tell.data.tokenizers import ENGLISH, KARPATHY, UNICODE, tokenize
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 
@@ -25,11 +24,11 @@ CAPTIONS = [["a", "dog", "runs"], ["a", "cat", "runs"], ["a", "bird"]]
         (" . \n", ""),
     ],
 )
-def test_tokenize(raw: str, words: str) -> None:
+def test_tokenize(raw, words):
     assert tokenize(raw) == words.split()
 
 
-def test_minimum_count_and_size() -> None:
+def test_minimum_count_and_size():
     assert Vocabulary.build(CAPTIONS, minimum_count=2).words[2:] == ("a", "runs")
     assert Vocabulary.build(CAPTIONS, size=5).words[2:] == ("a", "runs", "bird")  # the size counts the two specials
     assert Vocabulary.build(CAPTIONS).words == ("<end>", "<unk>", "a", "runs", "bird", "cat", "dog")  # ties by alphabet
@@ -39,7 +38,7 @@ def test_minimum_count_and_size() -> None:
         Vocabulary.build(CAPTIONS, minimum_count=4)
 
 
-def test_encode_and_decode() -> None:
+def test_encode_and_decode():
     vocabulary = Vocabulary.build([*CAPTIONS, ["<end>", "<unk>"]])  # which no caption can spell
     assert vocabulary == Vocabulary.build(CAPTIONS) and "cat" in vocabulary and "<unk>" not in vocabulary
     assert (Vocabulary.END, Vocabulary.UNKNOWN) == (0, 1)
@@ -66,9 +65,7 @@ def test_encode_and_decode() -> None:
         (UNICODE, ["im İstanbul Park"], "im i̇stanbul park", "im İstanbul Park"),
     ],
 )
-def test_words_are_written_as_the_training_captions_mostly_write_them(
-    tokenizer: Spaced, texts: list[str], said: str, written: str, tmp_path: Path
-) -> None:
+def test_words_are_written_as_the_training_captions_mostly_write_them(tokenizer, texts, said, written, tmp_path):
     captions = [tokenizer.words(text) for text in texts]
     vocabulary = Vocabulary.build(captions, tokenizer=tokenizer, texts=texts)
     ids = vocabulary.encode(said.split())
@@ -89,30 +86,36 @@ def unigram(*words: str, **more: object) -> str:
 @pytest.mark.parametrize(
     "content",
     [
-        *("", '["<end>", "<unk>", "a"', '{"a": 2}', '["a", "b"]', '["<end>", "<unk>", 3]', "[" * 100_000),
-        *('["<end>", "<unk>", "a", "a"]', '{"tokenizer": "unicode"}', b"\xff\xfe\x00"),
+        "",
+        '["<end>", "<unk>", "a"',
+        '{"a": 2}',
+        '["a", "b"]',
+        '["<end>", "<unk>", 3]',
+        "[" * 100_000,
+        '["<end>", "<unk>", "a", "a"]',
+        '{"tokenizer": "unicode"}',
+        b"\xff\xfe\x00",
         '{"tokenizer": "os.system", "words": ["<end>", "<unk>", "a"]}',
-        *(
-            unigram("a"),
-            unigram("a", "b", scores=[-1.0]),
-            unigram("a", scores=["-1"]),
-            unigram("a" * 65, scores=[-1.0]),
-        ),
-        *(unigram("a", scores=[float("-inf")]), unigram("a", scores=[10**400])),
+        unigram("a"),
+        unigram("a", "b", scores=[-1.0]),
+        unigram("a", scores=["-1"]),
+        unigram("a" * 65, scores=[-1.0]),
+        unigram("a", scores=[float("-inf")]),
+        unigram("a", scores=[10**400]),
         '{"tokenizer": "unicode", "words": ["<end>", "<unk>", "a"], "forms": ["A"]}',
         '{"tokenizer": "unicode", "words": ["<end>", "<unk>", "a"], "forms": {"a": "B"}}',
         '{"tokenizer": "unicode", "words": ["<end>", "<unk>", "a"], "forms": {"a": 3}}',
         unigram("a", scores=[-1.0]).replace('"unigram"', '["unigram"]'),
     ],
 )
-def test_a_damaged_or_hostile_file_is_refused(tmp_path: Path, content: str | bytes) -> None:
+def test_a_damaged_or_hostile_file_is_refused(tmp_path, content):
     file = tmp_path / "vocabulary.json"
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(SatError, match=r"vocabulary\.json"):
         Vocabulary.load(file)
 
 
-def test_a_file_that_is_missing_or_far_too_large_is_not_read(tmp_path: Path) -> None:
+def test_a_file_that_is_missing_or_far_too_large_is_not_read(tmp_path):
     file = tmp_path / "vocabulary.json"
     with pytest.raises(SatError, match="cannot read the vocabulary"):
         Vocabulary.load(file)
@@ -122,7 +125,7 @@ def test_a_file_that_is_missing_or_far_too_large_is_not_read(tmp_path: Path) -> 
         Vocabulary.load(file)
 
 
-def test_new_words_are_appended() -> None:
+def test_new_words_are_appended():
     known = Vocabulary(["dog", "a"])
     captions = [["a", "mug", "cup"], ["a", "cup", "jar"], ["mug", "cup", "dog", "<unk>"]]
     more = known.extended(captions)

@@ -40,11 +40,11 @@ from show_attend_tell.training.stages.data import encode
         (None, "two three young little large snowy zyx <unk> s-curve"),
     ],
 )
-def test_common_words_are_classified(part: str | None, words: str) -> None:
+def test_common_words_are_classified(part, words):
     assert {word: part_of_speech(word) for word in words.split()} == dict.fromkeys(words.split(), part)
 
 
-def test_a_word_is_on_one_list_only_and_as_captions_are_written() -> None:
+def test_a_word_is_on_one_list_only_and_as_captions_are_written():
     lists = (COLORS, FUNCTION_WORDS, VERBS, NOUNS, frozenset(IRREGULAR_PLURALS))
     for one, other in itertools.combinations(lists, 2):
         assert not one & other
@@ -59,7 +59,7 @@ def test_a_word_is_on_one_list_only_and_as_captions_are_written() -> None:
         ("men children glasses shorts bus", "man child glasses shorts bus"),
     ],
 )
-def test_the_singular_of_a_noun(word: str, expected: str) -> None:
+def test_the_singular_of_a_noun(word, expected):
     assert list(map(singular, word.split())) == expected.split()
     assert {*map(singular, ("runs", "red", "zyxs"))} == {None}
 
@@ -79,15 +79,13 @@ def test_the_singular_of_a_noun(word: str, expected: str) -> None:
         ("แมวอยู่ทางซ้าย", ["ซ้าย"]),
     ],
 )
-def test_side_words(caption: str, words: list[str]) -> None:
+def test_side_words(caption, words):
     assert side_words(caption) == words
 
 
 @pytest.mark.parametrize("joined", [False, True])
 @pytest.mark.parametrize("encoder_lr", [None, 0.01], ids=["cached", "live"])
-def test_a_photo_whose_caption_names_a_side_is_never_mirrored(
-    tmp_path: Path, joined: bool, encoder_lr: float | None
-) -> None:
+def test_a_photo_whose_caption_names_a_side_is_never_mirrored(tmp_path, joined, encoder_lr):
     dataset = read_dataset(shape_folder(tmp_path / "shapes"))
     plain = [replace(e, raw=("a shape",)) if number % 2 else e for number, e in enumerate(dataset.examples)]
     dataset = replace(dataset, examples=tuple(plain))
@@ -97,7 +95,7 @@ def test_a_photo_whose_caption_names_a_side_is_never_mirrored(
     views = ["original", *config.views]
     train = dataset.split("train")
 
-    def shown(**settings: bool) -> list[torch.Tensor]:
+    def shown(**settings):
         options = RunOptions(encoder_lr=encoder_lr)
         config = replace(small_config(flipped=True, crops=4), **settings)
         views = encode(dataset, config, encoder, options, tmp_path / "cache")["views"]
@@ -128,7 +126,7 @@ def dataset(*captions: tuple[str, str], folder: Path = Path()) -> Dataset:
     return Dataset("some", folder, tuple(examples), DataReport())
 
 
-def test_lengths_words_and_coverage() -> None:
+def test_lengths_words_and_coverage():
     data = dataset(("train", "a dog"), ("train", "a dog left"), ("val", "a cat"), ("val", "a dog sits"))
     found = inspect(data, Vocabulary(["a", "dog"]), english=ENGLISH, longest=3)  # the end token included
     assert found.lengths == [2, 2, 3, 3, 3]
@@ -138,7 +136,7 @@ def test_lengths_words_and_coverage() -> None:
     assert [(odd.photo, odd.why) for odd in found.very_long] == [("1.jpg", "3 words"), ("3.jpg", "3 words")]
 
 
-def test_captions_of_another_language_are_listed() -> None:
+def test_captions_of_another_language_are_listed():
     english = [("train", "a dog runs through the grass"), ("val", "two cats sit on a red sofa"), ("train", "a sofa")]
     data = dataset(*english, ("train", GERMAN), ("train", "собака бежит по траве"), ("train", "Sofa rot"))
     found = inspect(data, Vocabulary(["a"]), english=ENGLISH, longest=40)
@@ -157,12 +155,12 @@ def test_captions_of_another_language_are_listed() -> None:
     ("text", "expected"),
     [("Bär", "Latin"), ("狗在草地上跑", "East Asian"), ("犬が走る a", "East Asian"), ("كلب", "Arabic"), ("12 ...", "")],
 )
-def test_scripts(text: str, expected: str) -> None:
+def test_scripts(text, expected):
     assert script(text) == expected
     assert language_of([text, "7"], ENGLISH).script == expected
 
 
-def test_photos_without_captions_are_found(tmp_path: Path) -> None:
+def test_photos_without_captions_are_found(tmp_path):
     """A photo that is left out for another reason has captions; it hides no photo of its name in another folder."""
     left_out = ("images/a/1.jpg", "b/2.jpg", "restval.jpg", "stray.jpg", ".hidden/3.jpg", "images/.4.jpg", "notes.txt")
     for name in ("0.jpg", *left_out, "images/b/1.jpg", "images/5.PNG", "images/more/6.webp"):

@@ -9,6 +9,7 @@ import pytest
 from commands import refused, sat
 
 from show_attend_tell.errors import SatError
+from show_attend_tell.files import read_json
 from show_attend_tell.metrics.caption_files import read_captions, read_evaluation, read_references
 
 CAPTIONS = {"cat.jpg": "a cat sleeps on a mat", "dog.jpg": "a dark haired dog", "owl.jpg": "an owl looks at you"}
@@ -64,7 +65,7 @@ def lines(folder: Path) -> list[Path]:
     return files
 
 
-def test_references_of_every_form_are_the_same(tmp_path: Path) -> None:
+def test_references_of_every_form_are_the_same(tmp_path):
     split = read_references([karpathy(tmp_path / "dataset_animals.json")])
     assert split.texts == WORDS and (split.name, split.split) == ("animals", "test")
     assert split.training == [("a", "dark", "haired", "dog")]
@@ -88,9 +89,7 @@ def test_references_of_every_form_are_the_same(tmp_path: Path) -> None:
         (["A dog's 3.5 balls"], "english", "a dogs 3.5 balls", ""),
     ],
 )
-def test_the_language_of_references_chooses_the_tokens(
-    texts: list[str], tokens: str, words: str, language: str, tmp_path: Path
-) -> None:
+def test_the_language_of_references_chooses_the_tokens(texts, tokens, words, language, tmp_path):
     english = {"a", "dogs", "the"}
     found = read_references([write(tmp_path / "r.txt", "\n".join(texts) + "\n")], english=english)
     assert (found.tokens, found.texts) == (tokens, {"1": [words]}) and language in found.language
@@ -112,7 +111,7 @@ FORMS = {  # the captions of photos in another order than that of the references
 
 @pytest.mark.parametrize("number", ["imgid", "cocoid"])
 @pytest.mark.parametrize("name", FORMS)
-def test_captions_of_every_form_are_the_same(name: str, number: str, tmp_path: Path) -> None:
+def test_captions_of_every_form_are_the_same(name, number, tmp_path):
     references = read_references([karpathy(tmp_path / "dataset.json", number=number)])
     file = write(tmp_path / name, FORMS[name])
     assert read_captions(file, references) == CAPTIONS
@@ -123,7 +122,7 @@ def test_captions_of_every_form_are_the_same(name: str, number: str, tmp_path: P
     assert read_captions(tmp_path / "utf16", references) == CAPTIONS
 
 
-def test_references_of_several_files_and_of_a_split_are_told_by_name(tmp_path: Path) -> None:
+def test_references_of_several_files_and_of_a_split_are_told_by_name(tmp_path):
     first = write(tmp_path / "a.tsv", "cat.jpg\ta cat\ndog.jpg\ta dog\n")
     second = write(tmp_path / "b.csv", "dog.jpg,dogs\ncat.jpg,cats\n")
     assert read_references([first, second]).texts == {"cat.jpg": ["a cat", "cats"], "dog.jpg": ["a dog", "dogs"]}
@@ -143,7 +142,7 @@ def test_references_of_several_files_and_of_a_split_are_told_by_name(tmp_path: P
         "1, a cat\n2, a dog\na hen\n",
     ],
 )
-def test_what_is_no_sentence_is_not_read_as_one(content: str, tmp_path: Path) -> None:
+def test_what_is_no_sentence_is_not_read_as_one(content, tmp_path):
     file = write(tmp_path / "told.txt", content)
     with pytest.raises(
         SatError,
@@ -153,7 +152,7 @@ def test_what_is_no_sentence_is_not_read_as_one(content: str, tmp_path: Path) ->
 
 
 TOLD = [{"image_id": NUMBERS[photo], "caption": text} for photo, text in CAPTIONS.items()]
-REFUSED: list[tuple[Any, str]] = [  # captions of the references of `karpathy`, or the lines of a text file
+REFUSED = [  # captions of the references of `karpathy`, or the lines of a text file
     ([*TOLD, {"image_id": 99, "caption": "a"}], "caption 4: the photo '99' has no references in .*split test"),
     ([{"image_id": 7, "caption": "a"}], "'7' has no references"),  # of the split train
     ([*TOLD, TOLD[0]], "caption 4: the photo '391895' has a caption already"),
@@ -173,14 +172,14 @@ REFUSED: list[tuple[Any, str]] = [  # captions of the references of `karpathy`, 
 
 
 @pytest.mark.parametrize(("content", "message"), REFUSED)
-def test_captions_that_do_not_fit_are_refused(content: Any, message: str, tmp_path: Path) -> None:
+def test_captions_that_do_not_fit_are_refused(content, message, tmp_path):
     references = read_references([karpathy(tmp_path / "dataset.json")])
     name = "told.txt" if isinstance(content, str) and content[0] != "[" else "told.json"
     with pytest.raises(SatError, match=message):
         read_captions(write(tmp_path / name, content), references)
 
 
-def test_references_that_are_none_are_refused(tmp_path: Path) -> None:
+def test_references_that_are_none_are_refused(tmp_path):
     split, first = karpathy(tmp_path / "dataset.json"), write(tmp_path / "a.txt", "a\nb\n")
     for files, message in (
         ([split], "no split 'val'; it has test, train"),
@@ -212,24 +211,24 @@ ENTRY = {"photo": "a.jpg", "caption": "a", "references": ["a"]}
         ),
     ],
 )
-def test_evaluations_that_are_none_are_refused(content: Any, message: str, tmp_path: Path) -> None:
+def test_evaluations_that_are_none_are_refused(content, message, tmp_path):
     with pytest.raises(SatError, match=message):
         read_evaluation(write(tmp_path / "e.json", content))
 
 
-def test_sat_score(tmp_path: Path) -> None:
+def test_sat_score(tmp_path):
     pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
     references = karpathy(tmp_path / "dataset_animals.json")
     captions = write(tmp_path / "other.json", [{"image_id": p, "caption": t} for p, t in CAPTIONS.items()])
 
-    def score(*arguments: object) -> str:
+    def score(*arguments):
         return sat("score", *arguments).stdout
 
     told = score(captions, references, "--json", tmp_path / "scores.json").splitlines()
     assert told[0] == "other on animals test: 3 captions, english tokens"
     assert told[4].startswith("  METEOR – (Java is not installed") and told[5].startswith("  SPICE – (")
     assert "13 different words" in told[-1] and "67 % not in training, – truncated" in told[-1]
-    written = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+    written = read_json(tmp_path / "scores.json")
     assert (written["model"], written["data"], written["split"]) == ("other", "animals", "test")
     assert written["meteor"] is None and written["bleu_1"] > 50
     evaluation = read_evaluation(tmp_path / "scores.json")

@@ -34,7 +34,7 @@ def of(metric: str, found: list[Difference]) -> Difference:
     return one
 
 
-def test_a_difference_that_every_photo_has_is_certain() -> None:
+def test_a_difference_that_every_photo_has_is_certain():
     """The photos are drawn alike for both: apart, the interval would be as wide as the photos differ."""
     cider = np.arange(11.0)
     for same in differences([statistics(cider)], [statistics(cider)], resamples=700):
@@ -45,7 +45,7 @@ def test_a_difference_that_every_photo_has_is_certain() -> None:
 
 
 @pytest.mark.acceptance
-def test_the_intervals_cover_the_truth_as_often_as_they_say() -> None:
+def test_the_intervals_cover_the_truth_as_often_as_they_say():
     """Of a mean, and of BLEU, which is a ratio of sums: 300 data sets of 61 photos, drawn with a known difference."""
     generator = np.random.default_rng(2)
     covered = {"cider": 0, "bleu_1_no_brevity": 0}
@@ -65,7 +65,7 @@ def test_the_intervals_cover_the_truth_as_often_as_they_say() -> None:
 
 
 @pytest.mark.acceptance
-def test_seeds_are_resampled_too() -> None:
+def test_seeds_are_resampled_too():
     """Trainings that differ more than photos do: photos alone would promise too much."""
     generator = np.random.default_rng(3)
     together = apart = 0
@@ -82,10 +82,10 @@ def test_seeds_are_resampled_too() -> None:
 
 def evaluation(captions: dict[str, str], name: str = "a.json", **changes: object) -> EvaluationFile:
     given: dict[str, object] = {"tokens": "split", "references": {photo: REFERENCES[photo] for photo in captions}}
-    return EvaluationFile(file=Path(name), captions=captions, **{**given, **changes})  # type: ignore[arg-type]
+    return EvaluationFile(file=Path(name), captions=captions, **{**given, **changes})
 
 
-def test_evaluations_are_compared_photo_by_photo() -> None:
+def test_evaluations_are_compared_photo_by_photo():
     pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
     backwards = evaluation(dict(reversed(BAD.items())))
     found = compare({"good": [evaluation(GOOD)], "bad": [backwards], "copy": [evaluation(GOOD)]}, show=False)
@@ -101,7 +101,7 @@ def test_evaluations_are_compared_photo_by_photo() -> None:
     assert found.missing["meteor"] == "Java is not installed (on Debian: apt install default-jre-headless)"
 
 
-def test_evaluations_that_cannot_be_compared_are_refused() -> None:
+def test_evaluations_that_cannot_be_compared_are_refused():
     first = evaluation(GOOD)
     fewer = {photo: text for photo, text in GOOD.items() if photo != "4.jpg"}
     other = {**REFERENCES, "2.jpg": ["a cat"]}
@@ -120,7 +120,7 @@ def test_evaluations_that_cannot_be_compared_are_refused() -> None:
     assert one.notes()[0].startswith("1 photo, ") and "the intervals say nothing" in one.notes()[1]
 
 
-def test_sat_compare(tmp_path: Path) -> None:
+def test_sat_compare(tmp_path):
     pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
     for name, captions in (("good-1", GOOD), ("good-2", GOOD), ("bad", BAD)):
         results = [{"photo": p, "caption": t, "references": REFERENCES[p]} for p, t in captions.items()]

@@ -39,7 +39,7 @@ def read_by_all(file: Path) -> tuple[dict[str, list[str]], list[list[str]]]:
 
 
 @pytest.mark.parametrize("kind", FORMS)
-def test_forms_give_every_reader_the_same_captions_and_lines(tmp_path: Path, kind: str) -> None:
+def test_forms_give_every_reader_the_same_captions_and_lines(tmp_path, kind):
     name, content, expected, note = FORMS[kind]
     put_photos(tmp_path, "a.jpg", "b.jpg")
     (tmp_path / name).write_text(content, encoding="utf-8")
@@ -50,7 +50,7 @@ def test_forms_give_every_reader_the_same_captions_and_lines(tmp_path: Path, kin
 
 
 @pytest.mark.parametrize(("text", "captions", "note"), CLEANED)
-def test_sat_score_reads_texts_as_a_training_does(tmp_path: Path, text: object, captions: list[str], note: str) -> None:
+def test_sat_score_reads_texts_as_a_training_does(tmp_path, text, captions, note):
     pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
     put_photos(tmp_path, "a.jpg")
     file = tmp_path / "captions.jsonl"
@@ -69,7 +69,7 @@ def test_sat_score_reads_texts_as_a_training_does(tmp_path: Path, text: object, 
 @pytest.mark.parametrize(
     ("files", "message"), [case for case in DAMAGED if "split" not in case[1] and "first line must" not in case[1]]
 )
-def test_damaged_files_are_refused_by_every_reader(tmp_path: Path, files: dict[str, str | bytes], message: str) -> None:
+def test_damaged_files_are_refused_by_every_reader(tmp_path, files, message):
     message = message.removesuffix("; looked for")
     for name, content in files.items():
         (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -79,7 +79,7 @@ def test_damaged_files_are_refused_by_every_reader(tmp_path: Path, files: dict[s
             read_text_corpus(tmp_path / name, KARPATHY)
 
 
-def test_a_photo_with_an_error_is_named_and_an_empty_caption_counted(tmp_path: Path) -> None:
+def test_a_photo_with_an_error_is_named_and_an_empty_caption_counted(tmp_path):
     file, wanted = tmp_path / "captions.csv", tmp_path / "references.csv"
     wanted.write_text("photo,caption\na.jpg,a dog\nb.jpg,a cat\n")
     file.write_text("source,caption,error\nphotos/a.jpg,a dog,\nphotos/b.jpg,,it is cut off\n")
@@ -91,7 +91,7 @@ def test_a_photo_with_an_error_is_named_and_an_empty_caption_counted(tmp_path: P
     assert references.notes[-1] == "captions.csv: empty, and scored as such: 1 caption of b.jpg"
 
 
-def test_a_data_folder_has_the_references_of_its_split(tmp_path: Path) -> None:
+def test_a_data_folder_has_the_references_of_its_split(tmp_path):
     names = [f"{number}.jpg" for number in range(20)]
     put_photos(tmp_path, *names)
     rows = "".join(f"{name},['dog {name[:-4]}' 'cat'],\n" for name in names)
@@ -108,7 +108,7 @@ ADDRESSES = [(f"a red mug number {number}", f"https://images.example.org/{number
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("caption_first", [False, True])
-def test_addresses_are_photos_on_either_side(tmp_path: Path, caption_first: bool, packed: bool) -> None:
+def test_addresses_are_photos_on_either_side(tmp_path, caption_first, packed):
     rows = "".join("\t".join(row if caption_first else row[::-1]) + "\n" for row in ADDRESSES)
     file = tmp_path / ("corpus.tsv.gz" if packed else "corpus.tsv")
     file.write_bytes(gzip.compress(rows.encode()) if packed else rows.encode())
@@ -116,7 +116,7 @@ def test_addresses_are_photos_on_either_side(tmp_path: Path, caption_first: bool
     assert read_references([file]).texts == {address: [text] for text, address in ADDRESSES}
 
 
-def test_a_text_file_beside_each_photo_has_its_captions(tmp_path: Path) -> None:
+def test_a_text_file_beside_each_photo_has_its_captions(tmp_path):
     photos = {"train/a.jpg": "a dog\na puppy\n", "train/b.JPG": "a cat, <b>red</b>", "val/c.png": "a hen"}
     put_photos(tmp_path, *photos, "train/alone.jpg", "test/d.jpg")
     for name, text in photos.items():
@@ -136,7 +136,7 @@ def test_a_text_file_beside_each_photo_has_its_captions(tmp_path: Path) -> None:
         read_dataset(tmp_path)
 
 
-def test_boxes_beside_photos_are_no_captions(tmp_path: Path) -> None:
+def test_boxes_beside_photos_are_no_captions(tmp_path):
     put_photos(tmp_path, "a.jpg", "b.jpg")
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_text("0 0.5 0.5 0.2 0.1\n")
@@ -156,7 +156,7 @@ def test_boxes_beside_photos_are_no_captions(tmp_path: Path) -> None:
         ("a {}", ""),  # an article, as most captions have one
     ],
 )
-def test_what_all_captions_begin_or_end_with_is_named(tmp_path: Path, pattern: str, line: str) -> None:
+def test_what_all_captions_begin_or_end_with_is_named(tmp_path, pattern, line):
     words = "ab cd ef gh ij kl mn op qr st uv wx".split()
     put_photos(tmp_path, *(f"{word}.jpg" for word in words))
     rows = "".join(f"{word}.jpg,{pattern.format(word, word)}\n" for word in words)
@@ -166,7 +166,7 @@ def test_what_all_captions_begin_or_end_with_is_named(tmp_path: Path, pattern: s
     assert [note.partition(": ")[2] for note in read_references([tmp_path / "captions.csv"]).notes] == lines
 
 
-def test_a_sentence_of_many_photos_is_named(tmp_path: Path) -> None:
+def test_a_sentence_of_many_photos_is_named(tmp_path):
     names = [f"{number}.jpg" for number in range(23)]
     put_photos(tmp_path, *names)
     rows = "".join(f"{name},thing {name[:-4]} here\n" for name in names)
@@ -177,7 +177,7 @@ def test_a_sentence_of_many_photos_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("called_in", ["", "in the folder above"])
-def test_a_table_of_sat_review_teaches_what_people_wrote(tmp_path: Path, called_in: str) -> None:
+def test_a_table_of_sat_review_teaches_what_people_wrote(tmp_path, called_in):
     """Never what nobody reviewed; another column of such words says nothing."""
     before = f"{tmp_path.name}/" if called_in else ""  # how sat caption spells a photo
     reviews = ["written", "edited", "accepted", "accepted in bulk", "left out", ""]

@@ -1,7 +1,5 @@
 """An encoder cut in two: both parts together are the whole, they share its weights, and the last blocks learn."""
 
-from typing import Any
-
 import pytest
 import torch
 from backbones import lite_encoder, noise
@@ -49,7 +47,7 @@ def lite() -> Encoder:
         (lite, "head", (2 * 2, 352), ["head"]),
     ],
 )
-def test_both_parts_are_the_whole(encoder: Any, block: str, read: tuple[int, int], names: list[Any]) -> None:
+def test_both_parts_are_the_whole(encoder, block, read, names):
     whole = encoder()
     pixels = noise(2, whole.preprocessing.size)
     expected = whole(pixels)
@@ -63,7 +61,7 @@ def test_both_parts_are_the_whole(encoder: Any, block: str, read: tuple[int, int
     }
 
 
-def test_the_cached_part_is_known_by_its_own_weights_alone() -> None:
+def test_the_cached_part_is_known_by_its_own_weights_alone():
     """So all trainings that tune the same blocks share one cache, from one start or another."""
     encoder = vgg19()
     below, last, _ = cut(encoder, "conv5_1")
@@ -75,7 +73,7 @@ def test_the_cached_part_is_known_by_its_own_weights_alone() -> None:
     assert cut(encoder, "conv5_2").below.digest != before
 
 
-def test_tuned_blocks_of_efficientnet_are_cached_stored_and_run_by_both_back_ends() -> None:
+def test_tuned_blocks_of_efficientnet_are_cached_stored_and_run_by_both_back_ends():
     encoder, pixels = lite(), noise(2, 64)
     below, last, names = cut(encoder, "block20")
     read = below.annotate(pixels)
@@ -95,7 +93,7 @@ def test_tuned_blocks_of_efficientnet_are_cached_stored_and_run_by_both_back_end
     assert tuned.digest == light.digest != load_encoder("efficientnet-lite2-1280").digest
 
 
-def test_a_photo_of_a_batch_is_computed_once() -> None:
+def test_a_photo_of_a_batch_is_computed_once():
     below, last, _ = cut(small(), "conv2")
     read = dict(zip("abc", below(noise(3, 64)), strict=True))
     seen = []
@@ -108,11 +106,11 @@ def test_a_photo_of_a_batch_is_computed_once() -> None:
     with torch.no_grad():
         assert not annotations["c",].requires_grad
     norm = nn.BatchNorm1d(64)
-    TunedAnnotations(InMemoryAnnotations(read), nn.Sequential(last, norm), "float32")["a", "b"]  # type: ignore[arg-type]
+    TunedAnnotations(InMemoryAnnotations(read), nn.Sequential(last, norm), "float32")["a", "b"]
     assert norm.num_batches_tracked == 0  # it keeps its running statistics
 
 
-def test_refusals() -> None:
+def test_refusals():
     other = made(nn.Conv2d(3, 5, 1), "tiny", 6, 5, 6)
     for encoder, block, message in (
         (small(), "conv4", "no block 'conv4': choose one of conv2, conv3"),

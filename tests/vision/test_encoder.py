@@ -52,7 +52,7 @@ def tiny(body: nn.Module, **options: Any) -> Encoder:
 # VGG-19
 
 
-def test_vgg19_is_the_network_of_the_paper(vgg: Encoder, shipped: dict[str, NDArray[Any]]) -> None:
+def test_vgg19_is_the_network_of_the_paper(vgg, shipped):
     weights = as_tensors(unpack(shipped))
     names = {f"features.{i}.{kind}" for i in CONVOLUTIONS for kind in ("weight", "bias")}
     assert names == weights.keys() == vgg.body.state_dict().keys()
@@ -72,14 +72,14 @@ def test_vgg19_is_the_network_of_the_paper(vgg: Encoder, shipped: dict[str, NDAr
         torch.testing.assert_close(location, expected[0, :, row, column], rtol=1e-4, atol=1e-3)
 
 
-def test_the_shipped_file_is_packed_weights(vgg: Encoder, shipped: dict[str, NDArray[Any]]) -> None:
+def test_the_shipped_file_is_packed_weights(vgg, shipped):
     again = pack(unpack(shipped))
     assert again.keys() == shipped.keys() and all(np.array_equal(again[name], shipped[name]) for name in again)
     assert vgg.digest == weights_digest(unpack(shipped))
     assert vgg.digest in (VGG19.weights.parent / "README.md").read_text()
 
 
-def test_weights_that_do_not_fit_are_refused_by_name(shipped: dict[str, NDArray[Any]], tmp_path: Path) -> None:
+def test_weights_that_do_not_fit_are_refused_by_name(shipped, tmp_path):
     without = {name: array for name, array in shipped.items() if name != "features.7.bias"}
     unscaled = {name: array for name, array in shipped.items() if name != "features.7.weight.scale"}
     for state, message in (
@@ -102,7 +102,7 @@ def test_weights_that_do_not_fit_are_refused_by_name(shipped: dict[str, NDArray[
 
 
 @pytest.mark.parametrize("fixed", [None, "bfloat16", "float32"])
-def test_precision_is_fixed_or_follows_the_hardware(fixed: Any) -> None:
+def test_precision_is_fixed_or_follows_the_hardware(fixed):
     encoder = tiny(nn.Conv2d(3, 5, 1), fixed_precision=fixed)
     assert encoder.precision == (fixed or ("bfloat16" if native_bf16("cpu") else "float32"))
     expected = encoder.annotate(noise(2, 6), precision=encoder.precision)
@@ -114,7 +114,7 @@ def digest_of(tensors: dict[str, torch.Tensor]) -> str:
     return weights_digest({name: as_array(each) for name, each in tensors.items()})
 
 
-def test_digest_is_of_names_shapes_and_float32_bytes() -> None:
+def test_digest_is_of_names_shapes_and_float32_bytes():
     weights = {"b": torch.tensor([[1.0, 2.0, 3.0]]), "a": torch.tensor([4, 5])}
     digest = digest_of(weights)
     by_hand = b"a torch.int64 (2,)\n" + struct.pack("=2q", 4, 5)
@@ -126,7 +126,7 @@ def test_digest_is_of_names_shapes_and_float32_bytes() -> None:
     assert digest_of({**weights, "b": weights["b"].T}) != digest
 
 
-def test_frozen_means_that_training_a_parent_changes_nothing() -> None:
+def test_frozen_means_that_training_a_parent_changes_nothing():
     encoder = tiny(nn.Sequential(nn.Conv2d(3, 5, 1), nn.BatchNorm2d(5), nn.Dropout(0.5)))
     parent = nn.Sequential(encoder, nn.Linear(5, 1))
     digest, expected = encoder.digest, encoder(noise(2, 6))
@@ -139,7 +139,7 @@ def test_frozen_means_that_training_a_parent_changes_nothing() -> None:
     assert torch.equal(encoder(noise(2, 6)), expected)
 
 
-def test_unfrozen_trains_all_but_the_statistics_of_batch_norm() -> None:
+def test_unfrozen_trains_all_but_the_statistics_of_batch_norm():
     encoder = tiny(nn.Sequential(nn.Conv2d(3, 5, 1), nn.BatchNorm2d(5), nn.Dropout(0.5)))
     encoder.unfreeze()
     parent = nn.Sequential(encoder).train()
@@ -160,7 +160,7 @@ def test_unfrozen_trains_all_but_the_statistics_of_batch_norm() -> None:
     assert encoder.digest != digest  # of the weights in use
 
 
-def test_pixels_of_another_size_are_refused() -> None:
+def test_pixels_of_another_size_are_refused():
     with pytest.raises(SatError, match=r"pixels are \(B, 3, 6, 6\), not \(2, 3, 6, 7\)"):
         tiny(nn.Conv2d(3, 5, 1))(torch.zeros(2, 3, 6, 7))
 
@@ -185,7 +185,7 @@ RESNET = {"embedding_size": 6, "hidden_sizes": [6, 10], "depths": [1, 1], "layer
 CONVNEXT = {"hidden_sizes": [6, 10], "depths": [1, 1], "num_stages": 2, "patch_size": 4, "image_size": 40}
 SWIN = {"embed_dim": 6, "depths": [1, 1, 1], "num_heads": [1, 2, 3], "window_size": 3, "patch_size": 4}
 # class: configuration, the side of its photos, the grid expected, the annotation size expected
-MODELS: dict[str, tuple[dict[str, Any], int, tuple[int, int], int]] = {
+MODELS = {
     "ViT": (VIT, 20, (5, 5), 12),
     "Dinov2WithRegisters": ({**VIT, "num_register_tokens": 3, "mlp_ratio": 2}, 20, (5, 5), 12),
     "CLIPVision": (VIT, 20, (5, 5), 12),
@@ -207,7 +207,7 @@ def save_model(transformers: Any, folder: Path, kind: str, config: dict[str, Any
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_transformers_models_give_a_grid_in_reading_order(transformers: Any, tmp_path: Path, kind: str) -> None:
+def test_transformers_models_give_a_grid_in_reading_order(transformers, tmp_path, kind):
     config, size, grid, annotation_size = MODELS[kind]
     encoder = load_encoder(save_model(transformers, tmp_path, kind, config, size))
     assert (encoder.grid, encoder.annotation_size) == (grid, annotation_size)
@@ -233,9 +233,7 @@ def test_transformers_models_give_a_grid_in_reading_order(transformers: Any, tmp
     assert encoder.annotate(pixels, precision="bfloat16").dtype == torch.float32
 
 
-def test_a_transformers_model_is_trained_on_by_its_folder(
-    transformers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_transformers_model_is_trained_on_by_its_folder(transformers, tmp_path, monkeypatch):
     monkeypatch.setenv("SAT_CACHE", str(tmp_path / "cache"))
     processor = {"image_processor_type": "ConvNextImageProcessor", "size": {"shortest_edge": 48}, "crop_pct": 1.0}
     resnet = save_model(transformers, tmp_path / "resnet", "ResNet", RESNET, 48)
@@ -248,7 +246,7 @@ def test_a_transformers_model_is_trained_on_by_its_folder(
     assert len(sat("caption", data / "images", "--model", model).stdout.splitlines()) == 17
 
 
-def test_preprocessing_is_the_model_s_own(transformers: Any, tmp_path: Path) -> None:
+def test_preprocessing_is_the_model_s_own(transformers, tmp_path):
     processor = {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.1, 0.2, 0.3]}
     name = save_model(transformers, tmp_path, "ViT", VIT, 20, **processor)
     expected = Preprocessing(size=20, resize="squash", mean=(0.5, 0.4, 0.3), std=(0.1, 0.2, 0.3))
@@ -262,8 +260,8 @@ def test_preprocessing_is_the_model_s_own(transformers: Any, tmp_path: Path) -> 
         load_encoder(name)
 
 
-def test_models_that_do_not_fit_are_refused(transformers: Any, tmp_path: Path) -> None:
-    def refused(name: str, message: str) -> None:
+def test_models_that_do_not_fit_are_refused(transformers, tmp_path):
+    def refused(name, message):
         with pytest.raises(SatError, match=message) as refusal:
             load_encoder(name)
         assert name in str(refusal.value)
@@ -290,7 +288,7 @@ def test_models_that_do_not_fit_are_refused(transformers: Any, tmp_path: Path) -
     refused(name, r"its preprocessor_config\.json is damaged")
 
 
-def test_names_and_files_are_refused_without_asking_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_and_files_are_refused_without_asking_the_hub(monkeypatch):
     for name, weights, message in (
         ("facebook/dinov2-small", "w.safetensors", "only vgg19 and .* take a file of weights"),
         ("vgg16", None, "there is no encoder 'vgg16': choose vgg19, .*, small, a model of the Hugging Face hub"),
@@ -303,9 +301,7 @@ def test_names_and_files_are_refused_without_asking_the_hub(monkeypatch: pytest.
         load_encoder("facebook/dinov2-small")
 
 
-def test_a_local_model_is_known_by_its_whole_path_or_its_hub_id(
-    transformers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_local_model_is_known_by_its_whole_path_or_its_hub_id(transformers, tmp_path, monkeypatch):
     """So that a checkpoint that names it is read from other folders, and of the hub's cache on other machines, too."""
     name = save_model(transformers, tmp_path / "vit", "ViT", VIT, 20)
     monkeypatch.chdir(tmp_path)
@@ -314,7 +310,7 @@ def test_a_local_model_is_known_by_its_whole_path_or_its_hub_id(
     assert load_encoder(save_model(transformers, snapshot, "ViT", VIT, 20)).name == "facebook/tiny-vit"
 
 
-def test_the_small_encoder_is_the_same_each_time_and_draws_from_nobodys_random_numbers() -> None:
+def test_the_small_encoder_is_the_same_each_time_and_draws_from_nobodys_random_numbers():
     torch.manual_seed(3)
     expected = torch.rand(5)
     torch.manual_seed(3)
@@ -325,7 +321,7 @@ def test_the_small_encoder_is_the_same_each_time_and_draws_from_nobodys_random_n
     assert first(noise(2, 64)).shape == (2, 64, 64)
 
 
-def test_a_copy_of_the_small_encoder_and_a_pickled_one_encode_as_it_does() -> None:
+def test_a_copy_of_the_small_encoder_and_a_pickled_one_encode_as_it_does():
     encoder, pixels = load_encoder("small"), noise(2, 64)
     for other in (copy.deepcopy(encoder), pickle.loads(pickle.dumps(encoder))):
         torch.testing.assert_close(other(pixels), encoder(pixels), rtol=0, atol=0)

@@ -95,7 +95,7 @@ def inverted(path: Path) -> None:
 
 
 @pytest.mark.parametrize("arrays", [False, True], ids=["tensors", "arrays"])
-def test_rows_are_what_the_encoder_says(arrays: bool, photos: Photos, build: Build) -> None:
+def test_rows_are_what_the_encoder_says(arrays, photos, build):
     encoder = Counted()
     cache = build(photos, encoder, encode=(lambda pixels: encoder.annotate(pixels).numpy()) if arrays else None)
     assert list(cache.keys) == list(photos)
@@ -106,7 +106,7 @@ def test_rows_are_what_the_encoder_says(arrays: bool, photos: Photos, build: Bui
 
 
 @pytest.mark.parametrize("view", ["flipped", "crop-1"])
-def test_another_view_is_a_cache_of_its_own(view: str, photos: Photos, build: Build) -> None:
+def test_another_view_is_a_cache_of_its_own(view, photos, build):
     encoder = Counted()
     original, other = build(photos, encoder), build(photos, encoder, view=view)
     assert original.folder != other.folder and encoder.seen == 22
@@ -114,7 +114,7 @@ def test_another_view_is_a_cache_of_its_own(view: str, photos: Photos, build: Bu
     assert not torch.equal(other[["photo4.png"]], original[["photo4.png"]])
 
 
-def test_an_interrupted_run_goes_on_where_it_was(photos: Photos, build: Build) -> None:
+def test_an_interrupted_run_goes_on_where_it_was(photos, build):
     encoder = Counted()
     encoder.stop_after = 6
     with pytest.raises(KeyboardInterrupt):
@@ -130,7 +130,7 @@ def test_an_interrupted_run_goes_on_where_it_was(photos: Photos, build: Build) -
 
 
 @pytest.mark.parametrize("left", [0, 9, STORED - 1, STORED + 1, 10**12])
-def test_a_file_that_is_not_whole_is_written_again(photos: Photos, build: Build, left: int) -> None:
+def test_a_file_that_is_not_whole_is_written_again(photos, build, left):
     """As the loss of power may leave it; nothing else is written, and nothing far too large is read."""
     encoder = Counted()
     cache = build(photos, encoder)
@@ -143,7 +143,7 @@ def test_a_file_that_is_not_whole_is_written_again(photos: Photos, build: Build,
     assert torch.equal(whole[list(photos)], all_expected(photos))
 
 
-def test_new_photos_are_added(photos: Photos, build: Build) -> None:
+def test_new_photos_are_added(photos, build):
     encoder = Counted()
     some = list(photos)[3:8]
     early = build({name: photos[name] for name in some}, encoder)
@@ -157,7 +157,7 @@ def test_new_photos_are_added(photos: Photos, build: Build) -> None:
 # Rows are known by the bytes of the photos
 
 
-def test_a_photo_whose_file_changed_is_encoded_again(photos: Photos, build: Build) -> None:
+def test_a_photo_whose_file_changed_is_encoded_again(photos, build):
     encoder = Counted()
     build(photos, encoder)
     inverted(photos["photo3.png"])
@@ -169,7 +169,7 @@ def test_a_photo_whose_file_changed_is_encoded_again(photos: Photos, build: Buil
     assert torch.equal(build(photos, encoder)[list(photos)], all_expected(photos)) and encoder.seen == 12
 
 
-def test_a_data_set_may_move_and_be_copied(photos: Photos, build: Build) -> None:
+def test_a_data_set_may_move_and_be_copied(photos, build):
     encoder = Counted()
     before = build(photos, encoder)[list(photos)]
     moved = {name: path.rename(path.with_suffix(".moved")) for name, path in photos.items()}
@@ -182,7 +182,7 @@ def test_a_data_set_may_move_and_be_copied(photos: Photos, build: Build) -> None
 
 
 @pytest.mark.parametrize("alike", ["size and time", "nothing"])
-def test_two_photos_of_one_name_are_not_confused(alike: str, photos: Photos, build: Build, tmp_path: Path) -> None:
+def test_two_photos_of_one_name_are_not_confused(alike, photos, build, tmp_path):
     """Two data sets may have one name, and use one name for different photos."""
     (tmp_path / "other").mkdir()
     theirs = {name: tmp_path / "other" / name for name in photos}
@@ -203,9 +203,7 @@ def test_two_photos_of_one_name_are_not_confused(alike: str, photos: Photos, bui
     ("disturb", "problem"),
     [(inverted, "changed while the photos were encoded"), (Path.unlink, "cannot be read .No such file")],
 )
-def test_a_photo_that_changes_or_vanishes_while_it_is_encoded_is_not_stored(
-    disturb: Callable[[Path], None], problem: str, photos: Photos, build: Build
-) -> None:
+def test_a_photo_that_changes_or_vanishes_while_it_is_encoded_is_not_stored(disturb, problem, photos, build):
     """Its row would belong to the bytes that it had before."""
     photo = photos["photo3.png"]
     before, encoder = photo.read_bytes(), Counted(preprocessing=disturbed(photo, disturb))
@@ -219,7 +217,7 @@ def test_a_photo_that_changes_or_vanishes_while_it_is_encoded_is_not_stored(
 @pytest.mark.parametrize(
     "name", ["../../escaped", "/tmp/escaped", "..", ".", "a/../../escaped", "\\escaped", "\0", "é" * 300, "\ud800", " "]
 )
-def test_a_cache_never_leaves_its_folder(name: str) -> None:
+def test_a_cache_never_leaves_its_folder(name):
     """Whatever a JSON file has for the name of a data set."""
     folder = folder_name(name)
     assert Path(folder).name == folder and not folder.startswith(".") and 0 < len(folder) <= 40
@@ -239,9 +237,7 @@ def flip(cache: FeatureCache, photo: Path) -> None:
         file.write(bytes([byte ^ 4]))
 
 
-def test_damaged_annotations_are_reported_and_their_photos_alone_are_encoded_again(
-    photos: Photos, build: Build
-) -> None:
+def test_damaged_annotations_are_reported_and_their_photos_alone_are_encoded_again(photos, build):
     encoder = Counted()
     before = build(photos, encoder)[list(photos)]
     for number in (5, 8):
@@ -256,7 +252,7 @@ def test_damaged_annotations_are_reported_and_their_photos_alone_are_encoded_aga
     assert torch.equal(build(photos, encoder)[list(photos)], before) and encoder.seen == 13
 
 
-def test_a_full_disk_is_reported_and_what_is_stored_stays(photos: Photos, build: Build) -> None:
+def test_a_full_disk_is_reported_and_what_is_stored_stays(photos, build):
     resource = pytest.importorskip("resource")
     encoder = Counted()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -272,9 +268,7 @@ def test_a_full_disk_is_reported_and_what_is_stored_stays(photos: Photos, build:
 # What is refused
 
 
-def test_photos_that_cannot_be_read_are_counted_after_the_others_are_stored(
-    photos: Photos, build: Build, tmp_path: Path
-) -> None:
+def test_photos_that_cannot_be_read_are_counted_after_the_others_are_stored(photos, build, tmp_path):
     encoder = Counted()
     for name in ("photo2.png", "photo3.png", "photo9.png"):
         photos[name].write_bytes(b"no photo")
@@ -290,7 +284,7 @@ def test_photos_that_cannot_be_read_are_counted_after_the_others_are_stored(
     assert torch.equal(build(whole, encoder)[list(whole)], all_expected(whole)) and encoder.seen == 8
 
 
-def test_what_cannot_be_stored_is_refused(photos: Photos, build: Build, tmp_path: Path) -> None:
+def test_what_cannot_be_stored_is_refused(photos, build, tmp_path):
     with pytest.raises(SatError, match="no photo to encode"):
         build({}, Counted())
     assert not list(tmp_path.glob("cache/*"))  # nothing is made before
@@ -304,7 +298,7 @@ def test_what_cannot_be_stored_is_refused(photos: Photos, build: Build, tmp_path
     assert wide.seen == 0
 
 
-def test_one_process_writes_at_a_time(photos: Photos, build: Build, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_process_writes_at_a_time(photos, build, capsys):
     encoder = Counted()
     folder = build({"photo0.png": photos["photo0.png"]}, encoder).folder
     with ThreadPoolExecutor() as pool:
@@ -317,7 +311,7 @@ def test_one_process_writes_at_a_time(photos: Photos, build: Build, capsys: pyte
     assert "another process is writing" in capsys.readouterr().err
 
 
-def test_the_default_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_default_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("SAT_CACHE", str(tmp_path))
     assert default_cache() == tmp_path
     monkeypatch.setenv("SAT_CACHE", "~no-such-user/cache")  # no such user: a folder of that name
@@ -327,7 +321,7 @@ def test_the_default_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert default_cache() == tmp_path / ".cache" / "show-attend-tell" / "features"
 
 
-def test_a_live_photo_that_cannot_be_read_is_named(photos: Photos) -> None:
+def test_a_live_photo_that_cannot_be_read_is_named(photos):
     examples = [Example(name, file, "train", (("a",),), ("a",)) for name, file in photos.items()]
     assert torch.equal(
         LivePhotos(examples, Counted())[["photo3.png"]][0].half(), expected(Counted(), photos["photo3.png"])
