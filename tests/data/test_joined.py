@@ -34,8 +34,7 @@ def test_photos_keep_their_split_and_are_told_apart(parts):
         assert [example.photo for example in joined.split(split)] == expected
         assert joined.report.photos[split] == len(expected)
     assert joined.examples[0].captions == parts[0].examples[0].captions
-    lines = joined.report.lines()
-    assert any(line.startswith("shapes-2: train: ") for line in lines)
+    assert any(line.startswith("shapes-2: train: ") for line in joined.report.notes)
 
 
 def test_wrong_weights_and_a_folder_given_twice_are_refused(parts):

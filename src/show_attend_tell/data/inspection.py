@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from show_attend_tell.data.datasets import Dataset
-from show_attend_tell.data.photos import counts_as_photo
+from show_attend_tell.data.photos import Found
 from show_attend_tell.data.sides import side_words
 from show_attend_tell.data.tokenizers import ENGLISH as ENGLISH_TOKENIZER
 from show_attend_tell.data.tokenizers import KARPATHY, UNICODE, Tokenizer, Unigram, tokenize
@@ -98,7 +98,8 @@ def inspect(dataset: Dataset, vocabulary: Vocabulary, *, english: Collection[str
                 share = sum(word in english for word in words) / len(words)
                 if share < FOREIGN if language.is_english else share >= AMONG_OTHERS:
                     odd["other_language"].append(Odd(example.name, raw, f"{100 * share:.0f} % English words"))
-    train, val = counts["train"], counts["val"]
+    train = counts["train"]
+    val = counts["val"]
     unknown = Counter({word: times for word, times in val.items() if word not in vocabulary})
     return Inspection(
         lengths=np.quantile(lengths, np.linspace(0, 1, 5), method="nearest").tolist(),
@@ -162,11 +163,12 @@ def without_captions(dataset: Dataset) -> list[Path]:
     report = dataset.report
     known = {os.path.realpath(example.photo) for example in dataset.examples}
     skipped = {*report.captionless_photos, *report.copied_photos, *report.stray_photos, *report.unused_photos}
+    found = Found()
+    found.add(dataset.folder.iterdir(), recursive=True)
     photos = []
-    for photo in (Path(folder, file) for folder, _, files in os.walk(dataset.folder) for file in files):
+    for photo in found.photos:
         path = photo.relative_to(dataset.folder).as_posix()
         names = (path, path.removeprefix("images/"), photo.name)  # by which a file of captions may call it
-        new = skipped.isdisjoint(names) and os.path.realpath(photo) not in known
-        if new and counts_as_photo(path) and photo.is_file():
+        if skipped.isdisjoint(names) and os.path.realpath(photo) not in known:
             photos.append(photo)
-    return sorted(photos)
+    return photos

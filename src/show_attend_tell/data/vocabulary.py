@@ -37,7 +37,9 @@ class Vocabulary:
         capital: bool = False,
     ) -> None:
         """Make the vocabulary of `words`, whose ids start at 2; ``forms`` are spellings, such as "Hund" for "hund"."""
-        self.tokenizer, self.forms, self.capital = tokenizer, dict(forms or {}), capital
+        self.tokenizer = tokenizer
+        self.forms = dict(forms or {})
+        self.capital = capital
         self.words = (END_TEXT, UNKNOWN_TEXT, *words)  # all K, in the order of their ids
         # The two special words are left out: a caption that spells "<end>" must not end there.
         self._ids = {word: i for i, word in enumerate(self.words) if i > Vocabulary.UNKNOWN}
@@ -99,7 +101,8 @@ class Vocabulary:
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         begin = Counter[bool]()  # whether texts begin with a capital letter
         for text in texts:
-            words, written = self.tokenizer.words(text), self.tokenizer.written(text)
+            words = self.tokenizer.words(text)
+            written = self.tokenizer.written(text)
             if not words or words != [word.lower() for word in written]:  # some letters change their number
                 continue
             if written[0][0].isalpha():

@@ -38,11 +38,13 @@ class CiderD:
 
     def __call__(self, caption: Words, references: Sequence[Words]) -> float:
         """The score, 0 to 10, of a caption of a photo against its references; those without words do not count."""
-        said, wanted = self._vector(caption), [self._vector(words) for words in references if len(words)]
+        said = self._vector(caption)
+        wanted = [self._vector(words) for words in references if len(words)]
         return 10 * sum(_similarity(said, reference) for reference in wanted) / max(1, len(wanted))
 
     def _vector(self, words: Words) -> _Vector:
-        weights, squares = {}, [0.0] * LONGEST
+        weights = {}
+        squares = [0.0] * LONGEST
         for ngram, times in Counter(ngrams(words)).items():
             weights[ngram] = weight = times * (self.log_documents - self.log_frequencies.get(ngram, 0.0))
             squares[len(ngram) - 1] += weight * weight

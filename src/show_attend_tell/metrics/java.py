@@ -130,7 +130,8 @@ class Java:
                 "python -m pycocoevalcap.spice.get_stanford_models"
             )
         with tempfile.TemporaryDirectory() as folder:
-            given, found = Path(folder) / "captions.json", Path(folder) / "scores.json"
+            given = Path(folder) / "captions.json"
+            found = Path(folder) / "scores.json"
             entries = [
                 {"image_id": str(index), "test": caption, "refs": list(texts)}
                 for index, (caption, texts) in enumerate(zip(captions, references, strict=True))

@@ -223,7 +223,9 @@ def variety(
     said = [tuple(cut(text)) for text in captions.values()]
     known = None if training is None else [tuple(caption) for caption in training]
     last = None if known is None else hardly_ending(known)
-    seen, ended, share = set(known or ()), complete or {}, 100 / len(said)
+    seen = set(known or ())
+    ended = complete or {}
+    share = 100 / len(said)
     truncated = [
         not ended.get(photo, True) or bool(last and words and words[-1] in last)
         for photo, words in zip(captions, said, strict=True)

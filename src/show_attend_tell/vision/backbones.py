@@ -242,7 +242,8 @@ def _probe(body: TransformersBody, name: str, config: Any, size: int) -> tuple[i
         if patch is None:
             raise SatError(f"encoder {name!r}: gives {tokens} tokens, but its configuration has no patch_size")
         height, width = patch if isinstance(patch, (list, tuple)) else (patch, patch)
-        rows, columns = size // height, size // width
+        rows = size // height
+        columns = size // width
         registers = getattr(config, "num_register_tokens", 0)
         usual = range(registers, registers + 3)  # none, a class, DeiT's two
     body.skipped = tokens - rows * columns

@@ -30,7 +30,8 @@ def join(datasets: Sequence[Dataset], weights: Sequence[float] = ()) -> Dataset:
         name = plain = dataset.name.replace("/", "-")  # the first slash in a photo's name ends that of its part
         number = 2
         while name in {part.name for part in parts}:
-            name, number = f"{plain}-{number}", number + 1
+            name = f"{plain}-{number}"
+            number += 1
         parts.append(Part(name, dataset, weight))
     parts = without_copies(parts)
     of_captions = [part.weight for part in parts for example in part.dataset.split("train") for _ in example.captions]
