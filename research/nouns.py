@@ -30,7 +30,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.files import list_of_objects, read_object, write_text
 
 KEPT = results.RESULTS / "nouns.json"
-NOT_USUAL = ("-alone", "-reranked-test", "-expectation")  # the ends of names of evaluations by other settings
+NOT_USUAL = ("-alone", "-reranked-test", "-mean-test")  # the ends of names of evaluations by other settings
 RARE = 20  # training photos
 SAID = 2  # captions of a photo
 

@@ -243,7 +243,7 @@ def evaluations(model: Model, folders: Mapping[str, Path], trained_as: Path) -> 
 
 
 def shipping_stages(folders: Mapping[str, Path], output: Path, seeds: Sequence[int]) -> list[Stage]:
-    """Choose the seeds that ship, make what ships, and evaluate the hard one by the expectation too."""
+    """Choose the seeds that ship, make what ships, and evaluate the hard one by the mean too."""
     found: list[Stage] = []
     models = output / "models"
     for name, model in made(folders).items():
@@ -253,7 +253,7 @@ def shipping_stages(folders: Mapping[str, Path], output: Path, seeds: Sequence[i
             found.append(Stage(f"round {name}", rounded, partial(round_weights, name, chosen, output)))
             found += evaluations(model, folders, output / name)
         found.append(Stage(f"make {name}", (models / name / "config.json").exists, partial(make, name, chosen, output)))
-    hard, file = models / "flickr8k-hard", output / "flickr8k-hard-test-expectation.json"
+    hard, file = models / "flickr8k-hard", output / "flickr8k-hard-mean-test.json"
     return [*found, evaluation(folders["flickr8k"], [hard], file, "test", lambda: ["--attention-mode", "mean"])]
 
 
@@ -387,7 +387,7 @@ def keep(models: Mapping[str, Model], output: Path, seeds: Sequence[int]) -> Non
                 results.keep(read(each, ending, output), f"{each}-{ending}", folder)
             found = read(source_of(name, ships), ending, output)
             results.keep({**found, "model": name}, f"{name}-{ending}", folder)
-    for file in output.glob("*-expectation.json"):
+    for file in output.glob("*-mean-test.json"):
         results.keep(read_object(file, "results"), file.stem, folder)
     results.write_list(folder)
 

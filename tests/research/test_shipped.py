@@ -91,7 +91,7 @@ def test_models_are_made_from_data_to_files(  # noqa: PLR0915 - one story, from 
             evaluated = read(output / f"{name}-{split}.json")
             assert model.scores[split]["bleu_4"] == evaluated["bleu_4"] and evaluated["rerank_weight"] == 0
             assert {f"{name}-{split}", f"{kind}-1-{split}", f"{kind}-2-{split}"} <= kept
-    assert "flickr8k-hard-test-expectation" in kept and len(kept) == 13
+    assert "flickr8k-hard-mean-test" in kept and len(kept) == 13
     assert str(tmp_path) not in "".join(json.dumps(results.read(name, output / "results")) for name in kept)  # no paths
 
     before = {path: path.stat().st_mtime_ns for path in output.rglob("*.json")}
