@@ -127,7 +127,8 @@ class Beside:
                 f"{_counted(self.marks)}"
             )
         for name, values in self.kinds.items():
-            if 1 < len(values) <= MOST_KINDS:
+            of_each = name == "source" and max(values.values()) == 1  # the photo's own path
+            if 1 < len(values) <= MOST_KINDS and not of_each:
                 lines.append(f"to look at: captions differ in the field {name}, and all are read: {_counted(values)}")
         return lines
 
