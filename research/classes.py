@@ -50,6 +50,9 @@ MORE_FREQUENT = {
     "vespa": "motor scooter",
 }
 
+# What photos of a class are called too, by their first lemma: most street signs of COCO are stop signs.
+ALSO = {"street sign": "stop sign"}
+
 
 def synsets(wordnet: Path) -> dict[str, tuple[list[str], list[str]]]:
     """The lemmas of each noun synset of WordNet's data.noun, and the synsets above it, by their offsets."""
@@ -128,6 +131,8 @@ def main() -> None:
     options = parser.parse_args()
     listed = zipfile.ZipFile(options.timm).read(LISTED).decode().split()
     rows = table(synsets(options.wordnet), [each.removeprefix("n") for each in listed])
+    for lemmas, _ in rows:
+        lemmas += [ALSO[lemmas[0]]] if lemmas[0] in ALSO else []
     names = known_names(zipfile.ZipFile(options.open_clip).read(NAMED).decode())
     lines = ",\n".join(json.dumps(row) for row in with_names(rows, names))
     write_text(FOLDER / "classes.json", f"[\n{lines}\n]\n")
