@@ -29,23 +29,29 @@ from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.data.parts_of_speech import part_of_speech, singular
 from show_attend_tell.evaluation import searched
-from show_attend_tell.metrics.cider import cider
+from show_attend_tell.metrics.bootstrap import RESAMPLES, draw, interval
+from show_attend_tell.metrics.cider import CiderD, cider
 from show_attend_tell.rerank import class_filter, class_words
-from show_attend_tell.rerank.class_constants import COMMON, PROBABLE, SURE, UNSEEN
+from show_attend_tell.rerank.class_constants import COMMON, EPSILON, PHOTOS_OF_RARE, PROBABLE, RARE, SURE, UNSEEN
 from show_attend_tell.rerank.class_filter import ClassFilter, PhotoWords
 from show_attend_tell.rerank.class_words import VAGUE, ClassWords
 from show_attend_tell.rerank.ngrams import VisualNgrams
+from show_attend_tell.search.hypotheses import rank
 from show_attend_tell.vision.feature_cache import default_cache
+from show_attend_tell.vision.sources import cached
 
 Filter = Callable[[Any, float], ClassFilter]
 LEVELS = 4  # above a class in WordNet, of words that support its name
+BATCH = 8  # photos that are searched together
 TRIED = {  # other values of the constants
+    "LEVELS": (1, 3),
     "PROBABLE": (1e-3, 1e-2),
     "CLIP": (6.0, 20.0),
     "COMMON": (0.15, 0.6),
     "RARE": (1.2, 2.5),
     "POSSIBLE": (0.1, 0.5),
     "CERTAIN": (0.6, 0.95),
+    "PHOTOS_OF_RARE": (7, 60),
     "SURE": (0.4, 0.7),
     "AT_THE_WORD": (0.5, 1.0),
     "NAME": (1.0, 2.5),
@@ -126,28 +132,105 @@ def rows(captioner: Captioner, dataset: Dataset, cache: Path) -> None:
         print(f"{title:30} {score:6.2f}  {right:.3f}  {named} of {sum(map(bool, names))}", flush=True)
 
 
+def with_constants(captioner: Captioner) -> ClassWords:
+    """The class words of a model with the constants that the modules have now, without its training photos.
+
+    n of each rare word follows from its stored λ. A word that the model lacks counts as common, as in `moved`.
+    """
+    stored = captioner.checkpoint.class_words
+    usual_words, classes = captioner.decoding.class_words, class_words.classes_of(captioner.checkpoint.encoder.name)
+    assert stored is not None and usual_words is not None and classes is not None
+    ids, having = class_words.known_words(classes, class_words.specific(captioner.checkpoint.vocabulary))
+    row_of = {word: row for row, word in enumerate(usual_words.ids.tolist())}
+    rows = np.array([row_of.get(word, -1) for word in ids.tolist()], dtype=np.int64)
+    rarity = np.where(rows < 0, 0.0, (stored["rates"][rows] - COMMON) / (RARE - COMMON))  # s / (s + n)
+    photos = PHOTOS_OF_RARE * (1 / np.maximum(rarity, 1e-9) - 1)
+    new_rarity = class_words.PHOTOS_OF_RARE / (class_words.PHOTOS_OF_RARE + photos)
+    new_rates = class_words.COMMON + (class_words.RARE - class_words.COMMON) * new_rarity
+    expected = np.minimum(stored["usual_classes"] @ having, 1)
+    arrays = {
+        **stored,
+        "rates": np.where(rarity < 1e-6, class_words.COMMON, new_rates).astype(np.float32),
+        "usual": np.where(rows < 0, expected, stored["usual"][rows]).astype(np.float32),
+    }
+    return ClassWords(arrays, classes, captioner.checkpoint.vocabulary)
+
+
+class Searches:
+    """Best captions of val by class words with other constants; a photo is searched once for equal class words."""
+
+    def __init__(self, captioner: Captioner, dataset: Dataset, cache: Path) -> None:
+        self.captioner, self.known = captioner, dict[tuple[Any, ...], str]()
+        self.references: list[Sequence[Sequence[str]]] = []
+        self.features: list[Any] = []
+        backend, decoding = captioner.backend, captioner.decoding
+        assert isinstance(decoding.reranker, VisualNgrams)
+        self.ngrams = decoding.reranker
+        annotations = cached(dataset, backend.encoder, cache, splits=("val",), encode=backend.encode, show=False)
+        for example in dataset.split("val"):
+            self.references.append(example.captions)
+            self.features.append(backend.features(annotations[[example.name]])[0])
+        self.expected = [self.ngrams.expected(backend, features[None])[0] for features in self.features]
+        self.means = np.stack([np.asarray(features, np.float32).mean(0) for features in self.features])
+
+    def captions(self, words: ClassWords) -> list[list[str]]:
+        """The caption of each photo."""
+        keys = [key_of(words.photo(p)) for p in words.classes.probabilities(self.means[:, None])]
+        missing = [photo for photo, key in enumerate(keys) if (photo, key) not in self.known]
+        decoding = dataclasses.replace(self.captioner.decoding, class_words=words)
+        config, vocabulary = decoding.config, decoding.vocabulary
+        for start in range(0, len(missing), BATCH):
+            batch = missing[start : start + BATCH]
+            features = np.stack([self.features[photo] for photo in batch])
+            found = decoding.searched(self.captioner.backend, features, [0] * len(batch))
+            for photo, hypotheses in zip(batch, found, strict=True):
+                ids = [hypothesis.words for hypothesis in hypotheses]
+                scores = self.ngrams.agreements(self.expected[photo], ids, config.rare_word_exponent)
+                scored = [
+                    dataclasses.replace(one, rerank_score=score) for one, score in zip(hypotheses, scores, strict=True)
+                ]
+                best = rank(scored, config.length_penalty, config.rerank_weight)[0]
+                self.known[photo, keys[photo]] = " ".join(best.said(vocabulary))
+        return [self.known[photo, key].split() for photo, key in enumerate(keys)]
+
+
+def key_of(photo: PhotoWords) -> tuple[Any, ...]:
+    """All that the raises of a photo's class words depend on."""
+    p = np.minimum(photo.having @ photo.p, 1)
+    certain = (p > class_filter.POSSIBLE) & (photo.rare != photo.common)
+    evidence = np.log((p + EPSILON) / (photo.usual + EPSILON)).max(initial=0.0)
+    limit = class_filter.CLIP if evidence > class_filter.CLIP else 0.0
+    slope = (class_filter.POSSIBLE, class_filter.CERTAIN) if certain.any() else ()
+    arrays = (photo.ids, photo.having, photo.p, photo.usual, photo.common, photo.rare[certain])
+    return (*(array.tobytes() for array in arrays), photo.name, limit, slope, class_filter.AT_THE_WORD)
+
+
 def varied(captioner: Captioner, dataset: Dataset, cache: Path) -> None:
-    """Print a row for each other value of a constant, less the row of all constants as they are."""
-    vocabulary, config = captioner.checkpoint.vocabulary, captioner.resolve_config()
-
-    def row(title: str) -> None:
-        captions: list[list[str]] = []
-        references: list[Sequence[Sequence[str]]] = []
-        for examples, _, of_photos in searched(captioner, dataset, "val", config, cache=cache):
-            references += [example.captions for example in examples]
-            captions += [" ".join(of_photo[0].said(vocabulary)).split() for of_photo in of_photos]
-        print(f"{title:20} {cider(captions, references):6.2f}  {right_nouns(captions, references):.3f}", flush=True)
-
-    row("as it is")
-    for name, values in TRIED.items():
+    """Print a row for each other value of a constant, and its difference to all constants as they are."""
+    searches = Searches(captioner, dataset, cache)
+    scorer = CiderD(searches.references)
+    draws = draw(np.random.default_rng(0), len(searches.means), len(searches.means), RESAMPLES)
+    as_it_is = None
+    for name, values in {"as it is": (0.0,), **TRIED}.items():
         modules = [module for module in (class_filter, class_words) if hasattr(module, name)]
-        usual = getattr(modules[0], name)
+        usual = [getattr(module, name) for module in modules]
         for value in values:
             for module in modules:
                 setattr(module, name, value)
-            row(f"{name} {value:g}")
-        for module in modules:
-            setattr(module, name, usual)
+            before = len(searches.known)
+            captions = searches.captions(with_constants(captioner))
+            pairs = zip(captions, searches.references, strict=True)
+            scores = 100 * np.array([scorer(words, references) for words, references in pairs])
+            as_it_is = scores if as_it_is is None else as_it_is
+            difference = scores - as_it_is
+            low, high = interval(draws @ difference / len(difference))
+            print(
+                f"{name:15} {value:6g} {scores.mean():6.2f}  {difference.mean():+5.2f} [{low:.2f}, {high:.2f}]"
+                f"  {right_nouns(captions, searches.references):.3f}  {len(searches.known) - before} searched",
+                flush=True,
+            )
+        for module, value in zip(modules, usual, strict=True):
+            setattr(module, name, value)
 
 
 def fit_names(captioner: Captioner, datasets: Sequence[Dataset]) -> None:

@@ -38,7 +38,6 @@ class PhotoWords(NamedTuple):
     """The class words of a photo."""
 
     ids: Array  # (N,)
-    before: Array  # the nouns that a word may follow, −1 fills up (N, A)
     having: Array  # whether a class has the word (N, M)
     p: Array  # of the classes (M,)
     usual: Array  # p̄ of the words (N,)
@@ -55,7 +54,6 @@ class ClassFilter:
         self.weight = weight
         self.places = places
         self.ids = padded([photo.ids for photo in photos], -1)  # −1 fills up: no word of a history is it
-        self.before = padded([photo.before for photo in photos], -1)
         self.having, self.p, self.usual, self.common, self.rare = (
             padded([getattr(photo, name).astype(float) for photo in photos], float(name == "usual"))
             for name in ("having", "p", "usual", "common", "rare")
@@ -73,9 +71,8 @@ class ClassFilter:
         rare = self.rare[photos][:, None]
         factors = common + (rare - common) * np.clip((p - POSSIBLE) / (CERTAIN - POSSIBLE), 0, 1)
         raised = self.weight * np.where(said, 0.0, factors * evidence)
-        last = np.pad(history, ((0, 0), (0, 0), (1, 0)))[..., -1:]  # (B′, P′, 1)
-        in_compound = (last[..., None] == self.before[photos][:, None]).any(-1)  # (B′, P′, N)
-        at_the_word = np.where(self.places(history)[..., None] | in_compound, AT_THE_WORD * raised, 0.0)
+        fits = self.places(history)[..., None] | self.places.in_name(history, ids)
+        at_the_word = np.where(fits, AT_THE_WORD * raised, 0.0)
         end = -(1 - AT_THE_WORD) * raised.max(-1, keepdims=True, initial=0.0)
         ids = np.concatenate([np.maximum(ids, 0), np.full((*ids.shape[:2], 1), Vocabulary.END)], axis=-1)
         return ids, np.concatenate([at_the_word, end], axis=-1)

@@ -57,7 +57,6 @@ from show_attend_tell.rerank.class_constants import (
 )
 from show_attend_tell.rerank.class_filter import ClassFilter, Name, PhotoWords
 from show_attend_tell.rerank.noun_places import NounPlaces
-from show_attend_tell.search.session import padded
 from show_attend_tell.vision.registry import ENCODERS
 
 # Words above a class that say too little to stand for it.
@@ -154,7 +153,8 @@ class ClassWords:
     def __init__(self, arrays: Mapping[str, Array], classes: Classes, vocabulary: Vocabulary) -> None:
         """Take the arrays that `fit` gives; raises `SatError` for others."""
         self.classes = classes
-        self.places = NounPlaces(vocabulary.words)
+        names = [{word for word, level in words if level == 0} for words in classes.words]
+        self.places = NounPlaces(vocabulary.words, names)
         known = specific(vocabulary)
         self.ids, self.having = known_words(classes, known)
         try:
@@ -170,7 +170,6 @@ class ClassWords:
             raise SatError(f"these arrays are not of this model's class words ({error})") from error
         self.stand_ins = {row: stand_ins(classes, row, known) for row in np.flatnonzero(named).tolist()}
         self.of_word = classes_by_word(classes, vocabulary)
-        self.before = words_before(classes, known)
 
     def features_of_words(self, features: Any) -> list[Callable[[int], list[float]]]:
         """Whether classes have a word, and log of their p less log of its mean among training photos, of each photo."""
@@ -210,8 +209,7 @@ class ClassWords:
         name = None
         if standing:
             name = Name(self.classes.names[best], confidence_of_name(float(p[best])), frozenset(standing))
-        before = padded([np.array(self.before.get(word, []), np.int64) for word in ids], -1)
-        return PhotoWords(np.array(ids, np.int64), before, having, p[probable], usual, common, rare, name)
+        return PhotoWords(np.array(ids, np.int64), having, p[probable], usual, common, rare, name)
 
 
 def confidence_of_name(p: float) -> float:
@@ -239,17 +237,6 @@ def known_words(classes: Classes, known: Mapping[str, int]) -> tuple[Array, Arra
         words, rows = np.transpose(pairs)
         having[rows, np.searchsorted(ids, words)] = True
     return ids, having
-
-
-def words_before(classes: Classes, known: Mapping[str, int]) -> dict[int, list[int]]:
-    """The words that stand before the last one in a class's own name and do not name it: "street" before "sign"."""
-    before: dict[int, list[int]] = {}
-    for words in classes.words:
-        own = [word for word, level in words if level == 0]
-        for *_, first, last in (name.split() for name in own if " " in name):
-            if first in known and last in known and first not in own:
-                before.setdefault(known[last], []).append(known[first])
-    return before
 
 
 def classes_by_word(classes: Classes, vocabulary: Vocabulary) -> dict[int, list[int]]:
