@@ -32,7 +32,7 @@ from show_attend_tell.evaluation import searched
 from show_attend_tell.metrics.bootstrap import RESAMPLES, draw, interval
 from show_attend_tell.metrics.cider import CiderD, cider
 from show_attend_tell.rerank import class_filter, class_words
-from show_attend_tell.rerank.class_constants import COMMON, EPSILON, PHOTOS_OF_RARE, PROBABLE, RARE, SURE, UNSEEN
+from show_attend_tell.rerank.class_constants import COMMON, PHOTOS_OF_RARE, PROBABLE, RARE, SURE, UNSEEN
 from show_attend_tell.rerank.class_filter import ClassFilter, PhotoWords
 from show_attend_tell.rerank.class_words import VAGUE, ClassWords
 from show_attend_tell.rerank.ngrams import VisualNgrams
@@ -46,7 +46,6 @@ BATCH = 8  # photos that are searched together
 TRIED = {  # other values of the constants
     "LEVELS": (1, 3),
     "PROBABLE": (1e-3, 1e-2),
-    "CLIP": (6.0, 20.0),
     "COMMON": (0.15, 0.6),
     "RARE": (1.2, 2.5),
     "POSSIBLE": (0.1, 0.5),
@@ -71,8 +70,8 @@ def of_reranker(captioner: Captioner) -> Filter:
         for shares in ngrams.expected(captioner.backend, features):
             p = np.where(columns < 0, 0, np.minimum(shares[columns], 1))
             kept = np.flatnonzero(p > PROBABLE)
-            common, rare = np.full(len(kept), COMMON), words.rates[kept]
-            photos.append(PhotoWords(words.ids[kept], np.eye(len(kept)) > 0, p[kept], usual[kept], common, rare, None))
+            having = np.eye(len(kept)) > 0
+            photos.append(PhotoWords(words.ids[kept], having, p[kept], usual[kept], words.rates[kept], None))
         return ClassFilter(photos, weight, words.places)
 
     return filtered
@@ -197,12 +196,10 @@ class Searches:
 def key_of(photo: PhotoWords) -> tuple[Any, ...]:
     """All that the raises of a photo's class words depend on."""
     p = np.minimum(photo.having @ photo.p, 1)
-    certain = (p > class_filter.POSSIBLE) & (photo.rare != photo.common)
-    evidence = np.log((p + EPSILON) / (photo.usual + EPSILON)).max(initial=0.0)
-    limit = class_filter.CLIP if evidence > class_filter.CLIP else 0.0
+    certain = (p > class_filter.POSSIBLE) & (photo.rare != class_filter.COMMON)
     slope = (class_filter.POSSIBLE, class_filter.CERTAIN) if certain.any() else ()
-    arrays = (photo.ids, photo.having, photo.p, photo.usual, photo.common, photo.rare[certain])
-    return (*(array.tobytes() for array in arrays), photo.name, limit, slope, class_filter.AT_THE_WORD)
+    arrays = (photo.ids, photo.having, photo.p, photo.usual, photo.rare[certain])
+    return (*(array.tobytes() for array in arrays), photo.name, slope, class_filter.COMMON, class_filter.AT_THE_WORD)
 
 
 def varied(captioner: Captioner, dataset: Dataset, cache: Path) -> None:

@@ -124,7 +124,7 @@ def described(words: class_words.ClassWords) -> dict[str, Any]:
     usual, usual_classes, rates = (
         np.round(each.astype(float), 9).tolist() for each in (words.usual, words.usual_classes, words.rates)
     )
-    constants = "EPSILON CLIP COMMON POSSIBLE CERTAIN SURE AT_THE_WORD PROBABLE NAME UNUSUAL UNSEEN".split()
+    constants = "EPSILON COMMON POSSIBLE CERTAIN SURE AT_THE_WORD PROBABLE NAME UNUSUAL UNSEEN".split()
     constants += ["NAME_SLOPE", "NAME_OFFSET"]
     having = [words.ids[row].tolist() for row in words.having]
     standing = [words.stand_ins.get(number, []) for number in range(len(having))]
@@ -136,6 +136,7 @@ def described(words: class_words.ClassWords) -> dict[str, Any]:
         },
         "of_word": words.of_word,
         "places": places(words.places),
+        "in_names": in_names(words.places),
         "an": f"^(?!{'|'.join(LIKE_CONSONANTS)})[aeiou]",  # what words begin with that "an" stands before
         **{name.lower(): getattr(class_constants, name) for name in constants},
     }
@@ -151,6 +152,15 @@ def places(of_nouns: NounPlaces) -> dict[str, Any]:
     }
     ids = {name: np.flatnonzero(mask).tolist() for name, mask in masks.items()}
     return {**ids, **{word: of_nouns.words.index(word) if word in of_nouns.words else -1 for word in ("of", "and")}}
+
+
+def in_names(of_nouns: NounPlaces) -> dict[int, list[int]]:
+    """The words that follow each word in the names of classes."""
+    following: dict[int, list[int]] = {}
+    for pair in of_nouns.pairs:
+        before, word = divmod(pair, len(of_nouns.words))
+        following.setdefault(before, []).append(word)
+    return following
 
 
 def unfinished(vocabulary: Vocabulary) -> dict[str, list[int]] | None:

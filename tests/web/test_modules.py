@@ -206,7 +206,7 @@ def test_class_words_and_second_uses_are_pythons(run: Callable[..., Any]) -> Non
     names = ["tabby", "terrier", "sea otter", "red school bus", "red-eyed unicorn", "newt"]
     above = [["cat", "animal"], ["dog", "animal"], ["animal"], ["vehicle"], ["animal"], ["animal"]]
     words = [[(name, 0), *((word, 1) for word in more)] for name, more in zip(names, above, strict=True)]
-    vocabulary = Vocabulary("a an tabby dog cat cats bus sign animal vehicle red on and is two group of black".split())
+    vocabulary = Vocabulary("a an tabby dog cat cats bus sign animal vehicle red on and is two group of black school".split())
     chance = np.random.default_rng(7)
     arrays = {
         "rates": chance.uniform(0.3, 1.2, 5),
@@ -227,6 +227,7 @@ def test_class_words_and_second_uses_are_pythons(run: Callable[..., Any]) -> Non
         "is",
     ]
     said += ["a group of", "a cat is red", "a red and black", "a black animal sign", "two animal", "a animal of animal"]
+    said += ["a red school", "a school on"]
     paths = [[vocabulary.words.index(word) for word in each.split()] for each in said]
     given = {"known": models.described(class_words), "forms": models.nouns_and_colors(vocabulary)}
     given["unfinished"] = models.unfinished(vocabulary)

@@ -15,7 +15,7 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.rerank.class_constants import (
     AT_THE_WORD,
     CERTAIN,
-    CLIP,
+    COMMON,
     EPSILON,
     POSSIBLE,
 )
@@ -41,8 +41,7 @@ class PhotoWords(NamedTuple):
     having: Array  # whether a class has the word (N, M)
     p: Array  # of the classes (M,)
     usual: Array  # p̄ of the words (N,)
-    common: Array  # λ up to p = `POSSIBLE` (N,)
-    rare: Array  # λ from p = `CERTAIN` on (N,)
+    rare: Array  # λ from p = `CERTAIN` on (N,); up to p = `POSSIBLE` it is `COMMON`
     name: Name | None
 
 
@@ -53,28 +52,25 @@ class ClassFilter:
         self.photos = photos
         self.weight = weight
         self.places = places
-        self.ids = padded([photo.ids for photo in photos], -1)  # −1 fills up: no word of a history is it
-        self.having, self.p, self.usual, self.common, self.rare = (
-            padded([getattr(photo, name).astype(float) for photo in photos], float(name == "usual"))
-            for name in ("having", "p", "usual", "common", "rare")
-        )
+        arrays = list(zip(*photos, strict=True))
+        # filled up with words of no class
+        self.ids, self.having, self.p, self.usual, self.rare = map(padded, arrays[:-1])
 
     def __call__(self, history: Numbers, photos: Numbers) -> tuple[Any, Any]:
         """As `search.registry.Filter`."""
         ids = self.ids[photos][:, None]  # (B′, 1, N)
         having = self.having[photos]  # (B′, N, M)
         said = (history[..., None] == ids[:, :, None]).any(2)  # (B′, P′, N)
-        left = np.where(said @ having > 0, 0.0, self.p[photos][:, None])  # (B′, P′, M)
+        left = np.where(said @ having, 0.0, self.p[photos][:, None])  # (B′, P′, M)
         p = np.minimum(left @ having.swapaxes(1, 2), 1)  # (B′, P′, N)
-        evidence = np.clip(np.log((p + EPSILON) / (self.usual[photos][:, None] + EPSILON)), 0, CLIP)
-        common = self.common[photos][:, None]
-        rare = self.rare[photos][:, None]
-        factors = common + (rare - common) * np.clip((p - POSSIBLE) / (CERTAIN - POSSIBLE), 0, 1)
+        evidence = np.maximum(np.log((p + EPSILON) / (self.usual[photos][:, None] + EPSILON)), 0)
+        certain = np.clip((p - POSSIBLE) / (CERTAIN - POSSIBLE), 0, 1)
+        factors = COMMON + (self.rare[photos][:, None] - COMMON) * certain
         raised = self.weight * np.where(said, 0.0, factors * evidence)
         fits = self.places(history)[..., None] | self.places.in_name(history, ids)
         at_the_word = np.where(fits, AT_THE_WORD * raised, 0.0)
         end = -(1 - AT_THE_WORD) * raised.max(-1, keepdims=True, initial=0.0)
-        ids = np.concatenate([np.maximum(ids, 0), np.full((*ids.shape[:2], 1), Vocabulary.END)], axis=-1)
+        ids = np.concatenate([ids, np.full((*ids.shape[:2], 1), Vocabulary.END)], axis=-1)
         return ids, np.concatenate([at_the_word, end], axis=-1)
 
     def named(self, captions: Sequence[list[Hypothesis]]) -> list[list[Hypothesis]]:

@@ -4,7 +4,7 @@ An encoder that was trained to tell classes apart comes with a classifier. It re
 nearly nothing. WordNet (Miller 1995) says which words name a class, or are at most `LEVELS` levels above it. The score
 of a path is raised when it first has such a word w:
 
-    λ_w · clip(log((p_w + ε) / (p̄_w + ε)), 0, `CLIP`)
+    λ_w · max(0, log((p_w + ε) / (p̄_w + ε)))
 
 p_w is the sum of p over the classes that have the word, p the softmax of the classifier's scores times `SHARPNESS`, and
 p̄_w its mean over the training photos. A class is named once: what a path has said takes its classes out of p_w for the
@@ -157,17 +157,13 @@ class ClassWords:
         self.places = NounPlaces(vocabulary.words, names)
         known = specific(vocabulary)
         self.ids, self.having = known_words(classes, known)
-        try:
-            self.rates, self.usual = arrays["rates"], arrays["usual"]
-            self.usual_classes, named = arrays["usual_classes"], arrays["named"]
-            shapes = [array.shape for array in (self.rates, self.usual, self.usual_classes, named)]
-            if shapes != [self.ids.shape] * 2 + [classes.bias.shape] * 2:
-                raise ValueError(f"shapes {shapes}")
-            numbers = np.concatenate([self.rates, self.usual, self.usual_classes])
-            if not (np.isfinite(numbers) & (numbers >= 0)).all():
-                raise ValueError("values that are no numbers, or below zero")
-        except (KeyError, ValueError) as error:
-            raise SatError(f"these arrays are not of this model's class words ({error})") from error
+        N, V = self.ids.shape, classes.bias.shape
+        shapes = {"rates": N, "usual": N, "usual_classes": V, "named": V}
+        for name, shape in shapes.items():
+            array = arrays.get(name)
+            if array is None or array.shape != shape or not (np.isfinite(array) & (array >= 0)).all():
+                raise SatError(f"these arrays are not of this model's class words ({name})")
+        self.rates, self.usual, self.usual_classes, named = (arrays[name] for name in shapes)
         self.stand_ins = {row: stand_ins(classes, row, known) for row in np.flatnonzero(named).tolist()}
         self.of_word = classes_by_word(classes, vocabulary)
 
@@ -193,29 +189,28 @@ class ClassWords:
         """The words of a photo, by the probabilities of its classes (V,)."""
         probable = np.flatnonzero(p > PROBABLE)
         columns = np.flatnonzero(self.having[probable].any(0))
+        ids = self.ids[columns]
+        having, usual, rare = self.having[np.ix_(probable, columns)].T, self.usual[columns], self.rates[columns]
         best = int(p.argmax())
-        standing = self.stand_ins.get(best, []) if p[best] >= SURE else []
-        ids: list[int] = self.ids[columns].tolist()
-        ids += [word for word in standing if word not in ids]
-        rows = [ids.index(word) for word in standing]
-        more = (0, len(ids) - len(columns))
-        having = np.pad(self.having[np.ix_(probable, columns)].T, (more, (0, 0)))
-        having[np.ix_(rows, probable == best)] = True
-        usual = np.pad(self.usual[columns], more)
-        usual[rows] = self.usual_classes[best]
-        rare = np.pad(self.rates[columns], more)
-        rare[rows] = np.maximum(rare[rows], NAME * UNUSUAL / (UNUSUAL + self.usual_classes[best]))
-        common = np.pad(np.full(len(columns), COMMON), more)
-        name = None
-        if standing:
-            name = Name(self.classes.names[best], confidence_of_name(float(p[best])), frozenset(standing))
-        return PhotoWords(np.array(ids, np.int64), having, p[probable], usual, common, rare, name)
+        standing = self.stand_ins.get(best) if p[best] >= SURE else None
+        if not standing:
+            return PhotoWords(ids, having, p[probable], usual, rare, None)
+        new = np.setdiff1d(standing, ids)
+        ids = np.concatenate([ids, new])
+        rows = np.isin(ids, standing)
+        having = np.pad(having, ((0, len(new)), (0, 0))) | (rows[:, None] & (probable == best))
+        usual = np.where(rows, self.usual_classes[best], np.pad(usual, (0, len(new))))
+        raised = NAME * UNUSUAL / (UNUSUAL + self.usual_classes[best])
+        rare = np.pad(rare, (0, len(new)))
+        rare = np.where(rows, np.maximum(rare, raised), rare)
+        name = Name(self.classes.names[best], confidence_of_name(float(p[best])), frozenset(standing))
+        return PhotoWords(ids, having, p[probable], usual, rare, name)
 
 
 def confidence_of_name(p: float) -> float:
     """The probability that the name of a class is right, by its p."""
-    p = min(p, 1 - UNSEEN)
-    return 1 / (1 + math.exp(-NAME_OFFSET) * math.pow(1 / p - 1, NAME_SLOPE))
+    odds = 1 / min(p, 1 - UNSEEN) - 1
+    return 1 / (1 + math.exp(-NAME_OFFSET) * math.pow(odds, NAME_SLOPE))
 
 
 def specific(vocabulary: Vocabulary) -> dict[str, int]:
@@ -281,36 +276,35 @@ def fit(
     classes are named.
     """
     ids, having = known_words(classes, specific(vocabulary))
+    N = len(ids)
     column = {word: number for number, word in enumerate(ids.tolist())}
     own_words = [
         [f" {word} " for word in {name, *(word for word, level in words if level == 0)}]
         for name, words in zip(classes.names, classes.words, strict=True)
     ]
-    usual, usual_classes = np.zeros(len(ids)), np.zeros(len(own_words))
-    times = np.zeros(len(ids))  # photos that have the word in a caption
-    sure, used = np.full(len(ids), 2.0), np.ones(len(ids))
-    sure_classes, used_classes = np.full(len(own_words), 2.0), np.ones(len(own_words))
     count = 0
+    expected = np.zeros(N + len(own_words))  # of each word, then of each class
+    times = np.zeros(len(expected))  # photos that have it in a caption
+    sure, used = np.full(len(expected), 2.0), np.ones(len(expected))
     for p, captions in photos:
-        of_words = np.minimum(p @ having, 1)
-        count += 1
-        usual += of_words
-        usual_classes += p
-        said = np.zeros(len(ids), dtype=bool)
+        shares = np.concatenate([np.minimum(p @ having, 1), p])
+        certain = np.where(shares >= SURE, shares, 0.0)
+        said = np.zeros(len(shares), dtype=bool)
         said[[column[word] for words in captions for word in vocabulary.encode(words) if word in column]] = True
-        certain = np.where(of_words >= SURE, of_words, 0.0)
+        text = " . ".join(" ".join(["", *words, ""]) for words in captions)
+        for row in np.flatnonzero(p >= SURE):
+            said[N + row] = any(word in text for word in own_words[row])
+        count += 1
+        expected += shares
         times += said
         sure += certain
         used += certain * said
-        best = int(p.argmax())
-        if p[best] >= SURE:
-            text = " . ".join(" ".join(["", *words, ""]) for words in captions)
-            sure_classes[best] += p[best]
-            used_classes[best] += p[best] * any(word in text for word in own_words[best])
-    rare = COMMON + (RARE - COMMON) * PHOTOS_OF_RARE / (PHOTOS_OF_RARE + times)
+    rare = COMMON + (RARE - COMMON) * PHOTOS_OF_RARE / (PHOTOS_OF_RARE + times[:N])
+    often = used / sure >= USED
+    means = (expected / max(1, count)).astype(np.float32)
     return {
-        "rates": np.where(used / sure >= USED, rare, COMMON).astype(np.float32),
-        "usual": (usual / max(1, count)).astype(np.float32),
-        "usual_classes": (usual_classes / max(1, count)).astype(np.float32),
-        "named": used_classes / sure_classes >= USED,
+        "rates": np.where(often[:N], rare, COMMON).astype(np.float32),
+        "usual": means[:N],
+        "usual_classes": means[N:],
+        "named": often[N:],
     }

@@ -47,16 +47,15 @@ class VisualNgrams(Reranker):
                 arrays[name] for name in ("channels", "offset", "shares", "prior", "length", "ngrams")
             )
             (C,), (R,), (G,) = self.channels.shape, self.offset.shape, self.prior.shape
-            directions, M = arrays["directions"], C * (C + 1) // 2
-            in_pairs = packed["directions"].dtype == np.uint8  # two to a byte
-            self.directions = directions[:, :M] if in_pairs else directions
+            M = C * (C + 1) // 2
+            self.directions = arrays["directions"][:, :M]  # with 4 bits, an odd M is stored as M + 1
             shapes = self.directions.shape, self.shares.shape, self.length.shape, ngrams.shape
             if shapes != ((R, M), (G, R), (), (G, 1 + LONGEST)) or not (C and R and G):
                 raise ValueError(f"shapes {shapes}")
-            numbers = (self.offset, self.shares, self.prior, self.length, self.directions)
-            if not all(np.isfinite(each).all() for each in numbers) or self.channels.min() < 0 or self.length < 0:
+            finite = all(np.isfinite(array).all() for array in arrays.values())
+            if not finite or self.channels.min() < 0 or self.length < 0:
                 raise ValueError("values that are no numbers, or below zero")
-        except (KeyError, ValueError) as error:
+        except (KeyError, ValueError, IndexError) as error:
             raise SatError(f"these arrays are not visual n-grams ({error})") from error
         known: list[Ngram] = [tuple(part for part in row if part >= 0) for row in ngrams.tolist()]
         self.numbers = {ngram: number for number, ngram in enumerate(known)}

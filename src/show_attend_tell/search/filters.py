@@ -26,11 +26,12 @@ from show_attend_tell.data.tokenizers import ENGLISH, KARPATHY
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.registry import FILTERS, Filter
-from show_attend_tell.search.session import Numbers, Scores, gather
+from show_attend_tell.search.session import Numbers, Scores, gather, padded
 
 NEVER = float("-inf")
 LAST_RESORT = -1000.0  # nats: such a word is taken only where every other one is forbidden
-UNKNOWN, END = np.array([Vocabulary.UNKNOWN]), np.array([Vocabulary.END])
+UNKNOWN = np.array([Vocabulary.UNKNOWN])
+END = np.array([Vocabulary.END])
 
 
 class Added(NamedTuple):
@@ -41,28 +42,31 @@ class Added(NamedTuple):
 
     def to(self, paths: Numbers, words: Numbers) -> Scores:
         """What finite weights add to words that continue paths, (B′, P) each."""
-        finite = np.where(self.weights > NEVER, self.weights, 0.0)
-        if not finite.any():
-            return np.zeros(words.shape)
-        found: Scores = np.where(gather(self.ids, paths) == words[..., None], gather(finite, paths), 0.0).sum(-1)
-        return found
+        weights = gather(self.weights, paths)
+        named = (gather(self.ids, paths) == words[..., None]) & (weights > NEVER)
+        total: Scores = weights.sum(-1, where=named)
+        return total
 
     def onto(self, log_probabilities: Scores) -> Scores:
         """log p of every word (B′, P′, K) with what is added."""
-        total, (photos, paths) = log_probabilities.copy(), self.ids.shape[:2]
-        np.add.at(total, (np.arange(photos)[:, None, None], np.arange(paths)[:, None], self.ids), self.weights)
+        total = log_probabilities.copy()
+        photo, path, _ = np.ogrid[tuple(map(slice, self.ids.shape))]
+        np.add.at(total, (photo, path, self.ids), self.weights)
         return total
 
 
 def apply(filters: Sequence[Filter], history: Numbers, photos: Numbers) -> Added:
     """What the filters add, for the words of each path (B′, P′, t) of these photos (B′,)."""
-    found = [each for one in filters if (each := one(history, photos)) is not None]
-    ends = np.cumsum([0, *(np.shape(ids)[-1] for ids, _ in found)])
-    shape = (*history.shape[:2], ends[-1])
-    added = Added(np.empty(shape, np.int64), np.empty(shape, np.float32))
-    for (ids, weights), start, end in zip(found, ends, ends[1:], strict=False):
-        added.ids[..., start:end], added.weights[..., start:end] = ids, weights
-    return added
+    every_path = np.empty((*history.shape[:2], 1))
+    ids = [np.empty((*history.shape[:2], 0), np.int64)]
+    weights = [np.empty((*history.shape[:2], 0), np.float32)]
+    for one in filters:
+        added = one(history, photos)
+        if added is not None:
+            of_paths = np.broadcast_arrays(*added, every_path)
+            ids.append(of_paths[0])
+            weights.append(of_paths[1])
+    return Added(np.concatenate(ids, -1), np.concatenate(weights, -1, dtype=np.float32))
 
 
 def word_filters(config: GenerationConfig, vocabulary: Vocabulary | None = None) -> list[Filter]:
@@ -76,9 +80,7 @@ def word_filters(config: GenerationConfig, vocabulary: Vocabulary | None = None)
     if not config.allow_repetitions:
         filters.append(no_repetitions)
     if vocabulary is not None and vocabulary.tokenizer in (KARPATHY, ENGLISH):
-        complete = complete_end(vocabulary.words, config.max_length)
-        if complete.unfinished.size:
-            filters.append(complete)
+        filters.append(complete_end(vocabulary.words, config.max_length))
     return filters
 
 
@@ -163,14 +165,14 @@ class SecondUse:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         """Find the nouns and colors of a vocabulary (`data.parts_of_speech`); a noun is the same in its plural."""
-        groups: dict[str, list[int]] = {}
-        for number, word in enumerate(vocabulary.words):
-            if noun_or_color := word if part_of_speech(word) == "color" else singular(word):
-                groups.setdefault(noun_or_color, []).append(number)
-        most = max(map(len, groups.values()), default=1)
-        self.forms = np.full((len(vocabulary), most), -1)  # of each word that is a noun or color (K, ·); −1 for none
-        for same in groups.values():
-            self.forms[same, : len(same)] = same
+        words = vocabulary.words
+        nouns_and_colors = [word if part_of_speech(word) == "color" else singular(word) for word in words]
+        forms: dict[str | None, list[int]] = {}
+        for number, word in enumerate(nouns_and_colors):
+            forms.setdefault(word, []).append(number)
+        forms[None] = []
+        # of each word that is a noun or color (K, ·); −1 fills up
+        self.forms = padded([np.array(forms[word], np.int64) for word in nouns_and_colors], -1)
 
     def __call__(self, cost: float) -> Filter:
         """The filter by which each further use of a word costs so many nats."""

@@ -10,9 +10,9 @@ export interface ClassWords {
   words: Record<number, { usual: number; rare: number }>; // p among training photos, and λ from p = `certain` on
   of_word: Record<number, number[]>; // the classes that a word names, on any level
   places: { opens: number[]; closes: number[]; collectives: number[]; of: number; and: number; nouns: number[] };
+  in_names: Record<number, number[]>; // the words that follow a word in the names of classes
   an: string; // an expression for the words that "an" stands before
   epsilon: number;
-  clip: number; // nats
   common: number; // λ up to p = `possible`
   possible: number;
   certain: number;
@@ -29,7 +29,6 @@ export interface ClassWords {
 interface ClassWord {
   classes: number[]; // that have the word
   usual: number;
-  common: number;
   rare: number;
 }
 
@@ -41,10 +40,10 @@ export class PhotoWords {
 
   /** Take the probability of each class (V,). */
   constructor(private readonly known: ClassWords, private readonly p: Float32Array) {
-    const { classes, words, common, sure, probable, name, unusual } = known;
+    const { classes, words, sure, probable, name, unusual } = known;
     classes.forEach((each, number) => {
       for (const id of p[number] > probable ? each.words : []) {
-        if (!this.words.has(id)) this.words.set(id, { classes: [], common, ...words[id] });
+        if (!this.words.has(id)) this.words.set(id, { classes: [], ...words[id] });
         this.words.get(id)!.classes.push(number);
       }
     });
@@ -52,7 +51,7 @@ export class PhotoWords {
     const { usual, stand_ins: standIns } = classes[this.best];
     this.standIns = p[this.best] >= sure ? standIns : [];
     for (const id of this.standIns) {
-      const word = this.words.get(id) ?? { classes: [], common: 0, rare: 0 };
+      const word = this.words.get(id) ?? { classes: [], rare: 0 };
       const others = word.classes.filter((number) => number !== this.best);
       const rare = Math.max(word.rare, (name * unusual) / (unusual + usual));
       this.words.set(id, { ...word, classes: [...others, this.best], usual, rare });
@@ -61,20 +60,21 @@ export class PhotoWords {
 
   /** What raises the words by a weight, on their first use in a path, where a noun may stand. */
   filter(weight: number): Filter {
-    const { epsilon, clip, possible, certain, at_the_word: share } = this.known;
+    const { epsilon, common, possible, certain, at_the_word: share, in_names: inNames } = this.known;
     const [ids, words] = [[...this.words.keys()], [...this.words.values()]];
     return (path) => {
       const named = new Set(path.flatMap((id) => this.words.get(id)?.classes ?? [])); // each class is named once
-      const raised = words.map(({ classes, usual, common, rare }, at) => {
+      const raised = words.map(({ classes, usual, rare }, at) => {
         if (path.includes(ids[at])) return 0;
         const p = Math.min(1, classes.reduce((sum, number) => sum + (named.has(number) ? 0 : this.p[number]), 0));
         const evidence = Math.log((p + epsilon) / (usual + epsilon));
         const sure = Math.min(1, Math.max(0, (p - possible) / (certain - possible)));
-        return weight * (common + (rare - common) * sure) * Math.min(clip, Math.max(0, evidence));
+        return weight * (common + (rare - common) * sure) * Math.max(0, evidence);
       });
-      const atTheWord = this.nounMayFollow(path) ? share : 0;
+      const [nounFits, inName] = [this.nounMayFollow(path), inNames[path.at(-1)!] ?? []];
       const end = -(1 - share) * Math.max(0, ...raised);
-      return { ids: [...ids, END], weights: [...raised.map((each) => atTheWord * each), end] };
+      const atTheWord = raised.map((each, at) => (nounFits || inName.includes(ids[at]) ? share * each : 0));
+      return { ids: [...ids, END], weights: [...atTheWord, end] };
     };
   }
 
