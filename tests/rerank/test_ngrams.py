@@ -194,10 +194,10 @@ def test_few_photos_adapt_n_grams_only_where_they_prove_them_wrong(kept: int, be
 def test_the_choice_nearest_to_the_first_is_kept_unless_it_is_proved_worse() -> None:
     """By hand: the differences to the best are 1 ± 1 and 1 ± 3 over four photos, their standard errors 0.58 and 1.7."""
     best = np.array([5.0, 6.0, 7.0, 8.0])
-    proved, unproved = (best + np.array([low, high, low, high]) for low, high in ((0, 2), (-2, 4)))
-    assert first_not_worse(np.stack([proved, best])) == 1
-    assert first_not_worse(np.stack([unproved, best])) == 0
-    assert first_not_worse(np.stack([proved, unproved, best])) == 1
+    proved = best + np.array([0, 2, 0, 2])
+    unproved = best + np.array([-2, 4, -2, 4])
+    for errors, choice in (([proved, best], 1), ([unproved, best], 0), ([proved, unproved, best], 1)):
+        assert first_not_worse(np.stack(errors)) == choice
     assert first_not_worse(np.array([[2.0], [1.0]])) == 0  # one photo proves nothing
 
 

@@ -20,9 +20,16 @@ from torch import Tensor
 
 from show_attend_tell.backends.torch import second_moments
 from show_attend_tell.checkpoint.packing import SCALE, as_array, pack, pack_4bit, unpack_4bit
-from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.bootstrap import first_not_worse
-from show_attend_tell.rerank.fit import BATCH_SIZE, DIRECTIONS, RIDGE, frequent_ngrams, mean_length, shares_of
+from show_attend_tell.rerank.fit import (
+    BATCH_SIZE,
+    DIRECTIONS,
+    RIDGE,
+    frequent_ngrams,
+    mean_length,
+    scaled,
+    shares_of,
+)
 from show_attend_tell.rerank.ngrams import VisualNgrams, as_rows
 from show_attend_tell.vision.sources import Annotations
 
@@ -42,31 +49,27 @@ def adapt_ngrams(
     Returns ``start`` itself where no ridge is better, and None where n-grams of these photos alone are.
     """
     device = torch.device("cpu") if device.type == "mps" else device  # mps lacks eigh
-    before, names = VisualNgrams(start), list(captions)
+    before = VisualNgrams(start)
+    names = list(captions)
     known = list(before.numbers)
     known += [ngram for ngram in frequent_ngrams(captions) if ngram not in before.numbers]
     new = len(known) - len(before.prior)
     channels = torch.from_numpy(before.channels).to(device)
     batches = (annotations[names[at : at + BATCH_SIZE]].to(device) for at in range(0, len(names), BATCH_SIZE))
     moments = torch.cat([second_moments(batch, channels).float() for batch in batches])  # (N, M)
-    along = as_array(moments) @ before.directions.T - before.offset
-    expected = np.pad(before.prior + along @ before.shares.T, ((0, 0), (0, new)))
-    shares = shares_of(names, captions, known)  # (N, G)
-    residuals = (shares - torch.from_numpy(expected)).to(device)
+    expected = np.pad(before.linear(as_array(moments)), ((0, 0), (0, new)))
+    shares = shares_of(names, captions, known).to(device)  # (N, G)
+    residuals = shares - torch.from_numpy(expected).to(device)
     center = moments.mean(0)
     centered = moments - center
-    kernel = centered @ centered.T
-    if not kernel.isfinite().all():
-        raise SatError("the encoder's annotations hold values that are not finite: train it at a lower rate")
-    scale = kernel.diagonal().mean().clamp_min(torch.finfo(torch.float32).tiny)
-    kernel = kernel / scale + 1  # the 1 is that of a constant
+    kernel, scale = scaled(centered @ centered.T)
+    kernel += 1  # that of a constant
     values, vectors = torch.linalg.eigh(kernel)
-    turned, alone = vectors.T @ residuals, shares.to(device)
-    tried = [(residuals, turned, ridge) for ridge in RIDGES] + [(alone, vectors.T @ alone, RIDGE)]
+    values = values.clamp_min(0)
     errors = []
-    for targets, of_vectors, ridge in tried:
-        shrunk = vectors * (values.clamp_min(0) / (values.clamp_min(0) + ridge))
-        left_out = (targets - shrunk @ of_vectors) / (1 - (shrunk * vectors).sum(1))[:, None]
+    for targets, ridge in [*((residuals, ridge) for ridge in RIDGES), (shares, RIDGE)]:
+        hat = vectors * (values / (values + ridge)) @ vectors.T
+        left_out = (targets - hat @ targets) / (1 - hat.diagonal())[:, None]
         errors.append(as_array(left_out.square().sum(1)))
     choice = first_not_worse(np.stack(errors))
     if choice == len(RIDGES):
@@ -74,9 +77,9 @@ def adapt_ngrams(
     ridge = RIDGES[choice]
     if math.isinf(ridge):
         return start
-    dual = vectors @ (turned / (values.clamp_min(0) + ridge)[:, None])  # (N, G)
+    dual = vectors / (values + ridge) @ vectors.T @ residuals  # (N, G)
     axes: Tensor = torch.linalg.svd((kernel - 1) @ dual, full_matrices=False).Vh[:DIRECTIONS].mT.contiguous()  # (G, R)
-    fresh = as_array(((centered.T @ (dual @ axes)) / scale).T)  # (R, M)
+    fresh = as_array((centered.T @ (dual @ axes) / scale).T)  # (R, M)
     constant = np.zeros_like(fresh[:1])  # a direction along which every photo lies at 1
     packed, scales = pack_4bit(np.concatenate([before.directions, fresh, constant]))
     rounded = unpack_4bit(packed, scales)[len(before.offset) : -1, : len(center)]

@@ -109,10 +109,7 @@ def reduced_ridge(inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     for part in slices(inputs):
         factor = inputs[:, part].to(dtype)
         kernel += (factor @ factor.T).float()
-    if not kernel.isfinite().all():
-        raise SatError("the encoder's annotations hold values that are not finite: train it at a lower rate")
-    scale = kernel.diagonal().mean().clamp_min(torch.finfo(torch.float32).tiny)
-    kernel /= scale
+    kernel, scale = scaled(kernel)
     ridge = kernel + RIDGE * torch.eye(len(inputs), device=inputs.device)
     dual = torch.cholesky_solve(targets, torch.linalg.cholesky(ridge))  # (N, G)
     rank = min(DIRECTIONS, *dual.shape)
@@ -122,6 +119,14 @@ def reduced_ridge(inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     dual = (dual @ axes / scale).to(dtype)  # (N, R)
     directions = torch.cat([(inputs[:, part].to(dtype).T @ dual).float() for part in slices(inputs)])
     return directions.T.contiguous(), axes
+
+
+def scaled(kernel: Tensor) -> tuple[Tensor, Tensor]:
+    """A kernel (N, N) divided by the mean of its diagonal, and this mean. Raises `SatError` for infinite values."""
+    if not kernel.isfinite().all():
+        raise SatError("the encoder's annotations hold values that are not finite: train it at a lower rate")
+    scale = kernel.diagonal().mean().clamp_min(torch.finfo(torch.float32).tiny)
+    return kernel / scale, scale
 
 
 def varied(annotations: Annotations, names: Sequence[str]) -> Tensor:

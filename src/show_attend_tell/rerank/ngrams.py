@@ -12,6 +12,7 @@ B photos · L locations · D annotation size · C ≤ D channels · M = C (C + 1
 G n-grams.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -60,18 +61,21 @@ class VisualNgrams(Reranker):
         known: list[Ngram] = [tuple(part for part in row if part >= 0) for row in ngrams.tolist()]
         self.numbers = {ngram: number for number, ngram in enumerate(known)}
         first = [self.numbers.get((0, *ngram[1:]), number) for number, ngram in enumerate(known)]
-        self.common = np.maximum(
-            self.prior[first], RAREST_SHARE
-        )  # (G,), shares of captions with the n-gram at least once
+        # (G,), shares of captions with the n-gram at least once
+        self.common = np.maximum(self.prior[first], RAREST_SHARE)
         self.single = ngrams[:, 2] < 0  # (G,), which of them are words
 
     def expected(self, backend: Backend, features: Any) -> Array:
         """The shares of captions that are expected to have each n-gram (B, G), of features (B, L, D)."""
         if int(self.channels.max()) >= features.shape[-1]:
             raise SatError(f"the visual n-grams read annotations of another size than {features.shape[-1]}")
-        along = (self.directions @ backend.second_moments(features, self.channels).T).T
-        found: Array = np.maximum(self.prior + (along - self.offset) @ self.shares.T, 0)
-        return found
+        moments = backend.second_moments(features, self.channels)
+        return np.asarray(np.maximum(self.linear(moments), 0))
+
+    def linear(self, moments: Array) -> Array:
+        """The linear map from second moments (B, M) to the shares (B, G), which may be below zero."""
+        along = (self.directions @ moments.T).T
+        return self.prior + (along - self.offset) @ self.shares.T
 
     def worth(self, rare_word_exponent: float) -> Array:
         """How much each n-gram counts in the rerank score (G,): 1, and for a word more if it is rare.
@@ -122,9 +126,10 @@ class VisualNgrams(Reranker):
 
         def known(word: int, expected: Array) -> list[float]:
             number = self.numbers.get((0, word))
-            share, usual = (0.0, 0.0) if number is None else (float(expected[number]), float(self.prior[number]))
-            log_share, log_usual = np.log(np.maximum([share, usual], UNEXPECTED))
-            return [share**0.5, log_share, log_share - log_usual]
+            share = 0.0 if number is None else float(expected[number])
+            usual = 0.0 if number is None else float(self.prior[number])
+            log_share = math.log(max(share, UNEXPECTED))
+            return [share**0.5, log_share, log_share - math.log(max(usual, UNEXPECTED))]
 
         return [partial(known, expected=expected) for expected in self.expected(backend, features)]
 
