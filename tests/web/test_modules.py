@@ -206,7 +206,9 @@ def test_class_words_and_second_uses_are_pythons(run: Callable[..., Any]) -> Non
     names = ["tabby", "terrier", "sea otter", "red school bus", "red-eyed unicorn", "newt"]
     above = [["cat", "animal"], ["dog", "animal"], ["animal"], ["vehicle"], ["animal"], ["animal"]]
     words = [[(name, 0), *((word, 1) for word in more)] for name, more in zip(names, above, strict=True)]
-    vocabulary = Vocabulary("a an tabby dog cat cats bus sign animal vehicle red on and is two group of black school".split())
+    vocabulary = Vocabulary(
+        "a an tabby dog cat cats bus sign animal vehicle red on and is two group of black school".split()
+    )
     chance = np.random.default_rng(7)
     arrays = {
         "rates": chance.uniform(0.3, 1.2, 5),

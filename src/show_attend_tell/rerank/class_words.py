@@ -15,7 +15,8 @@ A share of the raise is paid at the word, and the rest is taken away at the end 
 path is not lost before it comes to where the word fits, which a constrained beam search (Anderson et al. 2017) reaches
 by a beam for each constraint.
 
-A word is raised only where a singular noun may stand (`noun_places`): not in "a man is scorpion" or "two slot".
+A word is raised only where a singular noun may stand (`noun_places`): not in "a man is scorpion" or "two slot". It is
+raised after another noun only where that stands before it in a class's own name, as in "a street sign".
 
 A class without a word in the vocabulary gets its *name*, if it is `SURE`. The decoder treats the name as the nearest
 known words above it in WordNet (its *stand-ins*), and the caption shows the name: "otter" for "animal". Which of its
@@ -76,6 +77,10 @@ class Classes(NamedTuple):
     bias: Array  # (V,)
     names: list[str]  # what people call each class
     words: list[list[tuple[str, int]]]  # of each class with the level above it in WordNet, 0 for its own
+
+    def own_words(self) -> list[set[str]]:
+        """The words of each class itself, without those above it."""
+        return [{word for word, level in words if level == 0} for words in self.words]
 
     def probabilities(self, features: Any) -> Array:
         """p of each class (B, V), of features (B, L, D)."""
@@ -153,8 +158,7 @@ class ClassWords:
     def __init__(self, arrays: Mapping[str, Array], classes: Classes, vocabulary: Vocabulary) -> None:
         """Take the arrays that `fit` gives; raises `SatError` for others."""
         self.classes = classes
-        names = [{word for word, level in words if level == 0} for words in classes.words]
-        self.places = NounPlaces(vocabulary.words, names)
+        self.places = NounPlaces(vocabulary.words, classes.own_words())
         known = specific(vocabulary)
         self.ids, self.having = known_words(classes, known)
         N, V = self.ids.shape, classes.bias.shape
@@ -279,8 +283,7 @@ def fit(
     N = len(ids)
     column = {word: number for number, word in enumerate(ids.tolist())}
     own_words = [
-        [f" {word} " for word in {name, *(word for word, level in words if level == 0)}]
-        for name, words in zip(classes.names, classes.words, strict=True)
+        [f" {word} " for word in words | {name}] for name, words in zip(classes.names, classes.own_words(), strict=True)
     ]
     count = 0
     expected = np.zeros(N + len(own_words))  # of each word, then of each class
