@@ -80,7 +80,9 @@ def word_filters(config: GenerationConfig, vocabulary: Vocabulary | None = None)
     if not config.allow_repetitions:
         filters.append(no_repetitions)
     if vocabulary is not None and vocabulary.tokenizer in (KARPATHY, ENGLISH):
-        filters.append(complete_end(vocabulary.words, config.max_length))
+        complete = complete_end(vocabulary.words, config.max_length)
+        if complete.unfinished.size:
+            filters.append(complete)
     return filters
 
 
