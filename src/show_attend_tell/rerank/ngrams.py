@@ -75,7 +75,8 @@ class VisualNgrams(Reranker):
     def linear(self, moments: Array) -> Array:
         """The linear map from second moments (B, M) to the shares (B, G), which may be below zero."""
         along = (self.directions @ moments.T).T
-        return self.prior + (along - self.offset) @ self.shares.T
+        shares: Array = self.prior + (along - self.offset) @ self.shares.T
+        return shares
 
     def worth(self, rare_word_exponent: float) -> Array:
         """How much each n-gram counts in the rerank score (G,): 1, and for a word more if it is rare.
