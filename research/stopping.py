@@ -52,12 +52,14 @@ def errors(captions: list[Caption], wrong: list[bool], share: float) -> list[flo
         rows = sorted((row_of(number, captions[number]) for number in numbers), key=doubt)
         first = rows[: int(share * len(rows))]
         drawn = chance.sample(rows[len(first) :], DRAW)
+        for row in drawn:
+            row.decided = row.decided._replace(drawn="yes")
         for row in first + drawn:
-            mended = Decided("something else", "edited")
-            row.decided = mended if wrong[int(row.key)] else row.decided._replace(reviewed="accepted")
+            mended = {"caption": "something else", "reviewed": "edited"}
+            row.decided = row.decided._replace(**mended if wrong[int(row.key)] else {"reviewed": "accepted"})
         rest = [row for row in rows if not row.decided.reviewed]
         truth = sum(wrong[int(row.key)] for row in rest)
-        found.append((forecast(rows, {row.key for row in drawn}).wrong - truth) / len(rest))
+        found.append((forecast(rows).wrong - truth) / len(rest))
     return found
 
 

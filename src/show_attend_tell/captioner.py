@@ -16,6 +16,7 @@ from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, find_model, model_name
 from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.data.photos import FEWEST, Photo, is_photo
+from show_attend_tell.data.parts_of_speech import singular
 from show_attend_tell.errors import InvalidValue, PhotoError, SatError
 from show_attend_tell.files import as_path
 from show_attend_tell.generation import Decoding, GenerationConfig, check_filters, photo_seed
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from show_attend_tell.backends.torch import TorchBackend
 
+LIKELY = 300  # words of the vocabulary among which nouns are looked for
 EVIDENCE = "gradient at the mean context"  # the name of the definition, see `Backend.evidence`
 
 
@@ -299,6 +301,30 @@ class Captioner:
     ) -> Hidden:
         """Hide what a word (or its number) lit, or a ``place``, and caption the photo again, see `hide.trial.Trial`."""
         return Trial.of(caption, word, place).run(self, check_filters(filters))
+
+    def instead(self, caption: Caption, number: int = 3) -> dict[str, list[str]]:
+        """Other nouns for each word to be checked: the most probable ones after the same words (teacher forcing).
+
+        Each is there once, in the singular or the plural, and none that the caption has. Raises `PhotoError` for a
+        photo that cannot be read any more.
+        """
+        offers: dict[str, list[str]] = {}
+        if not caption.to_check:
+            return offers
+        config = self.resolve_config()
+        vocabulary = self.checkpoint.vocabulary
+        _, features, seed = self._encoded(cast("Photo", caption.kept), config)
+        ids = vocabulary.encode(map(str.lower, caption.words))
+        log_p = generation.next_words(self.backend, features, ids, config, seed)
+        said = {singular(word.lower()) for word in caption.words}
+        for place in caption._to_check():
+            nouns: dict[str, str] = {}
+            for other in np.argsort(-log_p[place])[:LIKELY]:
+                noun = singular(vocabulary.words[other])
+                if noun is not None and noun not in said:
+                    nouns.setdefault(noun, vocabulary.words[other])
+            offers[caption.words[place]] = list(nouns.values())[:number]
+        return offers
 
     def assemble(
         self,

@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from show_attend_tell.backends.base import Backend
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.tokenizers import KARPATHY
@@ -25,6 +28,7 @@ from show_attend_tell.search.filters import word_filters
 from show_attend_tell.search.hypotheses import Hypothesis, diverse, force, rank
 from show_attend_tell.search.registry import FILTERS, Filter, MakeFilter
 from show_attend_tell.search.sampling import sample
+from show_attend_tell.search.session import DecoderSession
 
 __all__ = ["Decoding", "GenerationConfig", "explain", "photo_seed", "with_evidence"]
 
@@ -179,8 +183,26 @@ def explain(backend: Backend, features: Any, ids: list[int], config: GenerationC
     """A given caption, word ids with the end token, of one photo's features (1, L, D), by teacher forcing."""
     if len(ids) > 1000:
         raise InvalidValue(f"the caption has {len(ids) - 1:,} words: give at most 999")
+    return force(_forced(backend, features, ids, config, seed), ids)
+
+
+def next_words(
+    backend: Backend, features: Any, ids: list[int], config: GenerationConfig, seed: int
+) -> list[NDArray[Any]]:
+    """log p of all words (K,) in the place of each word of a caption, after the words before it; as `explain`."""
+    session = _forced(backend, features, ids, config, seed)
+    only = np.zeros((1, 1), dtype=np.int64)
+    log_p = []
+    for word in (session.vocabulary_size, *ids[:-1]):
+        session.step(np.full_like(only, word))
+        log_p.append(session.log_probabilities()[0, 0])
+        session.reorder(None, only)
+    return log_p
+
+
+def _forced(backend: Backend, features: Any, ids: list[int], config: GenerationConfig, seed: int) -> DecoderSession:
     forced = GenerationConfig(beam_size=1, attention_mode=config.attention_mode, max_length=len(ids))
-    return force(backend.session(features, forced, seeds=[seed]), ids)
+    return backend.session(features, forced, seeds=[seed])
 
 
 def photo_seed(seed: int, identity: bytes) -> int:

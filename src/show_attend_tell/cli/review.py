@@ -87,7 +87,7 @@ def review(
         photos = find_photos([str(source)], recursive=True).photos
         raw = raw_alone(source, photos)
         if raw:
-            names = first_three([file.name for file in raw])
+            names = first_three(file.name for file in raw)
             left_out = f"{plural(len(raw), 'raw file')} left out ({names}): export these photos as JPEG"
             note(left_out)
     else:
@@ -112,11 +112,10 @@ def table_of(source: Path, output: Path | None) -> Path:
     """The file of the table. Raises `SatError` for a source that is not there, and for a place that is no CSV file."""
     if not source.exists():
         raise MissingFile("is not there", subject=str(source), remedy="name a folder of photos, or a table of captions")
-    if output is None:
-        output = source / "captions.csv" if source.is_dir() else source.with_suffix(".csv")
-    if output.suffix.lower() != ".csv":
-        raise SatError("the table of a review is a CSV file", subject=str(output), remedy="name one that ends in .csv")
-    return output.absolute()
+    table = output or (source / "captions.csv" if source.is_dir() else source.with_suffix(".csv"))
+    if table.suffix.lower() != ".csv":
+        raise SatError("the table of a review is a CSV file", subject=str(table), remedy="name one that ends in .csv")
+    return table.absolute()
 
 
 def show(address: str, note: str, browser: bool) -> None:

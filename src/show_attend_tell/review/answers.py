@@ -3,7 +3,6 @@
 A row is asked for by its number, which stays the same while the server runs.
 """
 
-import random
 import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -23,11 +22,12 @@ from show_attend_tell.review.table import Decided, Row
 
 PATIENCE = 20.0  # seconds that a page waits for something new
 Asked = Mapping[str, Any]
-ACTIONS: dict[str, Callable[[Row, Asked], Decided]] = {
-    "accept": lambda row, asked: deciding.accepted(row),
-    "write": lambda row, asked: deciding.written(row, asked["text"]),
-    "leave out": lambda row, asked: deciding.left_out(row),
-    "describe": lambda row, asked: deciding.described(row, asked["text"], asked["decorative"]),
+ACTIONS: dict[str, Callable[..., Decided]] = {
+    "accept": deciding.accepted,
+    "write": deciding.written,
+    "exchange": deciding.exchanged,
+    "leave out": deciding.left_out,
+    "describe": deciding.described,
 }
 
 
@@ -47,12 +47,12 @@ class Answers:
         """How far the review is; waits until it is another ``since`` the page asked last."""
         review = self.review
         with review.changed:
-            review.changed.wait_for(lambda: str(review.version) != asked.get("since"), timeout=PATIENCE)
+            review.changed.wait_for(lambda: review.version != asked.get("since"), timeout=PATIENCE)
             reviewed = Counter(row.decided.reviewed for row in review.rows)
-            judging = [row for row in review.rows if row.decided.split == "val"]
+            judging = [row.decided.reviewed for row in review.rows if row.decided.split == "val"]
             return {
                 "version": review.version,
-                "sentence": forecast(review.rows, review.drawn).sentence(),
+                "sentence": forecast(review.rows).sentence(),
                 "captioning": self.captioning.left(),
                 "model": self.model,
                 "problem": self.captioning.problem or self.saving.problem,
@@ -60,7 +60,7 @@ class Answers:
                 "folder": shlex.quote(str(review.table.parent)),
                 "taught": reviewed["written"] + reviewed["edited"],
                 "judging": len(judging),
-                "judged": sum(row.decided.reviewed == "written" for row in judging),
+                "judged": judging.count("written"),
                 "conflicts": sum(bool(row.decided.other_caption) for row in review.rows),
                 "compare": self.captioning.compare,
             }
@@ -68,16 +68,12 @@ class Answers:
     def order(self, asked: Asked) -> dict[str, Any]:
         """The numbers of the rows of a view, in order, and all folders."""
         with self.review.lock:
-            rows = self._in_view(asked)
             folders = sorted({row.source.rpartition("/")[0] for row in self.review.rows})
-            return {"ids": [row.number for row in rows], "folders": folders}
-
-    def _in_view(self, asked: Asked) -> list[Row]:
-        return shown(self.review.rows, asked, self.review.drawn)
+            return {"ids": [row.number for row in shown(self.review.rows, asked)], "folders": folders}
 
     def rows(self, asked: Asked) -> list[dict[str, Any]]:
-        """Rows by their numbers, ``ids`` with commas; these are captioned first."""
-        rows = [self._row(number) for number in str(asked["ids"]).split(",")]
+        """Rows by their numbers, ``ids``; these are captioned first."""
+        rows = [self._row(number) for number in asked["ids"]]
         self.captioning.look_at(rows)
         with self.review.lock:
             return [self._shown(row) for row in rows]
@@ -93,22 +89,21 @@ class Answers:
             raise InvalidValue(f"there is no row {number!r}") from None
 
     def _shown(self, row: Row) -> dict[str, Any]:
-        choices = deciding.choices(row)
         by = {row.offered: self.model, row.decided.other_caption: "the table"}
+        choices = [{"text": text, "by": by.get(text, "")} for text in deciding.choices(row)]
         hidden = row.hidden
         if hidden:
             row = replace(row, decided=row.decided._replace(caption=""), model_caption="", confidence=None)
+        doubted = {} if row.decided.reviewed else {word.lower(): row.instead.get(word, []) for word in row.to_check}
+        words = row.decided.caption.split()
         return {
+            **row.decided._asdict(),
             "id": row.number,
             "name": row.source,
-            "caption": row.decided.caption,
-            "words": _words(row, choices),
+            "words": [{"text": word, "instead": doubted.get(word.lower().strip(".,;:!?"))} for word in words],
             "confidence": row.confidence,
-            "reviewed": row.decided.reviewed,
             "model_caption": row.model_caption,
-            "choices": [{"text": text, "by": by.get(text, "")} for text in choices],
-            "alt_text": row.decided.alt_text,
-            "decorative": bool(row.decided.decorative),
+            "choices": choices,
             "hidden": hidden,
             "error": row.error,
         }
@@ -116,22 +111,21 @@ class Answers:
     # Deciding
 
     def decide(self, asked: Asked) -> dict[str, Any]:
-        """Decide one row: an ``action``, with what it needs."""
-        row = self._row(asked["id"])
-        action = asked["action"]
+        """Decide the row ``id``: an ``action``, with what it needs."""
+        needed = dict(asked)
+        row = self._row(needed.pop("id"))
+        action = needed.pop("action")
         with self.review.lock:
-            decided = ACTIONS[action](row, asked)
+            decided = ACTIONS[action](row, **needed)
             self.review.decide(f"{row.source}: {decided.reviewed or action}", {row.key: decided})
             return self._shown(row)
 
     def undo(self, asked: Asked) -> dict[str, Any]:
         """Take the last decision back."""
         with self.review.lock:
-            last = self.review.undo()
-            if last is None:
-                return {"label": "", "ids": []}
+            label, changes = self.review.undo()
             rows = self.review.by_key
-            return {"label": last.label, "ids": [rows[key].number for key, *_ in last.changes if key in rows]}
+            return {"label": label, "ids": [rows[key].number for key, *_ in changes if key in rows]}
 
     def accept(self, asked: Asked) -> dict[str, Any]:
         """Accept all rows of a view that have a caption in sight and that nobody reviewed, as one decision."""
@@ -144,8 +138,8 @@ class Answers:
 
     def replace(self, asked: Asked) -> dict[str, Any]:
         """Replace a word, ``old``, by another in the captions of a view, as one decision."""
-        old = str(asked["old"]).strip()
-        new = str(asked["new"])
+        old = asked["old"].strip()
+        new = asked["new"]
         if not old:
             raise InvalidValue("there is nothing to find: give a word")
         return self._together(asked, f"{old} → {new}", lambda row: deciding.replaced(row, old, new))
@@ -153,7 +147,7 @@ class Answers:
     def _together(self, asked: Asked, label: str, decide: Callable[[Row], Decided]) -> dict[str, Any]:
         """Decide the rows of a view as one, or only say how many change, if ``try`` is asked."""
         with self.review.lock:
-            rows = self._in_view(asked)
+            rows = shown(self.review.rows, asked)
             decided = {row.key: decide(row) for row in rows}
             captions = [decided[row.key].caption for row in rows if decided[row.key] != row.decided]
             label = f"{label}: {plural(len(captions), 'caption')}"
@@ -163,13 +157,11 @@ class Answers:
 
     def draw(self, asked: Asked) -> dict[str, Any]:
         """Draw photos at random: to be checked, or, for ``judge``, to be written without the model's caption."""
+        how = {"split": "val"} if asked.get("judge") else {"drawn": "yes"}
         with self.review.lock:
-            rows = deciding.drawn(self.review.rows, DRAW, random.randrange(2**32))
-            if asked.get("judge"):
-                decided = {row.key: row.decided._replace(split="val") for row in rows}
-                self.review.decide(f"{plural(len(rows), 'photo')} to judge by", decided)
-            else:
-                self.review.draw([row.key for row in rows])
+            rows = deciding.drawn(self.review.rows, DRAW)
+            decided = {row.key: row.decided._replace(**how) for row in rows}
+            self.review.decide(f"{plural(len(rows), 'photo')} drawn", decided)
             return {"number": len(rows)}
 
     def save(self, asked: Asked) -> dict[str, Any]:
@@ -184,16 +176,3 @@ class Answers:
             if problems:
                 message += f". Not written: {first_three(problems)}"
         return {"message": message}
-
-
-def _words(row: Row, choices: list[str]) -> list[dict[str, Any]]:
-    """The words of a caption: those to be checked have what other captions say ``instead``."""
-    doubted = set() if row.decided.reviewed else {word.lower() for word in row.to_check}
-    instead = deciding.instead(row.decided.caption, choices) if doubted else {}
-    words: list[dict[str, Any]] = []
-    for place, text in enumerate(row.decided.caption.split()):
-        word: dict[str, Any] = {"text": text}
-        if text.lower().strip(".,;:!?") in doubted:
-            word["instead"] = instead.get(place, [])
-        words.append(word)
-    return words

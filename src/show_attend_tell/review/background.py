@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from show_attend_tell.caption import Caption
 from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.review.store import Review
 from show_attend_tell.review.table import Row
@@ -19,19 +18,17 @@ QUIET = 2.0  # seconds between looking at the table, and between two snapshots o
 PAUSE = 5.0  # seconds until a page is not waited for any more, or the disk is tried again
 
 
-def made(caption: Caption | PhotoError) -> dict[str, Any]:
-    """What a review keeps of a model's answer."""
-    if isinstance(caption, PhotoError):
-        return {"error": caption.reason}
-    return {
-        "caption": caption.text,
-        "confidence": caption.confidence,
-        "to_check": caption.to_check,
-        "alternatives": [text for text, _ in caption.alternatives[:OTHERS]],
-    }
+class Background(threading.Thread):
+    """A thread that works on a review until ``stopping`` is set."""
+
+    def __init__(self, review: Review) -> None:
+        super().__init__(daemon=True)
+        self.review = review
+        self.problem = ""  # why it does not go on
+        self.stopping = threading.Event()
 
 
-class Captioning(threading.Thread):
+class Captioning(Background):
     """The thread that captions the rows of a review which have no caption yet.
 
     A row in view that has one, of a table, gets the other captions of the beam. With ``compare`` it offers another
@@ -39,14 +36,11 @@ class Captioning(threading.Thread):
     """
 
     def __init__(self, review: Review, load: Callable[[], "Captioner"], *, compare: bool = False) -> None:
-        super().__init__(name="captioning", daemon=True)
-        self.review = review
+        super().__init__(review)
         self.load = load
         self.compare = compare
-        self.problem = ""  # why it does not go on
         self._in_view: Sequence[Row] = ()
         self._looked_at = threading.Event()
-        self.stopping = threading.Event()
         self._done: set[str] = set()  # keys
 
     def look_at(self, rows: Sequence[Row]) -> None:
@@ -54,17 +48,12 @@ class Captioning(threading.Thread):
         self._in_view = rows
         self._looked_at.set()
 
-    def stop(self) -> None:
-        """End after the photos in hand."""
-        self.stopping.set()
-        self._looked_at.set()
-
     def left(self) -> int:
         """How many photos wait for a caption."""
         return sum(self._waits(row) for row in self.review.rows)
 
     def run(self) -> None:
-        """Caption until `stopping` is set."""
+        """Caption what waits."""
         self._looked_at.wait(timeout=PAUSE)  # a model takes seconds to load, and the page comes first
         if self.stopping.is_set():
             return
@@ -100,24 +89,28 @@ class Captioning(threading.Thread):
     def _caption(self, model: "Captioner", rows: Sequence[Row]) -> None:
         captions = model.stream([row.path for row in rows], batch_size=TOGETHER)
         for row, caption in zip(rows, captions, strict=True):
-            answer = made(caption)
-            if self.compare and "error" not in answer:
-                answer = {"offered": answer["caption"]}
-            self.review.captioned(row.key, answer)
+            made: dict[str, Any]
+            if isinstance(caption, PhotoError):
+                made = {"error": caption.reason}
+            elif self.compare:
+                made = {"offered": caption.text}
+            else:
+                made = {
+                    "caption": caption.text,
+                    "confidence": caption.confidence,
+                    "to_check": caption.to_check,
+                    "alternatives": [text for text, _ in caption.alternatives[:OTHERS]],
+                    "instead": model.instead(caption),
+                }
+            self.review.captioned(row.key, made)
             self._done.add(row.key)
 
 
-class Saving(threading.Thread):
+class Saving(Background):
     """The thread that writes the table when something was decided, and sees what other programs write into it."""
 
-    def __init__(self, review: Review) -> None:
-        super().__init__(name="saving", daemon=True)
-        self.review = review
-        self.problem = ""  # why the table is not written
-        self.stopping = threading.Event()
-
     def run(self) -> None:
-        """Look and save until `stopping` is set."""
+        """Look and save."""
         pause = QUIET
         while not self.stopping.wait(pause):
             began = time.monotonic()

@@ -2,11 +2,11 @@
 
 import random
 import re
-from collections.abc import Iterable, Sequence
-from difflib import SequenceMatcher
+from collections.abc import Iterable
 
 from show_attend_tell.errors import InvalidValue
 from show_attend_tell.review.table import Decided, Row, one_line
+from show_attend_tell.search.hypotheses import article
 
 
 def accepted(row: Row, how: str = "accepted") -> Decided:
@@ -22,21 +22,28 @@ def written(row: Row, text: str) -> Decided:
     text = one_line(text)
     if not text:
         raise InvalidValue("a caption needs a word: write one, or leave the photo out (X)", subject=row.source)
+    reviewed = "edited"
     if row.hidden or not row.model_caption or row.decided.reviewed == "written":
         reviewed = "written"
-    else:
-        by_a_model = text in (row.model_caption, row.offered)
-        reviewed = "accepted" if by_a_model else "edited"
+    elif text in (row.model_caption, row.offered):
+        reviewed = "accepted"
     return row.decided._replace(caption=text, reviewed=reviewed, other_caption="")
+
+
+def exchanged(row: Row, place: int, word: str) -> Decided:
+    """Another word in the place of a word of the caption; "a" before it becomes "an", and vice versa."""
+    words = row.decided.caption.split()
+    words[place] = word
+    before = max(0, place - 1)
+    words[before] = article(words[before], word)
+    return written(row, " ".join(words))
 
 
 def choices(row: Row) -> list[str]:
     """Captions to take in the place of a row's own, by the keys 1 to 9."""
-    if row.hidden:
-        return []
     texts = [row.decided.other_caption, row.offered, *row.alternatives, row.model_caption]
     different = dict.fromkeys(text for text in texts if text and text != row.decided.caption)
-    return list(different)[:9]
+    return [] if row.hidden else list(different)[:9]
 
 
 def left_out(row: Row) -> Decided:
@@ -62,23 +69,7 @@ def replaced(row: Row, old: str, new: str) -> Decided:
     return row.decided._replace(caption=text, reviewed=reviewed)
 
 
-def drawn(rows: Iterable[Row], number: int, seed: int) -> list[Row]:
+def drawn(rows: Iterable[Row], number: int, seed: int | None = None) -> list[Row]:
     """That many rows at random of those that nobody reviewed, or all of them."""
     waiting = [row for row in rows if not row.decided.reviewed and not row.hidden and not row.error]
     return random.Random(seed).sample(waiting, min(number, len(waiting)))
-
-
-def instead(caption: str, others: Sequence[str]) -> dict[int, list[str]]:
-    """What other captions have in the place of each word, by the word's number; "" where they leave it out."""
-    words = caption.split()
-    found: dict[int, list[str]] = {}
-    for other in others:
-        theirs = other.split()
-        matched = SequenceMatcher(None, words, theirs, autojunk=False).get_opcodes()
-        for kind, first, last, start, end in matched:
-            if kind == "replace" and last - first == 1:
-                options = found.setdefault(first, [])
-                phrase = " ".join(theirs[start:end])
-                if phrase not in options:
-                    options.append(phrase)
-    return found

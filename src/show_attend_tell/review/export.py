@@ -1,29 +1,31 @@
 """What an edited table becomes for other programs: sidecars, JSON lines, an imagefolder, COCO's form, alt texts."""
 
-import csv
 import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
+from show_attend_tell.batch.tables import write_rows
 from show_attend_tell.errors import SatError
 from show_attend_tell.review.table import Row, spelling
 from show_attend_tell.show.sidecar import REVIEW, Outcome, SidecarSettings, summary, write_sidecar
 
 OPTIONS = SidecarSettings(replace="own")  # a caption of an earlier run gives way to what is reviewed
+NAMES = {  # of the files
+    "jsonl": "captions.jsonl",
+    "imagefolder": "metadata.jsonl",
+    "coco": "captions.json",
+    "alt": "alt.csv",  # of a decorative photo an empty one
+}
 
 
 def for_sidecars(rows: Iterable[Row], above: float | None) -> list[Row]:
     """The rows whose captions people have reviewed, and others whose confidence is ``above`` this; None for none."""
     chosen = []
     for row in rows:
-        decided = row.decided
-        if not decided.caption or decided.reviewed == "left out":
-            continue
         trusted = above is not None and row.confidence is not None and row.confidence >= above
-        if decided.reviewed or trusted:
+        if row.decided.caption and row.decided.reviewed != "left out" and (row.decided.reviewed or trusted):
             chosen.append(row)
     return chosen
 
@@ -46,13 +48,19 @@ def exported(form: str, rows: Sequence[Row], folder: Path) -> str:
 
     Raises `SatError` for an imagefolder without one of its photos.
     """
-    names = [spelling(row.path, folder) for row in rows]
-    named = list(zip(names, rows, strict=True))
+    named = [(spelling(row.path, folder), row.decided) for row in rows]
+    names = list(dict.fromkeys(name for name, _ in named))
+    if form == "coco":
+        numbers = {name: number for number, name in enumerate(names, start=1)}
+        images = [{"id": number, "file_name": name} for name, number in numbers.items()]
+        annotations = [
+            {"id": number, "image_id": numbers[name], "caption": decided.caption}
+            for number, (name, decided) in enumerate(named, start=1)
+        ]
+        return json.dumps({"images": images, "annotations": annotations}, ensure_ascii=False, indent=1) + "\n"
     if form == "jsonl":
-        return _lines(
-            {"photo": name, "caption": row.decided.caption, "reviewed": row.decided.reviewed} for name, row in named
-        )
-    if form == "imagefolder":
+        records = [{"photo": name, "caption": decided.caption, "reviewed": decided.reviewed} for name, decided in named]
+    elif form == "imagefolder":
         outside = [name for name in names if Path(name).is_absolute()]
         if outside:
             raise SatError(
@@ -60,31 +68,10 @@ def exported(form: str, rows: Sequence[Row], folder: Path) -> str:
                 subject=outside[0],
                 remedy="name a file in the folder of the photos: --output photos/metadata.jsonl",
             )
-        return _lines({"file_name": name, "text": row.decided.caption} for name, row in named)
-    if form == "coco":
-        numbers = {name: number for number, name in enumerate(dict.fromkeys(names), start=1)}
-        images = [{"id": number, "file_name": name} for name, number in numbers.items()]
-        annotations = [
-            {"id": number, "image_id": numbers[name], "caption": row.decided.caption}
-            for number, (name, row) in enumerate(named, start=1)
-        ]
-        return json.dumps({"images": images, "annotations": annotations}, ensure_ascii=False, indent=1) + "\n"
-    file = io.StringIO(newline="")
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["source", "alt"])
-    for name, row in named:
-        if row.decided.alt_text or row.decided.decorative:  # a caption is no alternative text
-            writer.writerow([name, row.decided.alt_text])
-    return file.getvalue()
-
-
-NAMES = {  # of the files
-    "jsonl": "captions.jsonl",
-    "imagefolder": "metadata.jsonl",
-    "coco": "captions.json",
-    "alt": "alt.csv",  # of a decorative photo an empty one
-}
-
-
-def _lines(records: Iterable[dict[str, Any]]) -> str:
-    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+        records = [{"file_name": name, "text": decided.caption} for name, decided in named]
+    else:  # a caption is no alternative text
+        described = [(name, decided) for name, decided in named if decided.alt_text or decided.decorative]
+        records = [{"source": name, "alt": decided.alt_text} for name, decided in described]
+    stream = io.BytesIO()
+    write_rows(stream, records, {"source": "", "alt": ""}, "csv" if form == "alt" else "jsonl")
+    return stream.getvalue().decode()

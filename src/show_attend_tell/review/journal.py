@@ -18,33 +18,28 @@ class Journal:
         try:
             self._handle = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
         except OSError as error:
-            raise SatError(
-                f"cannot be written ({error.strerror})",
-                subject=str(file),
-                remedy="name a table in another folder: --output FILE.csv",
-            ) from None
+            raise self._problem(error, "name a table in another folder: --output FILE.csv") from None
+
+    def _problem(self, error: OSError, remedy: str) -> SatError:
+        return SatError(f"cannot be written ({error.strerror})", subject=str(self.file), remedy=remedy)
 
     def entries(self) -> list[dict[str, Any]]:
         """All entries that are whole; what is cut off at the end is removed."""
         content = self.file.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):
-            os.ftruncate(self._handle, len(whole))
+        whole = content.rfind(b"\n") + 1
+        os.ftruncate(self._handle, whole)
         found = []
-        for line in whole.split(b"\n"):
+        for line in content[:whole].splitlines():
             with suppress(ValueError):  # damaged by something else; the other lines count
-                entry = json.loads(line)
-                if isinstance(entry, dict):
-                    found.append(entry)
-        return found
+                found.append(json.loads(line))
+        return [entry for entry in found if isinstance(entry, dict)]
 
     def append(self, entry: dict[str, Any]) -> None:
         """Add an entry. When this returns it is on the disk; where it raises `SatError`, nothing was added."""
-        line = json.dumps(entry, separators=(",", ":")).encode() + b"\n"
+        left = json.dumps(entry, separators=(",", ":")).encode() + b"\n"
         before = None
         try:
             before = os.fstat(self._handle).st_size
-            left = memoryview(line)
             while left:
                 left = left[os.write(self._handle, left) :]
             os.fsync(self._handle)
@@ -52,9 +47,7 @@ class Journal:
             if before is not None:
                 with suppress(OSError):
                     os.ftruncate(self._handle, before)
-            raise SatError(
-                f"cannot be written ({error.strerror})", subject=str(self.file), remedy="make room, and decide again"
-            ) from None
+            raise self._problem(error, "make room, and decide again") from None
 
     def close(self) -> None:
         """Close the file; a thread that still appends to it gets a `SatError`."""

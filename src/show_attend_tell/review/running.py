@@ -22,23 +22,17 @@ if TYPE_CHECKING:
 ANSWER = 5.0  # seconds in which a server that runs must answer
 
 
-def journal_of(table: Path) -> Path:
-    """The journal beside a table."""
-    return table.with_name(f"{table.name}.journal")
-
-
-def _address_file(table: Path) -> Path:
-    """Where the address of a table's server is while it runs."""
-    return table.with_name(f"{table.name}.address")
+def beside(table: Path, kind: str) -> Path:
+    """The ``journal`` of a table, or the ``address`` of its server while that runs."""
+    return table.with_name(f"{table.name}.{kind}")
 
 
 def running(table: Path) -> str | None:
     """The address of the server that already has a table; None where none answers."""
     try:
-        address = _address_file(table).read_text(encoding="utf-8")
-        without_proxy = build_opener(ProxyHandler({}))
-        with without_proxy.open(f"{address}state?since=now", timeout=ANSWER) as answer:
-            return address if answer.status == 200 else None
+        address = beside(table, "address").read_text(encoding="utf-8")
+        with build_opener(ProxyHandler({})).open(address, timeout=ANSWER):  # without a proxy
+            return address
     except (OSError, ValueError):  # nothing listens there, or something else does
         return None
 
@@ -47,11 +41,11 @@ def copied(source: Path, table: Path) -> None:
     """Write a table elsewhere, or in another form, unless it is there; its sources are spelled for the new place."""
     if table.exists() or source.resolve() == table.resolve():
         return
-    found = read_table(source)
+    columns, rows = read_table(source)
     if table.parent.resolve() != source.parent.resolve():
-        for row in found.rows:
+        for row in rows:
             row.source = spelling(row.path, table.parent)
-    write_table(table, found.columns, found.rows)
+    write_table(table, columns, rows)
 
 
 @contextmanager
@@ -71,7 +65,7 @@ def serving(
     Raises `SatError` where another process has the table, where nothing can be written beside it, and as `Review` does.
     """
     with ExitStack() as stack:
-        journal = Journal(journal_of(table))
+        journal = Journal(beside(table, "journal"))
         stack.callback(journal.close)
         stack.enter_context(file_lock(journal.file, refusal=f"{table} is open in another sat review: give it a moment"))
         review = Review(table, journal, photos)
@@ -80,26 +74,22 @@ def serving(
         answers = Answers(review, captioning, saving, model=model, left_out=left_out)
         server = stack.enter_context(Server(answers, Thumbnails(cache or default_folder()), port))
         stack.callback(_end, captioning, saving)
-        stack.callback(_address_file(table).unlink, missing_ok=True)
-        _publish(table, server.address)
+        address = beside(table, "address")  # which other users may not read, for it has the token
+        stack.callback(address.unlink, missing_ok=True)
+        address.unlink(missing_ok=True)
+        address.touch(0o600, exist_ok=False)
+        address.write_text(server.address, encoding="utf-8")
         captioning.start()
         saving.start()
         yield server
 
 
-def _publish(table: Path, address: str) -> None:
-    """Write the address where a second command finds it; other users may not read it, for it has the token."""
-    file = _address_file(table)
-    file.unlink(missing_ok=True)
-    file.touch(0o600, exist_ok=False)
-    file.write_text(address, encoding="utf-8")
-
-
 def _end(captioning: Captioning, saving: Saving) -> None:
-    captioning.stop()
-    saving.stopping.set()
-    saving.join()
+    for thread in (saving, captioning):
+        thread.stopping.set()
+    captioning.look_at(())  # it may wait for somebody who looks
     captioning.join()
+    saving.join()
     saving.save(only_if_needed=True)
     if saving.problem:
         raise SatError(f"{saving.problem}. What was decided is in {saving.review.journal.file}")

@@ -7,29 +7,23 @@ answered under another name of the host, so that a page elsewhere cannot reach i
 import json
 import secrets
 import sys
-from collections.abc import Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
-from show_attend_tell.errors import PhotoError, SatError
+from show_attend_tell.errors import SatError
 from show_attend_tell.review.answers import Answers
 from show_attend_tell.review.thumbnails import Thumbnails, shrunk
 from show_attend_tell.show import page
 
-PAGE = Path(__file__).parent / "page"
 HOST = "127.0.0.1"
 LARGEST = 1_000_000  # bytes of a request
 LARGE = 1600  # pixels of the longer side of a photo that is looked at by itself
-FILES = {  # of the page, with their kinds
-    "": "html",
-    "review.css": "css",
-    "review.js": "javascript",
-    "grid.js": "javascript",
-    "dialogs.js": "javascript",
-}
+FILES = {file.name: file for file in (Path(__file__).parent / "page").iterdir()} | {"page.css": page.HERE / "page.css"}
+KINDS = {".html": "html", ".css": "css", ".js": "javascript"}
+QUESTIONS = ("state", "order", "rows", "decide", "undo", "accept", "replace", "draw", "save")  # methods of `Answers`
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -73,27 +67,37 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
-        """Files of the page, photos, and what it asks without changing anything."""
+        """Files of the page, and photos by their rows' numbers: ``photo?7``."""
         name = self._name()
-        asked = dict(parse_qsl(urlsplit(self.path).query))
-        if name in FILES:
-            content = (PAGE / (name or "review.html")).read_bytes()
-            self._send(content, f"text/{FILES[name]}; charset=utf-8")
-        elif name == "page.css":
-            self._send(page.read(name).encode(), "text/css; charset=utf-8")
-        elif name in ("thumbnail", "photo"):
-            self._photo(name, asked)
+        file = FILES.get(name or "review.html")
+        if name is None:
+            self.send_error(HTTPStatus.NOT_FOUND)
+        elif file is not None:
+            self._send(file.read_bytes(), f"text/{KINDS[file.suffix]}; charset=utf-8")
         else:
-            self._answer(name, ("state", "order", "rows"), asked)
+            self._photo(name)
 
     def do_POST(self) -> None:
-        """What changes something."""
+        """What the page asks, in JSON."""
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or int(length) > LARGEST:
             self.send_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return
         content = self.rfile.read(int(length))
-        self._answer(self._name(), ("decide", "undo", "accept", "replace", "draw", "save"), content)
+        name = self._name()
+        if name is None or name not in QUESTIONS:
+            self.send_error(HTTPStatus.NOT_FOUND)
+            return
+        status = HTTPStatus.OK
+        try:
+            answer = getattr(self.server.answers, name)(json.loads(content))
+        except SatError as error:
+            status = HTTPStatus.CONFLICT
+            answer = {"problem": str(error)}
+        except (LookupError, ValueError, TypeError, AttributeError) as error:  # of another page than ours
+            status = HTTPStatus.BAD_REQUEST
+            answer = {"problem": f"the request is not understood: {error}"}
+        self._send(json.dumps(answer).encode(), "application/json", status)
 
     def _name(self) -> str | None:
         """What is asked for; None without the token, or under another name of the host."""
@@ -102,28 +106,11 @@ class Handler(BaseHTTPRequestHandler):
         known = secrets.compare_digest(token.encode(), self.server.token.encode())
         return names[0] if known and len(names) == 1 and self.headers.get("Host") in hosts else None
 
-    def _answer(self, name: str | None, known: Sequence[str], asked: dict[str, str] | bytes) -> None:
-        """Answer one of the ``known`` questions; what is ``asked`` may be JSON."""
-        if name is None or name not in known:
-            self.send_error(HTTPStatus.NOT_FOUND)
-            return
-        status = HTTPStatus.OK
+    def _photo(self, name: str) -> None:
         try:
-            values = json.loads(asked) if isinstance(asked, bytes) else asked
-            answer = getattr(self.server.answers, name)(values)
-        except SatError as error:
-            status = HTTPStatus.CONFLICT
-            answer = {"problem": str(error)}
-        except (KeyError, ValueError, TypeError, AttributeError) as error:  # of another page than ours
-            status = HTTPStatus.BAD_REQUEST
-            answer = {"problem": f"the request is not understood: {error}"}
-        self._send(json.dumps(answer).encode(), "application/json", status)
-
-    def _photo(self, name: str, asked: dict[str, str]) -> None:
-        try:
-            path = self.server.answers.path(asked.get("id", ""))
+            path = self.server.answers.path(urlsplit(self.path).query)
             content = self.server.thumbnails(path) if name == "thumbnail" else shrunk(path, LARGE)
-        except (PhotoError, SatError):
+        except (OSError, SatError):
             self.send_error(HTTPStatus.NOT_FOUND)
             return
         self._send(content, "image/jpeg", keep="private, max-age=3600")

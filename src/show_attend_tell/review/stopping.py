@@ -10,10 +10,10 @@ With 20 of 150 val photos of COCO and of Flickr8k drawn at random, the number is
 caption is wrong that has a judged noun which no person used (research/stopping.py).
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from show_attend_tell.review.order import UNKNOWN
+from show_attend_tell.review.order import trust
 from show_attend_tell.review.table import Row
 
 # Judged words of a caption: 2.9 on Flickr8k's val, 3.0 on COCO's (research/results/confidence.json). So 85 of the 97
@@ -44,11 +44,10 @@ class Forecast(NamedTuple):
 
 def expected_wrong(row: Row) -> float:
     """The probability that a caption is wrong, from the model alone."""
-    confidence = UNKNOWN if row.confidence is None else row.confidence
-    return float(1 - min(1.0, max(0.0, confidence)) ** JUDGED)
+    return float(1 - min(1.0, max(0.0, trust(row))) ** JUDGED)
 
 
-def forecast(rows: Iterable[Row], drawn: Container[str]) -> Forecast:
+def forecast(rows: Iterable[Row]) -> Forecast:
     """How far a review is, and how many captions of the rest are probably wrong."""
     reviewed = 0
     total = 0
@@ -65,7 +64,7 @@ def forecast(rows: Iterable[Row], drawn: Container[str]) -> Forecast:
             rest += expected_wrong(row)
             continue
         reviewed += 1
-        if row.key in drawn and how in ("accepted", "edited") and row.model_caption:
+        if row.decided.drawn and how in ("accepted", "edited") and row.model_caption:
             checked += 1
             expected += expected_wrong(row)
             wrong += row.decided.caption != row.model_caption

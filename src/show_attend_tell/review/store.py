@@ -5,7 +5,6 @@ An entry of the journal is one of these:
 - ``{"label": …, "changes": [[key, before, after], …]}``: rows were decided together, and are undone together;
 - ``{"undo": 1}``: the last decision that was not undone is;
 - ``{"made": key, …}``: what a model says of a photo;
-- ``{"drawn": [key, …]}``: photos drawn at random, to be checked;
 - ``{"written": 1}``: the table is written with all that was decided so far.
 """
 
@@ -19,14 +18,12 @@ from show_attend_tell.messages import plural
 from show_attend_tell.review.journal import Journal
 from show_attend_tell.review.table import Decided, Row, read_table, spelling, write_table
 
-ELSEWHERE = "changed in another program"  # the label of what was read from the table
-
 
 class Decision(NamedTuple):
     """Rows that were decided together: their keys, with what they were before and after."""
 
-    label: str
-    changes: list[tuple[str, Decided, Decided]]
+    label: str = ""
+    changes: Sequence[tuple[str, Decided, Decided]] = ()
 
 
 class Review:
@@ -46,11 +43,10 @@ class Review:
         self.changed = threading.Condition(self.lock)
         self.version = 0
         self.history: list[Decision] = []  # without what was undone
-        self.drawn: set[str] = set()
         self.columns: list[str] = []
         self.rows: list[Row] = []
         self.by_key: dict[str, Row] = {}
-        self._stamp: tuple[int, int] | None = None  # when the table was last changed, and its size
+        self._stamp: tuple[int, ...] = ()  # when the table was last changed, and its size
         self._in_table: dict[str, Decided] = {}  # what rows were that are decided since it was written
         self._earlier: dict[str, set[Decided]] = defaultdict(set)  # all that rows have ever been
         self.unsaved = False  # whether the table lacks something
@@ -68,8 +64,7 @@ class Review:
         before = ""  # their folder, as `sat caption` names it from where it was called
         if self.rows:
             before = self.rows[0].source.removesuffix(spelling(self.rows[0].path, self.table.parent))
-        for photo in photos:
-            path = photo.absolute()
+        for path in map(Path.absolute, photos):
             if path not in known:
                 source = before + spelling(path, self.table.parent)
                 self._add(Row(path, source, source))
@@ -81,25 +76,25 @@ class Review:
 
     def _read(self) -> dict[str, Decided]:
         """What the table says of its rows, if it is there and has changed since it was last read or written."""
-        try:
-            stamp = self._stamp_now()
-        except FileNotFoundError:
+        stamp = self._stamp_now()
+        if not stamp or stamp == self._stamp:
             return {}
-        if stamp == self._stamp:
-            return {}
-        found = read_table(self.table)
+        columns, rows = read_table(self.table)
         self._stamp = stamp
-        self.columns = list(dict.fromkeys([*found.columns, *self.columns]))
-        for row in found.rows:
+        self.columns = list(dict.fromkeys([*columns, *self.columns]))
+        for row in rows:
             if row.key in self.by_key:
                 self.by_key[row.key].more = row.more
             else:
                 self._add(row)
         self._changed()
-        return {row.key: row.decided for row in found.rows}
+        return {row.key: row.decided for row in rows}
 
-    def _stamp_now(self) -> tuple[int, int]:
-        status = self.table.stat()
+    def _stamp_now(self) -> tuple[int, ...]:
+        try:
+            status = self.table.stat()
+        except FileNotFoundError:
+            return ()
         return status.st_mtime_ns, status.st_size
 
     # Deciding
@@ -107,32 +102,24 @@ class Review:
     def decide(self, label: str, decided: Mapping[str, Decided]) -> None:
         """Decide rows by their keys, as one decision. The journal has it when this returns."""
         with self.lock:
-            changes = [(key, self.by_key[key].decided, after) for key, after in decided.items()]
-            changes = [change for change in changes if change[1] != change[2]]
+            before = {key: self.by_key[key].decided for key in decided}
+            changes = [(key, before[key], after) for key, after in decided.items() if after != before[key]]
             if changes:
                 self._do({"label": label, "changes": changes})
 
-    def undo(self) -> Decision | None:
-        """Take the last decision back; returns it, or None where there is none."""
+    def undo(self) -> Decision:
+        """Take the last decision back, and return it; an empty one where there is none."""
         with self.lock:
-            last = self.history[-1] if self.history else None
-            if last:
+            last = next(reversed(self.history), Decision())
+            if last.changes:
                 self._do({"undo": 1})
             return last
-
-    def draw(self, keys: Sequence[str]) -> None:
-        """Note photos that were drawn at random, to be checked."""
-        with self.lock:
-            self._do({"drawn": keys})
 
     def captioned(self, key: str, made: Mapping[str, Any]) -> None:
         """Take what a model says of a photo, see `background.made`; errors and what is compared are not kept."""
         with self.lock:
-            entry = {"made": key, **made}
-            if "caption" in made:
-                self._do(entry)
-            else:
-                self._apply(entry)
+            take = self._do if "caption" in made else self._apply
+            take({"made": key, **made})
 
     def _do(self, entry: dict[str, Any]) -> None:
         self.journal.append(entry)
@@ -150,10 +137,8 @@ class Review:
             case {"undo": _} if self.history:
                 for key, before, after in self.history.pop().changes:
                     self._set(key, after, before)
-            case {"drawn": keys}:
-                self.drawn.update(keys)
-            case {"made": key, **made} if key in self.by_key:
-                self._captioned(self.by_key[key], made)
+            case {"made": key} if key in self.by_key:
+                captioned(self.by_key[key], entry)
             case {"written": _}:
                 self._in_table.clear()
         self.unsaved = "written" not in entry
@@ -167,20 +152,6 @@ class Review:
         self._in_table.setdefault(key, before)
         if key in self.by_key:  # the photo is not gone
             self.by_key[key].decided = after
-
-    def _captioned(self, row: Row, made: Mapping[str, Any]) -> None:
-        row.error = made.get("error", "")
-        row.offered = made.get("offered", row.offered)
-        if "caption" not in made:
-            return
-        if not row.model_caption:
-            row.model_caption = made["caption"]
-            row.confidence = made["confidence"]
-            row.to_check = made["to_check"]
-            if not row.decided.caption and not row.decided.reviewed:
-                row.decided = row.decided._replace(caption=made["caption"])
-        others = [made["caption"], *made["alternatives"]]
-        row.alternatives = [text for text in others if text != row.model_caption]
 
     # The table
 
@@ -225,4 +196,21 @@ class Review:
                 edited = their.reviewed == base.reviewed and their.caption != base.caption
                 merged[key] = their._replace(reviewed="edited") if edited else their
         if merged:
-            self.decide(f"{plural(len(merged), 'caption')} {ELSEWHERE}", merged)
+            self.decide(f"{plural(len(merged), 'caption')} changed in another program", merged)
+
+
+def captioned(row: Row, made: Mapping[str, Any]) -> None:
+    """Take what a model says of a row's photo. The first caption stays the model's; another one is among the others."""
+    row.error = made.get("error", "")
+    row.offered = made.get("offered", row.offered)
+    if "caption" not in made:
+        return
+    caption = made["caption"]
+    if not row.model_caption:
+        row.model_caption = caption
+        row.confidence = made["confidence"]
+        row.to_check = made["to_check"]
+        if not row.decided.caption and not row.decided.reviewed:
+            row.decided = row.decided._replace(caption=caption)
+    row.alternatives = [text for text in (caption, *made["alternatives"]) if text != row.model_caption]
+    row.instead = made.get("instead", {})  # entries of earlier versions have none

@@ -33,6 +33,7 @@ class Decided(NamedTuple):
     decorative: str = ""  # "yes" for a photo whose alternative text is to be empty
     other_caption: str = ""  # what another program has written, where both were changed
     split: str = ""  # "val" for a photo that judges a model; empty for one that teaches it
+    drawn: str = ""  # "yes" for a photo that was drawn at random, to be checked
 
 
 NOTHING = Decided()
@@ -52,7 +53,8 @@ class Row:
     more: dict[str, str] = field(default_factory=dict)  # other columns
     # What the table does not hold:
     number: int = 0  # its place among the rows of a review, where it stays
-    alternatives: list[str] = field(default_factory=list)  # further captions of the beam, best first
+    alternatives: Sequence[str] = ()  # further captions of the beam, best first
+    instead: dict[str, list[str]] = field(default_factory=dict)  # other words, by each word to be checked
     offered: str = ""  # the caption of another model, to compare
     error: str = ""  # why the photo cannot be captioned
 
@@ -106,14 +108,10 @@ def _row(row: Row, cells: dict[str, str], by_people: bool) -> Row:
         decided = decided._replace(split="")
     if by_people and decided.caption:
         decided = decided._replace(reviewed="written")
-    model_caption = one_line(cells.pop("model_caption", ""))
-    if not decided.reviewed:
-        model_caption = model_caption or decided.caption
-    confidence = cells.pop("confidence", "").replace(",", ".")  # a comma in some countries' spreadsheets
-    with suppress(ValueError):
-        row.confidence = float(confidence)
     row.decided = decided
-    row.model_caption = model_caption
+    row.model_caption = one_line(cells.pop("model_caption", "")) or ("" if decided.reviewed else decided.caption)
+    with suppress(ValueError):
+        row.confidence = float(cells.pop("confidence", "").replace(",", "."))  # a comma in some countries' spreadsheets
     row.to_check = [word.strip() for word in cells.pop("to_check", "").split(",") if word.strip()]
     row.more = cells
     return row
@@ -141,9 +139,8 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def write_table(file: Path, columns: Sequence[str], rows: Iterable[Row]) -> None:
+def write_table(file: Path, columns: Sequence[str], rows: Sequence[Row]) -> None:
     """Write a table, whole or not at all: the columns that it had, and those of a review."""
-    rows = list(rows)
     used = [name for name in Decided._fields if any(getattr(row.decided, name) for row in rows)]
     names = dict.fromkeys([*columns, *COLUMNS, *used], "string")
 

@@ -17,7 +17,7 @@ from show_attend_tell.files import atomic_write
 SIDE = 480  # pixels of the longer side
 QUALITY = 82
 AT_ONCE = 2  # photos that are decoded at a time, since each takes memory
-RAW = tuple(".3fr .arw .cr2 .cr3 .dng .erf .nef .nrw .orf .pef .raf .raw .rw2 .srw .x3f".split())
+RAW = frozenset(".3fr .arw .cr2 .cr3 .dng .erf .nef .nrw .orf .pef .raf .raw .rw2 .srw .x3f".split())
 
 
 def default_folder() -> Path:
@@ -34,8 +34,10 @@ class Thumbnails:
         self._room = threading.Semaphore(AT_ONCE)
 
     def __call__(self, photo: Path) -> bytes:
-        """The thumbnail of a photo as JPEG; raises `PhotoError` for one that cannot be read."""
-        file = self.folder / f"{self._name(photo)}.jpg"
+        """The thumbnail of a photo as JPEG; raises `OSError` for one that is not there or cannot be read."""
+        status = photo.stat()
+        version = repr((str(photo.absolute()), status.st_size, status.st_mtime_ns, SIDE))
+        file = self.folder / f"{hashlib.sha256(version.encode()).hexdigest()}.jpg"
         with suppress(OSError):
             return file.read_bytes()
         with self._room:
@@ -44,13 +46,6 @@ class Thumbnails:
             file.parent.mkdir(parents=True, exist_ok=True)
             atomic_write(file, lambda scratch: scratch.write_bytes(content))
         return content
-
-    def _name(self, photo: Path) -> str:
-        with suppress(OSError):
-            status = photo.stat()
-            version = f"{photo.absolute()} {status.st_size} {status.st_mtime_ns} {SIDE}"
-            return hashlib.sha256(version.encode("utf-8", "surrogateescape")).hexdigest()
-        return "missing"
 
 
 def shrunk(photo: Path, side: int = SIDE) -> bytes:
@@ -74,6 +69,6 @@ def _small(photo: Path, side: int) -> Image.Image:
 
 def raw_alone(folder: Path, photos: Iterable[Path]) -> list[Path]:
     """The cameras' raw files in a folder and below it that have no photo of the same name beside them."""
-    files = [Path(parent, name) for parent, _, names in os.walk(folder) for name in names if name.lower().endswith(RAW)]
     stems = {photo.with_suffix("") for photo in photos}
-    return sorted(file for file in files if file.with_suffix("") not in stems)
+    files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in RAW)
+    return [file for file in files if file.with_suffix("") not in stems]

@@ -153,7 +153,7 @@ export class Grid {
   /** Ask for the photos and rows in view. */
   #rest() {
     for (const image of this.canvas.querySelectorAll("img:not([src])"))
-      image.src = `thumbnail?id=${image.parentElement.dataset.id}`;
+      image.src = `thumbnail?${image.parentElement.dataset.id}`;
     this.#ask();
   }
 

@@ -7,13 +7,13 @@ const SORT = 3000; // and between two times that new captions are sorted, below 
 const element = (id) => document.getElementById(id);
 const view = element("view"), text = element("text"), edit = element("edit");
 const problems = {}; // by where they arose
-let since = "", left = null, sorted = 0, shown = "", edited = null, pending = 0, queue = Promise.resolve();
+let since = null, left = null, sorted = 0, shown = "", edited = null, pending = 0, queue = Promise.resolve();
 
 /** The server's answer; throws an error that a person may read. */
 async function ask(path, body) {
   let response;
   try {
-    response = await fetch(path, body && { method: "POST", body: JSON.stringify(body) });
+    response = await fetch(path, { method: "POST", body: JSON.stringify(body) });
   } catch {
     throw new Error("The server does not answer. What is called Saved is on the disk: start sat review again.");
   }
@@ -23,7 +23,7 @@ async function ask(path, body) {
 }
 
 const asked = () => Object.fromEntries(new FormData(view));
-const load = (ids) => ask(`rows?ids=${ids}`).catch((error) => (problem("background", error.message), []));
+const load = (ids) => ask("rows", { ids }).catch((error) => (problem("background", error.message), []));
 const grid = new Grid(element("grid"), { load, choose: panel });
 const say = (message) => { element("live").textContent = message; };
 const joined = (parts, by) => parts.filter(Boolean).join(by);
@@ -38,7 +38,7 @@ function problem(where, message) {
 // What is shown
 
 async function order() {
-  const { ids, folders } = await ask(`order?${new URLSearchParams(asked())}`);
+  const { ids, folders } = await ask("order", asked());
   const known = [...view.folder.options].map((option) => option.value);
   view.folder.append(...folders.filter((name) => name && !known.includes(name)).map((name) => new Option(name)));
   element("count").textContent = `${ids.length.toLocaleString()} shown`;
@@ -50,7 +50,7 @@ const show = () => order().then((ids) => grid.show(ids), (error) => problem("sen
 /** Look for what is new, until the server ends. */
 async function watch() {
   for (;;) {
-    const state = await ask(`state?since=${since}`);
+    const state = await ask("state", { since });
     since = state.version;
     const waiting = state.captioning && `${state.captioning.toLocaleString()} to be captioned by ${state.model}.`;
     element("sentence").textContent =
@@ -75,7 +75,7 @@ function panel(row) {
   shown = now;
   element("panel").hidden = !row;
   if (!row) return;
-  element("large").src = `photo?id=${row.id}`;
+  element("large").src = `photo?${row.id}`;
   element("name").textContent = row.name;
   element("caption").replaceChildren(...words(row, word));
   if (!row.caption) element("caption").textContent = row.hidden ? "Write what you see (E)." : row.error || "…";
@@ -95,10 +95,7 @@ function word(doubtful) {
   const options = [doubtful.text, ...doubtful.instead].map((option) => new Option(option));
   const select = make("select", { class: "check", "aria-label": `${doubtful.text}, to check: or` }, ...options);
   const row = grid.row;
-  select.onchange = () => {
-    const changed = row.words.map((each) => (each === doubtful ? select.value : each.text));
-    decide("write", { text: changed.join(" ") }, row.id);
-  };
+  select.onchange = () => decide("exchange", { place: row.words.indexOf(doubtful), word: select.value }, row.id);
   return select;
 }
 
@@ -167,7 +164,8 @@ function done(save) {
   const { row, action } = edited;
   edited = null;
   edit.hidden = true;
-  if (save) decide(action, { text: text.value, decorative: element("decorative").checked }, row.id);
+  const decorative = action === "describe" ? { decorative: element("decorative").checked } : {};
+  if (save) decide(action, { text: text.value, ...decorative }, row.id);
 }
 
 function submit(event) {
