@@ -85,7 +85,7 @@ def classifier(classes: class_words.Classes) -> Graph:
     annotations = graph.input("annotations", ["B", "L", classes.weight.shape[1]])
     means = graph("ReduceMean", annotations, axes=[1], keepdims=0)
     scores = graph.linear(means, classes.weight, classes.bias)
-    graph.output(graph("Softmax", graph("Mul", scores, graph.constant(class_constants.SHARPNESS)), axis=1), "p", 2)
+    graph.output(graph("Softmax", graph("Mul", scores, class_constants.SHARPNESS), axis=1), "p", 2)
     return graph
 
 
@@ -100,13 +100,13 @@ def expected(ngrams: VisualNgrams, size: int) -> Graph:
     """What `VisualNgrams.expected` gives (B, G), of annotations (B, L, D)."""
     graph, C = Graph(), len(ngrams.channels)
     annotations = graph.input("annotations", ["B", "L", size])
-    normal = graph("LayerNormalization", annotations, graph.constant(np.ones(size)), epsilon=1e-5)
-    chosen = graph("Gather", normal, graph.constant(ngrams.channels), axis=2)
+    normal = graph("LayerNormalization", annotations, np.ones(size), epsilon=1e-5)
+    chosen = graph("Gather", normal, ngrams.channels, axis=2)
     products = graph("MatMul", graph("Transpose", chosen, perm=[0, 2, 1]), chosen)
     upper = np.ravel_multi_index(np.triu_indices(C), (C, C))
-    moments = graph("Gather", graph("Reshape", products, graph.constant([-1, C * C])), graph.constant(upper), axis=1)
+    moments = graph("Gather", graph("Reshape", products, [-1, C * C]), upper, axis=1)
     roots = graph("Mul", graph("Sign", moments), graph("Sqrt", graph("Abs", moments)))
-    length = graph("Max", graph("ReduceL2", roots, axes=[1]), graph.constant(1e-12))
+    length = graph("Max", graph("ReduceL2", roots, axes=[1]), 1e-12)
     along = graph.linear(graph("Div", roots, length), ngrams.directions, -ngrams.offset)
     graph.output(graph("Relu", graph.linear(along, ngrams.shares, ngrams.prior)), "expected", 2)
     return graph

@@ -15,8 +15,8 @@ from show_attend_tell.caption import Caption
 from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, find_model, model_name
 from show_attend_tell.checkpoint.packing import as_array
-from show_attend_tell.data.photos import FEWEST, Photo, is_photo
 from show_attend_tell.data.parts_of_speech import singular
+from show_attend_tell.data.photos import FEWEST, Photo, is_photo
 from show_attend_tell.errors import InvalidValue, PhotoError, SatError
 from show_attend_tell.files import as_path
 from show_attend_tell.generation import Decoding, GenerationConfig, check_filters, photo_seed
@@ -104,28 +104,10 @@ class Captioner:
         self.checkpoint.save(as_path(folder), bits=bits)
 
     @overload
-    def __call__(
-        self,
-        photos: Photo,
-        config: GenerationConfig | None = None,
-        *,
-        evidence: bool = False,
-        filters: Sequence[Filter] = (),
-        batch_size: int = 8,
-        progress: bool | None = None,
-        **overrides: Any,
-    ) -> Caption: ...
+    def __call__(self, photos: Photo, config: GenerationConfig | None = None, **options: Any) -> Caption: ...
     @overload
     def __call__(
-        self,
-        photos: Iterable[Photo],
-        config: GenerationConfig | None = None,
-        *,
-        evidence: bool = False,
-        filters: Sequence[Filter] = (),
-        batch_size: int = 8,
-        progress: bool | None = None,
-        **overrides: Any,
+        self, photos: Iterable[Photo], config: GenerationConfig | None = None, **options: Any
     ) -> list[Caption]: ...
     def __call__(
         self,
@@ -159,8 +141,9 @@ class Captioner:
         total = len(photos) if isinstance(photos, Sized) else None
         captions: list[Caption] = []
         with progress_bar(total, show=progress if progress is not None else (total or 0) > FEW) as bar:
-            how: dict[str, Any] = {"evidence": evidence, "filters": filters, "batch_size": batch_size, **overrides}
-            for caption in self.stream(photos, config, **how):
+            for caption in self.stream(
+                photos, config, evidence=evidence, filters=filters, batch_size=batch_size, **overrides
+            ):
                 if isinstance(caption, PhotoError):
                     raise caption
                 captions.append(caption)
@@ -224,9 +207,8 @@ class Captioner:
             "min_confidence": (self.decoding.confidence, "cannot tell how far its words can be trusted"),
         }
         for name, (part, lack) in needed.items():
-            value = getattr(config, name)
-            if part is None and value:
-                raise InvalidValue(f"{name} is {value:g}, and {self.name} {lack}: give 0")
+            if part is None and getattr(config, name):
+                raise InvalidValue(f"{name} is {getattr(config, name):g}, and {self.name} {lack}: give 0")
         return config
 
     @property

@@ -99,10 +99,9 @@ class OnnxDecoder:
         config = self.config
         value = graph.input("annotations", ["B", self.locations, config.annotation_size])
         if config.annotation_norm == "layer":
-            ones = graph.constant(np.ones(config.annotation_size))
-            value = graph("LayerNormalization", value, ones, axis=-1, epsilon=1e-5)
+            value = graph("LayerNormalization", value, np.ones(config.annotation_size), axis=-1, epsilon=1e-5)
         else:
-            value = graph("Mul", value, graph.constant(self.weights["annotation_scale"]))
+            value = graph("Mul", value, self.weights["annotation_scale"])
         mean = graph("ReduceMean", value, axes=[1], keepdims=1)
         if config.attention == "uniform":
             value = mean  # one location, so that α is 1 there
@@ -126,7 +125,6 @@ class OnnxDecoder:
         hidden, memory = (graph.input(name, ["B", "T", n]) for name in ("hidden", "memory"))
         words = graph.input("words", ["B", "T", self.shared])
         captions = graph.input("said", ["B", "T"], "int64")
-        one = graph.constant(1.0)
 
         def multiplied(first: str, *others: str) -> str:
             for other in others:
@@ -134,24 +132,24 @@ class OnnxDecoder:
             return first
 
         def rest(value: str) -> str:  # 1 − value
-            return graph("Sub", one, value)
+            return graph("Sub", 1.0, value)
 
         def back_through(gradient: str, weight: str) -> str:
-            return graph("MatMul", gradient, graph.constant(w[f"{weight}.weight"]))
+            return graph("MatMul", gradient, w[f"{weight}.weight"])
 
         # the step, at the mean context
         context = multiplied(graph("MatMul", alpha, weighed), beta)
         hidden_gates = graph.linear(hidden, w["gates_from_hidden.weight"])
-        entered = graph.add(words, self._entering(graph, hidden_gates, graph.linear(context, self._from_context)))
+        entered = graph("Add", words, self._entering(graph, hidden_gates, graph.linear(context, self._from_context)))
         (i, f, o, g), _, tanh, _, layers = self._advanced(graph, entered, memory)
         out = w["embedding.weight"][:-1] if config.tied_embeddings else w["output_words.weight"]
         p = graph("Softmax", graph.linear(layers[-1], out, w["output_bias"]), axis=-1)
 
         # and back: ∂ log p by the last layer, by the first, by h and c, by the gates, and by the context
-        mean = graph("MatMul", p, graph.constant(out))
-        back = graph("Sub", graph("Gather", graph.constant(out), captions), mean)
+        mean = graph("MatMul", p, out)
+        back = graph("Sub", graph("Gather", out, captions), mean)
         for number in reversed(range(config.output_depth - 1)):
-            passed = graph("Cast", graph("Greater", layers[number + 1], graph.constant(0.0)), to=1)
+            passed = graph("Cast", graph("Greater", layers[number + 1], 0.0), to=1)
             back = back_through(multiplied(back, passed), f"output_layers.{number}")
         if config.output_tanh:
             back = multiplied(back, rest(multiplied(layers[0], layers[0])))
@@ -165,9 +163,9 @@ class OnnxDecoder:
         ]
         gradient = back_through(graph("Concat", *to_gates, axis=-1), "gates_from_context")
         if config.output_context:
-            gradient = graph.add(gradient, back_through(back, "output_context"))
+            gradient = graph("Add", gradient, back_through(back, "output_context"))
         along = graph("MatMul", multiplied(gradient, beta), graph("Transpose", weighed, perm=[0, 2, 1]))  # g · a_i
-        at_mean = graph("ReduceSum", multiplied(alpha, along), graph.constant([-1]), keepdims=1)
+        at_mean = graph("ReduceSum", multiplied(alpha, along), [-1], keepdims=1)
         graph.output(multiplied(alpha, graph("Sub", along, at_mean)), "evidence", 3)
         return graph
 
@@ -180,23 +178,23 @@ class OnnxDecoder:
 
     def _entering(self, graph: Graph, hidden_gates: str, context: str) -> str:
         """What h adds to the gates (·, 4n), and ẑ to the gates and to the deep output (·, S), together (·, S)."""
-        sizes = graph.constant([self.gates, self.shared - self.gates])
+        sizes = [self.gates, self.shared - self.gates]
         context_gates, deep = graph.several(2, "Split", context, sizes, axis=-1)
-        return graph("Concat", graph.add(hidden_gates, context_gates), deep, axis=-1)
+        return graph("Concat", graph("Add", hidden_gates, context_gates), deep, axis=-1)
 
     def _advanced(self, graph: Graph, entered: str, memory: str) -> tuple[list[str], str, str, str, list[str]]:
         """The step by what enters (·, S) and c: the gates i, f, o, g; c, its tanh, and h; the deep output's layers."""
         config = self.config
         w = self.weights
         n = self.config.hidden_size
-        sizes = graph.constant([3 * n, n, self.shared - self.gates])
+        sizes = [3 * n, n, self.shared - self.gates]
         three, modulator, deep = graph.several(3, "Split", entered, sizes, axis=-1)
-        i, f, o = graph.several(3, "Split", graph("Sigmoid", three), graph.constant([n, n, n]), axis=-1)
+        i, f, o = graph.several(3, "Split", graph("Sigmoid", three), [n, n, n], axis=-1)
         g = graph("Tanh", modulator)
-        memory = graph.add(graph("Mul", f, memory), graph("Mul", i, g))
+        memory = graph("Add", graph("Mul", f, memory), graph("Mul", i, g))
         tanh = graph("Tanh", memory)
         hidden = graph("Mul", o, tanh)
-        deep = graph.add(graph.linear(hidden, w["output_hidden.weight"]), deep)
+        deep = graph("Add", graph.linear(hidden, w["output_hidden.weight"]), deep)
         layers = [graph("Tanh", deep) if config.output_tanh else deep]
         for number in range(config.output_depth - 1):
             name = f"output_layers.{number}"
@@ -225,13 +223,12 @@ class OnnxDecoder:
 
         from_hidden = np.concatenate([w["gates_from_hidden.weight"], -2 * w["attention.query.weight"]])
         product = graph.linear(hidden, from_hidden)
-        sizes = [self.gates, A]
-        hidden_gates, query = graph.several(2, "Split", product, graph.constant(sizes), axis=-1)
-        query = graph("Unsqueeze", self._exponential(graph, query), graph.constant([2]))  # (B, Q, 1, A)
-        product = graph("Mul", graph("Unsqueeze", keys, graph.constant([1])), query)  # (B, Q, L, A)
-        sigma = graph("Reciprocal", graph.add(product, graph.constant(1.0)))
-        energies = graph("MatMul", sigma, graph.constant(2 * w["attention.energy"][:, None]))
-        alpha = graph("Softmax", graph("Squeeze", energies, graph.constant([-1])), axis=-1)
+        hidden_gates, query = graph.several(2, "Split", product, [self.gates, A], axis=-1)
+        query = graph("Unsqueeze", self._exponential(graph, query), [2])  # (B, Q, 1, A)
+        product = graph("Mul", graph("Unsqueeze", keys, [1]), query)  # (B, Q, L, A)
+        sigma = graph("Reciprocal", graph("Add", product, 1.0))
+        energies = graph("MatMul", sigma, 2 * w["attention.energy"][:, None])
+        alpha = graph("Softmax", graph("Squeeze", energies, [-1]), axis=-1)
 
         locations = None
         if attention_mode == "mean":
@@ -240,12 +237,12 @@ class OnnxDecoder:
             if attention_mode == "argmax":
                 locations = graph("ArgMax", alpha, axis=-1, keepdims=0)
             else:
-                uniforms = graph("Unsqueeze", graph.input("uniforms", ["B", "Q"]), graph.constant([-1]))
-                below = graph("LessOrEqual", graph("CumSum", alpha, graph.constant(-1)), uniforms)
-                reached = graph("ReduceSum", graph("Cast", below, to=7), graph.constant([-1]), keepdims=0)
-                last = graph("Sub", graph("Gather", graph("Shape", alpha), graph.constant(2)), graph.constant(1))
+                uniforms = graph("Unsqueeze", graph.input("uniforms", ["B", "Q"]), [-1])
+                below = graph("LessOrEqual", graph("CumSum", alpha, -1), uniforms)
+                reached = graph("ReduceSum", graph("Cast", below, to=7), [-1], keepdims=0)
+                last = graph("Sub", graph("Gather", graph("Shape", alpha), 2), 1)
                 locations = graph("Min", reached, last)
-            index = graph("Unsqueeze", locations, graph.constant([-1]))
+            index = graph("Unsqueeze", locations, [-1])
             context = graph("GatherND", weighed, index, batch_dims=1)
         beta = None
         if config.gate:
@@ -257,7 +254,7 @@ class OnnxDecoder:
         graph.output(alpha, "alpha", 3)
         graph.output(self._entering(graph, hidden_gates, context), "shares", 3)
         if beta is not None:
-            graph.output(graph("Squeeze", beta, graph.constant([-1])), "beta", 2)
+            graph.output(graph("Squeeze", beta, [-1]), "beta", 2)
         if locations is not None:
             graph.output(locations, "locations", 2, "int64")
         return graph
@@ -273,9 +270,9 @@ class OnnxDecoder:
         memory = graph.input("memory", ["B", "Q", n])
         words = graph.input("words", ["B", "P", self.shared])
         shares = graph.input("shares", ["B", "Q", self.shared])
-        rows = graph("Unsqueeze", graph.input("rows", ["B", "P"], "int64"), graph.constant([-1]))
+        rows = graph("Unsqueeze", graph.input("rows", ["B", "P"], "int64"), [-1])
         shares, memory = (graph("GatherND", part, rows, batch_dims=1) for part in (shares, memory))
-        _, memory, _, hidden, layers = self._advanced(graph, graph.add(shares, words), memory)
+        _, memory, _, hidden, layers = self._advanced(graph, graph("Add", shares, words), memory)
         graph.output(hidden, "new_hidden", 3)
         graph.output(memory, "new_memory", 3)
         graph.output(layers[-1], "deep", 3)
@@ -289,11 +286,11 @@ class OnnxDecoder:
         """
         graph = Graph()
         scores = self._log_probabilities(graph)
-        before = graph("Unsqueeze", graph.input("before", ["B", "P"]), graph.constant([-1]))
+        before = graph("Unsqueeze", graph.input("before", ["B", "P"]), [-1])
         ids = graph.input("ids", ["B", "P", "N"], "int64")
         weights = graph.input("weights", ["B", "P", "N"])
-        scores = graph("ScatterElements", graph.add(scores, before), ids, weights, axis=2, reduction="add")
-        flat = graph("Reshape", scores, graph.constant([0, -1]))
+        scores = graph("ScatterElements", graph("Add", scores, before), ids, weights, axis=2, reduction="add")
+        flat = graph("Reshape", scores, [0, -1])
         best_scores, chosen = graph.several(2, "TopK", flat, graph.input("count", [1], "int64"), axis=-1)
         graph.output(best_scores, "scores", 2)
         graph.output(chosen, "chosen", 2, "int64")
@@ -309,10 +306,10 @@ class OnnxDecoder:
         """Words (N,) in, their shares (N, S) out."""
         graph = Graph()
         w = self.weights
-        embedding = graph("Gather", graph.constant(w["embedding.weight"]), graph.input("words", ["N"], "int64"))
+        embedding = graph("Gather", w["embedding.weight"], graph.input("words", ["N"], "int64"))
         gates = graph.linear(embedding, w["gates_from_word.weight"], w["gates_from_word.bias"])
-        deep = embedding if self.config.output_word else graph("Mul", embedding, graph.constant(0.0))
-        deep = graph.add(deep, graph.constant(w["output_hidden.bias"]))
+        deep = embedding if self.config.output_word else graph("Mul", embedding, 0.0)
+        deep = graph("Add", deep, w["output_hidden.bias"])
         graph.output(graph("Concat", gates, deep, axis=-1), "shares", 2)
         return graph
 
@@ -350,13 +347,12 @@ class OnnxDecoder:
         """Each annotation replaced by the mean of the window around it, see `decoder.windowed`."""
         window = self.config.annotation_window
         size = self.config.annotation_size
-        grid = graph("Reshape", graph("Transpose", value, perm=[0, 2, 1]), graph.constant([0, size, self.side, -1]))
+        grid = graph("Reshape", graph("Transpose", value, perm=[0, 2, 1]), [0, size, self.side, -1])
         sides: dict[str, Any] = {"kernel_shape": [window] * 2, "strides": [1, 1], "pads": [window // 2] * 4}
         means = graph("AveragePool", grid, **sides, count_include_pad=0)
-        flat = graph("Reshape", means, graph.constant([0, size, self.locations]))
+        flat = graph("Reshape", means, [0, size, self.locations])
         return graph("Transpose", flat, perm=[0, 2, 1])
 
     @staticmethod
     def _exponential(graph: Graph, value: str) -> str:
-        low, high = graph.constant(-LARGEST), graph.constant(LARGEST)
-        return graph("Exp", graph("Clip", value, low, high))
+        return graph("Exp", graph("Clip", value, -LARGEST, LARGEST))

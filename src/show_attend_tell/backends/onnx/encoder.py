@@ -70,7 +70,7 @@ class OnnxEncoder:
             read = value
             for layer in block.convolutions:
                 before, after = layer.padding
-                weight, bias = (graph.constant(self.weights[f"{layer.name}.{part}"]) for part in ("weight", "bias"))
+                weight, bias = (self.weights[f"{layer.name}.{part}"] for part in ("weight", "bias"))
                 value = graph(
                     "Conv",
                     *(value, weight, bias),
@@ -82,13 +82,13 @@ class OnnxEncoder:
                 if layer.activation == "relu":
                     value = graph("Relu", value)
                 elif layer.activation == "relu6":
-                    value = graph("Clip", value, graph.constant(0.0), graph.constant(6.0))
+                    value = graph("Clip", value, 0.0, 6.0)
             if block.adds_input:
-                value = graph.add(value, read)
+                value = graph("Add", value, read)
             if block.pools:
                 value = graph("MaxPool", value, kernel_shape=[2, 2], strides=[2, 2])
         rows, columns = self.grid
-        flat = graph("Reshape", value, graph.constant([0, self.annotation_size, rows * columns]))
+        flat = graph("Reshape", value, [0, self.annotation_size, rows * columns])
         graph.output(graph("Transpose", flat, perm=[0, 2, 1]), "annotations", 3)
         return graph
 

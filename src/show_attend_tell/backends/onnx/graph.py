@@ -57,24 +57,21 @@ class Graph:
             self.weights[name] = array
         return name
 
-    def __call__(self, operator: str, *inputs: Value, **attributes: Any) -> Value:
-        """Apply an operator of ONNX that has one output."""
+    def __call__(self, operator: str, *inputs: Any, **attributes: Any) -> Value:
+        """Apply an operator of ONNX that has one output; an input that is no value of the graph is a constant."""
         return self.several(1, operator, *inputs, **attributes)[0]
 
-    def several(self, outputs: int, operator: str, *inputs: Value, **attributes: Any) -> list[Value]:
+    def several(self, outputs: int, operator: str, *inputs: Any, **attributes: Any) -> list[Value]:
         """Apply an operator of ONNX that has so many outputs."""
+        values = [value if isinstance(value, Value) else self.constant(value) for value in inputs]
         names = [self._new(operator) for _ in range(outputs)]
-        self._nodes += field(1, node(operator, inputs, names, attributes))
+        self._nodes += field(1, node(operator, values, names, attributes))
         return names
 
     def linear(self, value: Value, weight: NDArray[Any], bias: NDArray[Any] | None = None) -> Value:
         """W x + b along the last axis, for a weight (outputs, inputs)."""
-        product = self("MatMul", value, self.constant(weight.T))
-        return product if bias is None else self.add(product, self.constant(bias))
-
-    def add(self, one: Value, other: Value) -> Value:
-        """The sum of two values."""
-        return self("Add", one, other)
+        product = self("MatMul", value, weight.T)
+        return product if bias is None else self("Add", product, bias)
 
     def written(self, pack: Callable[[str, NDArray[Any]], tuple[bytes, bytes]] | None = None) -> bytes:
         """The file's content; ``pack`` may write the weights: messages that store one, and nodes that restore it."""
