@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,30 @@ def browser() -> Iterator[Any]:
         playwright.expect.set_options(timeout=60_000)  # on a busy machine too
         yield found
         found.close()
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens a page in a window of its own, with options of Playwright's.
+
+    At the end no script may have failed, and nothing may have broken the content policy.
+    """
+    contexts, failures = [], []
+
+    def opened(url: str, **options: Any) -> Any:
+        context = browser.new_context(**options)
+        context.set_default_timeout(60_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: failures.append(str(error)))
+        page.on("console", lambda message: "Content Security" in message.text and failures.append(message.text))
+        page.goto(url)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not failures
 
 
 @pytest.fixture

@@ -39,6 +39,10 @@ class Serving(NamedTuple):
     port: int
     url: str
 
+    def ask(self, *photos: bytes, path: str = "captions", headers: Any = None, **fields: Any) -> httpx.Response:
+        """What it answers to a form with photos and fields."""
+        return WEB.post(f"{self.url}/v1/{path}", files=form(*photos), data=fields, headers=headers)
+
 
 @contextmanager
 def serving(
@@ -110,10 +114,10 @@ def assert_safe(response: httpx.Response) -> None:
     }, response.headers
 
 
-def post_aside(url: str, *photos: bytes, **fields: Any) -> "Future[httpx.Response]":
+def post_aside(running: Serving, *photos: bytes) -> "Future[httpx.Response]":
     """Ask in a thread."""
     pool = ThreadPoolExecutor(1)
-    future = pool.submit(lambda: WEB.post(f"{url}/v1/captions", files=form(*photos), data=fields))
+    future = pool.submit(running.ask, *photos)
     pool.shutdown(wait=False)
     return future
 
@@ -127,9 +131,9 @@ def until(condition: Callable[[], bool]) -> None:
     raise AssertionError("it did not happen within 10 s")
 
 
-def waiting(url: str) -> int:
+def waiting(running: Serving) -> int:
     """How many photos wait in the server's queue."""
-    return int(WEB.get(f"{url}/healthz").json()["waiting"])
+    return int(WEB.get(f"{running.url}/healthz").json()["waiting"])
 
 
 class Gate:
@@ -175,7 +179,7 @@ def held(**options: Any) -> Iterator[tuple[Serving, Gate, "Future[httpx.Response
     with serving([captioner], **options) as running:
         gate.hold()
         gate.reached.clear()
-        first = post_aside(running.url, PHOTOS[0])
+        first = post_aside(running, PHOTOS[0])
         assert gate.reached.wait(60)
         try:
             yield running, gate, first

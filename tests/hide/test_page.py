@@ -27,13 +27,10 @@ def hidden() -> Hidden:
     return captioner.hide(captioner(shape_photo("red", "circle", left=True), evidence=True), 0)
 
 
-def opened(browser: Any, folder: Path, made: Hidden, screen: dict[str, Any], **options: Any) -> Any:
+def opened(open_page: Any, folder: Path, made: Hidden, screen: dict[str, Any], **options: Any) -> Any:
     file = folder / "page.html"
     made.before.save(file, **options)
-    page = browser.new_context(**screen, reduced_motion="reduce").new_page()
-    page.set_default_timeout(60_000)
-    page.on("pageerror", lambda error: pytest.fail(str(error)))
-    page.goto(f"file://{file}")
+    page = open_page(f"file://{file}", **screen, reduced_motion="reduce")
     page.locator(".sat-word").first.click()
     return page
 
@@ -54,8 +51,8 @@ def becomes(true: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_the_page_answers_as_python_does(browser: Any, hidden: Hidden, screen: Any, tmp_path: Path) -> None:
-    page = opened(browser, tmp_path, hidden, screen, hidden=[hidden])
+def test_the_page_answers_as_python_does(open_page: Any, hidden: Hidden, screen: Any, tmp_path: Path) -> None:
+    page = opened(open_page, tmp_path, hidden, screen, hidden=[hidden])
     page.get_by_role("button", name="Hide this").click()
     columns = page.locator(".sat-columns figure")
     assert [each.locator("h3").inner_text() for each in columns.all()] == ["Photo", "Hidden here", "Hidden elsewhere"]
@@ -81,9 +78,9 @@ def test_the_page_answers_as_python_does(browser: Any, hidden: Hidden, screen: A
 
 @pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_a_painted_place_is_asked_for_and_a_failure_is_told(
-    browser: Any, hidden: Hidden, screen: Any, tmp_path: Path
+    open_page: Any, hidden: Hidden, screen: Any, tmp_path: Path
 ) -> None:
-    page = opened(browser, tmp_path, hidden, screen)
+    page = opened(open_page, tmp_path, hidden, screen)
     page.evaluate(
         """(answer) => {
             const { photos } = JSON.parse(document.getElementById("sat-data").textContent);

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from builders import shape_photo, shape_scenes
 from commands import sat, settings
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 from reviewing import captions, serving_review, write_table
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.review.table import read_table
 from show_attend_tell.show.sidecar import sidecar_of
 
+CURRENT = '.cell[aria-selected="true"]'
 SERVER = """
 import sys
 from pathlib import Path
@@ -32,24 +33,15 @@ with serving(folder / "captions.csv", photos, Parrot, model="parrot", cache=fold
 
 
 @pytest.fixture
-def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Opens a page; at the end no script may have failed, and nothing may have broken the content policy."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
-    context.set_default_timeout(30_000)
-    failures: list[str] = []
+def visit(open_page: Callable[..., Page]) -> Callable[[str], Page]:
+    """Opens a page of a review, and waits until keys are heard."""
 
-    def opened_page(address: str) -> Page:
-        page = context.new_page()
-        page.on("pageerror", lambda error: failures.append(str(error)))
-        page.on("console", lambda message: "Content Security" in message.text and failures.append(message.text))
-        page.goto(address)
-        page.bring_to_front()
-        expect(page.locator('.cell[aria-selected="true"]')).to_be_focused()
+    def visited(address: str) -> Page:
+        page = open_page(address, viewport={"width": 1280, "height": 800})
+        expect(page.locator(CURRENT).first).to_be_focused()
         return page
 
-    yield opened_page
-    context.close()
-    assert not failures
+    return visited
 
 
 @pytest.fixture
@@ -91,7 +83,7 @@ def decide_by_keys(page: Page) -> None:
     page.keyboard.press("x")  # leave d out
     page.keyboard.press("Enter")  # accept e
     page.keyboard.press("Backspace")  # and take it back
-    expect(page.locator('.cell[aria-selected="true"] .state')).to_contain_text("e.png")
+    expect(page.locator(f"{CURRENT} .state")).to_contain_text("e.png")
     page.keyboard.press("a")  # alternative text of e
     page.keyboard.type("the letter e")
     page.keyboard.press("Enter")
@@ -99,19 +91,19 @@ def decide_by_keys(page: Page) -> None:
     expect(page.locator("#saved")).to_have_text("Saved")
     expect(page.locator("#live")).to_contain_text("Now 6 of 13")  # to a screen reader
     for name in "fghijkl":
-        expect(page.locator('.cell[aria-selected="true"] .state')).to_contain_text(f"{name}.png")
+        expect(page.locator(f"{CURRENT} .state")).to_contain_text(f"{name}.png")
         page.keyboard.press("1")
     expect(page.locator("#sentence")).to_contain_text("11 of 13 reviewed")
     expect(page.locator("#saved")).to_have_text("Saved")
 
 
 def test_from_a_folder_by_keys_through_a_kill_to_a_model_whose_captions_are_taken(
-    open_page: Callable[..., Page], start: Callable[[], tuple[Any, str]], tmp_path: Path, small: None
+    visit: Callable[[str], Page], start: Callable[[], tuple[Any, str]], tmp_path: Path, small: None
 ) -> None:
     for name, scene in zip("abcdefghijklm", shape_scenes(13), strict=True):
         shape_photo(*scene).save(tmp_path / f"{name}.png")
     process, address = start()
-    page = open_page(address)
+    page = visit(address)
     expect(page.locator("#sentence")).to_contain_text("0 of 13 reviewed")
     expect(page.locator(".cell .check").first).to_have_text("a")
     decide_by_keys(page)
@@ -120,7 +112,7 @@ def test_from_a_folder_by_keys_through_a_kill_to_a_model_whose_captions_are_take
     expect(page.locator("#problem")).to_contain_text("start sat review again")
 
     process, address = start()
-    page = open_page(address)
+    page = visit(address)
     expect(page.locator("#sentence")).to_contain_text("11 of 13 reviewed")
     page.get_by_role("button", name="Save…").click()
     page.get_by_label("and sidecars").check()
@@ -144,7 +136,7 @@ def test_from_a_folder_by_keys_through_a_kill_to_a_model_whose_captions_are_take
     assert "train: 8 photos, 8 captions" in sat("train", tmp_path, "--output", model, *options).output
     table = tmp_path / "captions.csv"
     with serving_review(table, load=lambda: Captioner.from_pretrained(str(model)), compare=True) as server:
-        page = open_page(server.address)
+        page = visit(server.address)
         page.locator("[name=state]").select_option("differs")
         expect(page.locator("#count")).to_have_text("2 shown")
         expect(page.locator("#name")).to_have_text("e.png")
@@ -156,9 +148,9 @@ def test_from_a_folder_by_keys_through_a_kill_to_a_model_whose_captions_are_take
     assert (taken, "accepted") in [(row.decided.caption, row.decided.reviewed) for row in read_table(table).rows]
 
 
-def test_what_is_done_to_many_and_undone_as_one(open_page: Callable[..., Page], tmp_path: Path) -> None:
+def test_what_is_done_to_many_and_undone_as_one(visit: Callable[[str], Page], tmp_path: Path) -> None:
     with serving_review(write_table(tmp_path)) as server:
-        page, other = open_page(server.address), open_page(server.address)
+        page, other = visit(server.address), visit(server.address)
         page.bring_to_front()
         assert names(page) == ["a.png", "b.png", "c.png", "d.png", "e.png"]  # the least trusted first
         page.get_by_role("button", name="Replace…").click()
@@ -203,16 +195,16 @@ def test_what_is_done_to_many_and_undone_as_one(open_page: Callable[..., Page], 
         expect(page.locator("#caption")).to_have_text("Write what you see (E).")
 
 
-def test_only_what_is_in_view_is_in_the_page(open_page: Callable[..., Page], tmp_path: Path) -> None:
+def test_only_what_is_in_view_is_in_the_page(visit: Callable[[str], Page], tmp_path: Path) -> None:
     table = tmp_path / "captions.csv"
     lines = [f"{number:05}.png,a photo,0.5," for number in range(20_000)]
     table.write_text("\n".join(["source,caption,confidence,to_check", *lines, ""]), encoding="utf-8")
     with serving_review(table) as server:
-        page = open_page(server.address)
+        page = visit(server.address)
         expect(page.locator(".cell .said").first).to_have_text("a photo")
         assert page.locator(".cell").count() < 60
         page.keyboard.press("End")
-        expect(page.locator('.cell[aria-selected="true"] .state')).to_contain_text("19999.png")
+        expect(page.locator(f"{CURRENT} .state")).to_contain_text("19999.png")
         assert page.locator(".cell").count() < 60
         page.keyboard.press("Home")
-        expect(page.locator('.cell[aria-selected="true"] .state')).to_contain_text("00000.png")
+        expect(page.locator(f"{CURRENT} .state")).to_contain_text("00000.png")

@@ -21,8 +21,8 @@ from show_attend_tell.server.app import make_app
 from show_attend_tell.server.limits import Limits
 
 
-def test_a_caption_is_what_the_captioner_says(web: httpx.Client, captioners: list[Captioner]) -> None:
-    response = web.post("/v1/captions", files=form(*PHOTOS[:3]))
+def test_a_caption_is_what_the_captioner_says(server: Serving, captioners: list[Captioner]) -> None:
+    response = server.ask(*PHOTOS[:3])
     assert response.status_code == 200
     answers = response.json()
     TypeAdapter(list[schema.CaptionAnswer]).validate_python(answers)
@@ -39,28 +39,21 @@ def test_a_caption_is_what_the_captioner_says(web: httpx.Client, captioners: lis
     assert len({answer["caption"] for answer in answers}) > 1
 
 
-def test_what_was_passed_over_in_a_photo_is_in_its_answer(web: httpx.Client) -> None:
-    content = PHOTOS[0][:33] + b"\0\0\0\x09pHYs" + bytes(13) + PHOTOS[0][33:]
-    (answer,) = web.post("/v1/captions", files=form(content)).json()
-    assert answer["passed_over"] == "pHYs"
-
-
-def test_every_setting_of_generation_can_be_asked_for(web: httpx.Client, captioners: list[Captioner]) -> None:
+def test_every_setting_of_generation_can_be_asked_for(server: Serving, captioners: list[Captioner]) -> None:
     assert {*schema.SETTINGS, "filters"} == {field.name for field in dataclasses.fields(GenerationConfig)}
     sampled = {"do_sample": True, "num_captions": 2, "temperature": 0.7, "top_k": 5, "top_p": 0.9, "seed": 3}
     searched = {"beam_size": 100, "num_captions": 2, "length_penalty": 0.7, "max_length": 6}
     searched |= {"allow_repetitions": True, "attention_mode": "argmax"}
     for settings in (sampled, searched):
         asked = {name: str(value).lower() for name, value in settings.items()}
-        (answer,) = web.post("/v1/captions", files=form(RED), data=asked).raise_for_status().json()
+        (answer,) = server.ask(RED, **asked).raise_for_status().json()
         expected = captioners[0](shape_photo(*SCENES[0]), **settings)
         assert answer["words"] == expected.words and answer["settings"] == expected.settings
         assert [other["caption"] for other in answer["alternatives"]] == [text for text, _ in expected.alternatives]
 
 
-def test_several_models_answer_photo_by_photo(web: httpx.Client, captioners: list[Captioner]) -> None:
-    asked = {"model": ["small-hard", "small-soft"], "attention": "false", "evidence": "true"}
-    answers = web.post("/v1/captions", files=form(*PHOTOS[:2]), data=asked).json()
+def test_several_models_answer_photo_by_photo(server: Serving, captioners: list[Captioner]) -> None:
+    answers = server.ask(*PHOTOS[:2], model=["small-hard", "small-soft"], attention="false", evidence="true").json()
     assert [answer["settings"]["model"] for answer in answers] == ["small-hard", "small-soft"] * 2
     assert [answer["source"] for answer in answers] == ["photo0.png"] * 2 + ["photo1.png"] * 2
     for answer, captioner in zip(answers, [captioners[1], captioners[0]] * 2, strict=True):
@@ -71,23 +64,23 @@ def test_several_models_answer_photo_by_photo(web: httpx.Client, captioners: lis
         assert answer["attention"] is None and answer["gate"] is not None
 
 
-def test_the_answer_as_a_picture_and_as_a_page(web: httpx.Client) -> None:
-    picture = web.post("/v1/captions", files=form(RED), data={"format": "png"})
+def test_the_answer_as_a_picture_and_as_a_page(server: Serving) -> None:
+    picture = server.ask(RED, format="png")
     assert picture.headers["content-type"] == "image/png"
-    alpha = web.post("/v1/captions", files=form(RED), data={"format": "png", "shown": "attention"})
+    alpha = server.ask(RED, format="png", shown="attention")
     assert alpha.is_success and alpha.content != picture.content
     with Image.open(io.BytesIO(picture.content)) as image:
         assert image.width > 50
-    page = web.post("/v1/captions", files=form(RED), data={"format": "html", "model": ["small-soft", "small-hard"]})
+    page = server.ask(RED, format="html", model=["small-soft", "small-hard"])
     assert page.headers["content-type"].startswith("text/html")
     assert "<script" in page.text and "small-hard" in page.text and "data:image/jpeg" in page.text
-    refused(web.post("/v1/captions", files=form(*PHOTOS[:2]), data={"format": "png"}), 422, "html")
+    refused(server.ask(*PHOTOS[:2], format="png"), 422, "html")
 
 
-def test_log_probabilities_are_the_captioner_s(web: httpx.Client, captioners: list[Captioner]) -> None:
+def test_log_probabilities_are_the_captioner_s(server: Serving, captioners: list[Captioner]) -> None:
     texts = ["Word3, word4!", "word5 zebra"]
-    asked = {"captions": texts, "model": "small-hard", "attention_mode": "argmax"}
-    answers = web.post("/v1/log-probabilities", files=form(*PHOTOS[:2]), data=asked).json()
+    asked = {"path": "log-probabilities", "captions": texts, "model": "small-hard", "attention_mode": "argmax"}
+    answers = server.ask(*PHOTOS[:2], **asked).json()
     TypeAdapter(list[schema.ScoresAnswer]).validate_python(answers)
     assert answers[0]["captions"][0]["words"] == ["word3", "word4"]
     assert [scored["unknown"] for scored in answers[1]["captions"]] == [[], ["zebra"]]
@@ -95,27 +88,23 @@ def test_log_probabilities_are_the_captioner_s(web: httpx.Client, captioners: li
         for scored, text in zip(answer["captions"], texts, strict=True):
             expected = captioners[1].score(shape_photo(*scene), text, attention_mode="argmax")
             assert scored["log_probability"] == pytest.approx(expected, abs=1e-4)
-    (answer,) = web.post("/v1/log-probabilities", files=form(RED), data={"captions": texts[0]}).json()
-    expected = captioners[0].score(shape_photo(*SCENES[0]), texts[0])
-    assert answer["captions"][0]["log_probability"] == pytest.approx(expected, abs=1e-4)
     for text, why in ((" .", "no word"), ("a " * 101, "one has 101 words: at most 100")):
-        refused(web.post("/v1/log-probabilities", files=form(RED), data={"captions": text}), 422, why)
+        refused(server.ask(RED, path="log-probabilities", captions=text), 422, why)
 
 
-def test_what_was_hidden_is_the_captioner_s(web: httpx.Client, captioners: list[Captioner]) -> None:
+def test_what_was_hidden_is_the_captioner_s(server: Serving, captioners: list[Captioner]) -> None:
     asked = {"model": "small-hard", "beam_size": 2}
     caption = captioners[1](shape_photo(*SCENES[0]), evidence=True, beam_size=2)
-    for word, place in ((0, None), (None, [[0, 0, 20, 30]])):
-        expected = captioners[1].hide(caption, word, place=place)
-        fields = asked | {"word": "" if word is None else word, "place": "" if place is None else str(place)}
-        answers = web.post("/v1/hidden", files=form(RED), data=fields).json()
+    for word, place in (("0", None), (None, [[0, 0, 20, 30]])):
+        expected = captioners[1].hide(caption, word and int(word), place=place)
+        answers = server.ask(RED, path="hidden", **asked, word=word or "", place=str(place or "")).json()
         TypeAdapter(list[schema.HiddenAnswer]).validate_python(answers)
         assert answers[0]["before"] == str(caption) and answers[0]["lines"] == expected.lines
         assert answers[0]["here"]["mask"] == expected.to_dict()["here"]["mask"]
-        again = web.post("/v1/hidden", files=form(RED), data=asked | {"place": str(answers[0]["here"]["mask"])}).json()
+        again = server.ask(RED, path="hidden", **asked, place=str(answers[0]["here"]["mask"])).json()
         assert again[0]["here"]["caption"] == answers[0]["here"]["caption"]
     for fields, why in (({"word": "zebra"}, "no word"), ({"place": "{"}, "not JSON"), ({}, "nothing is to be hidden")):
-        refused(web.post("/v1/hidden", files=form(RED), data=fields), 422, why)
+        refused(server.ask(RED, path="hidden", **fields), 422, why)
 
 
 def test_models_and_health(web: httpx.Client) -> None:

@@ -2,14 +2,13 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from builders import shape_photo, shape_scenes
 from PIL import Image
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 from serving import Serving, serving, small_captioners
 
 SCENES = shape_scenes(3)
@@ -22,27 +21,6 @@ def photos(tmp_path: Path) -> list[Path]:
     for file, scene in zip(files, SCENES, strict=True):
         shape_photo(*scene).save(file)
     return files
-
-
-@pytest.fixture
-def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Opens the app; at the end no script may have failed, and nothing may have broken the content policy."""
-    contexts, failures = [], []
-
-    def opened(url: str, **options: Any) -> Page:
-        context = browser.new_context(**options)
-        context.set_default_timeout(30_000)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: failures.append(str(error)))
-        page.on("console", lambda message: "Content Security" in message.text and failures.append(message.text))
-        page.goto(url)
-        return page
-
-    yield opened
-    for context in contexts:
-        context.close()
-    assert not failures
 
 
 def test_a_photo_is_captioned_and_explored(

@@ -94,8 +94,8 @@ def test_what_is_searched_together_is_answered_as_alone() -> None:
     captioner = small_captioners()[0]
     alone = [captioner(shape_photo(*scene)) for scene in SCENES]
     with held() as (running, gate, first):
-        others = [post_aside(running.url, photo) for photo in PHOTOS[1:]]
-        until(lambda: waiting(running.url) == 6)
+        others = [post_aside(running, photo) for photo in PHOTOS[1:]]
+        until(lambda: waiting(running) == 6)
         gate.open.set()
         answers = [future.result().json()[0] for future in [first, *others]]
     assert gate.batches == [1, 6]
@@ -109,8 +109,7 @@ def test_a_photo_is_encoded_once_for_models_of_one_encoder() -> None:
     gates = [Gate(captioner) for captioner in captioners]
     with serving(captioners) as running:
         before = sum(gate.encoded for gate in gates)
-        asked = {"model": ["small-soft", "small-hard"]}
-        answers = WEB.post(f"{running.url}/v1/captions", files=form(*PHOTOS[:3]), data=asked).json()
+        answers = running.ask(*PHOTOS[:3], model=["small-soft", "small-hard"]).json()
     assert sum(gate.encoded for gate in gates) == before + 3
     assert [answer["source"] for answer in answers] == [f"photo{number}.png" for number in (0, 0, 1, 1, 2, 2)]
 
@@ -123,9 +122,9 @@ def test_photos_of_a_client_that_has_gone_leave_the_queue() -> None:
         for _ in range(3):
             with pytest.raises(httpx.ReadTimeout):  # whose client then closes the connection
                 WEB.post(f"{running.url}/v1/captions", files=form(*[RED] * 8), timeout=httpx.Timeout(20, read=0.5))
-        until(lambda: waiting(running.url) == 0)
-        last = post_aside(running.url, RED)
-        until(lambda: waiting(running.url) == 1)
+        until(lambda: waiting(running) == 0)
+        last = post_aside(running, RED)
+        until(lambda: waiting(running) == 1)
         gate.open.set()
         assert [len(future.result().json()) for future in (first, last)] == [1, 1]
     assert gate.encoded == 2
@@ -133,31 +132,31 @@ def test_photos_of_a_client_that_has_gone_leave_the_queue() -> None:
 
 def test_a_request_that_takes_too_long_is_told_so_and_not_done() -> None:
     with held(limits=Limits(request_seconds=0.9)) as (running, gate, first):
-        second = post_aside(running.url, PHOTOS[1])
+        second = post_aside(running, PHOTOS[1])
         for future in (first, second):
             problem = refused(future.result(), 504, "0.9 s")
             assert problem["limit"] == "request_seconds"
-        assert waiting(running.url) == 0
+        assert waiting(running) == 0
         gate.open.set()
-        assert WEB.post(f"{running.url}/v1/captions", files=form(RED)).status_code == 200
+        assert running.ask(RED).status_code == 200
     assert gate.batches == [1, 1]  # the first, which was begun, and the last: nobody waited for the second
 
 
 def test_a_full_queue_says_when_to_come_back() -> None:
     with held(limits=Limits(waiting_photos=4)) as (running, gate, first):
-        second = post_aside(running.url, *PHOTOS[1:3])
-        until(lambda: waiting(running.url) == 2)
+        second = post_aside(running, *PHOTOS[1:3])
+        until(lambda: waiting(running) == 2)
         no_photos = [b"not decoded"] * 2  # else they would be refused as no photos
-        busy = WEB.post(f"{running.url}/v1/captions", files=form(*no_photos))
+        busy = running.ask(*no_photos)
         problem = refused(busy, 503)
         assert problem["limit"] == "waiting_photos" and problem["maximum"] == 4
         assert int(busy.headers["retry-after"]) >= 1
-        third = post_aside(running.url, PHOTOS[3])  # for one there is room
-        until(lambda: waiting(running.url) == 3)
+        third = post_aside(running, PHOTOS[3])  # for one there is room
+        until(lambda: waiting(running) == 3)
         gate.open.set()
         assert [len(future.result().json()) for future in (first, second, third)] == [1, 2, 1]
-        refused(WEB.post(f"{running.url}/v1/captions", files=form(*PHOTOS[:5])), 413, "at most 4")
-        assert WEB.post(f"{running.url}/v1/captions", files=form(*PHOTOS[:4])).status_code == 200  # room again
+        refused(running.ask(*PHOTOS[:5]), 413, "at most 4")
+        assert running.ask(*PHOTOS[:4]).status_code == 200  # room again
 
 
 def test_an_error_of_one_job_fails_that_job_only(captioner: Captioner) -> None:

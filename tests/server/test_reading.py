@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 from packaging.requirements import Requirement
 from PIL import Image
 from pydantic import TypeAdapter
-from serving import PHOTOS, RED, WEB, encoded, form, refused, serving, small_captioners
+from serving import PHOTOS, RED, WEB, Serving, encoded, refused, serving, small_captioners
 
 from show_attend_tell.server import schema
 from show_attend_tell.server.limits import Limits
@@ -44,29 +43,29 @@ def png(width: int, height: int) -> bytes:
     ],
     ids=["empty", "text", "svg", "truncated", "large", "larger", "bomb"],
 )
-def test_a_bad_photo_is_refused_by_name(web: httpx.Client, photo: bytes, status: int, word: str) -> None:
-    problem = refused(web.post("/v1/captions", files=form(photo)), status, "Photo 1 (photo0.png)", word)
+def test_a_bad_photo_is_refused_by_name(server: Serving, photo: bytes, status: int, word: str) -> None:
+    problem = refused(server.ask(photo), status, "Photo 1 (photo0.png)", word)
     if status == 413:
         assert problem["limit"] == "photo_pixels" and problem["maximum"] == 50_000_000
 
 
-def test_a_bad_photo_is_answered_beside_the_others(web: httpx.Client) -> None:
-    files, asked = form(PHOTOS[0], b"hello", PHOTOS[2], b""), {"model": ["small-soft", "small-hard"]}
-    answer = web.post("/v1/captions", files=files, data=asked)
+def test_a_bad_photo_is_answered_beside_the_others(server: Serving) -> None:
+    photos = (PHOTOS[0], b"hello", PHOTOS[2], b"")
+    answer = server.ask(*photos, model=["small-soft", "small-hard"])
     assert answer.status_code == 207
     found = answer.json()
     TypeAdapter(list[schema.CaptionAnswer | schema.FailedPhoto]).validate_python(found)
     assert [one["source"] for one in found] == [f"photo{number}.png" for number in (0, 0, 1, 1, 2, 2, 3, 3)]
     assert [one.get("error", {}).get("status") for one in found] == [None, None, 415, 415, None, None, 422, 422]
     assert "Photo 2 (photo1.png)" in found[2]["error"]["detail"] and "Photo 4" in found[6]["error"]["detail"]
-    alone = web.post("/v1/captions", files=form(*PHOTOS[:3])).json()[2]
+    alone = server.ask(*PHOTOS[:3]).json()[2]
     assert found[4]["caption"] == alone["caption"]
 
-    scores = web.post("/v1/log-probabilities", files=files, data={"captions": "word3"})
+    scores = server.ask(*photos, path="log-probabilities", captions="word3")
     assert scores.status_code == 207 and ["error" in one for one in scores.json()] == [False, True, False, True]
-    page = web.post("/v1/captions", files=files, data={"format": "html"})
+    page = server.ask(*photos, format="html")
     assert page.status_code == 207 and "photo1.png" in page.text and "not a photo" in page.text
-    refused(web.post("/v1/captions", files=form(b"hello", b"")), 415, "Photo 1")  # none is left
+    refused(server.ask(b"hello", b""), 415, "Photo 1")  # none is left
 
 
 def part(disposition: str, content: bytes) -> bytes:
@@ -122,52 +121,49 @@ def test_a_form_that_is_cut_short_is_refused_as_such(web: httpx.Client) -> None:
     assert web.post("/v1/captions", content=body + b"--a--\r\n", headers=FORM).status_code == 200
 
 
-def test_heic_is_read_with_its_package(web: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heic_is_read_with_its_package(server: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     heif = pytest.importorskip("pillow_heif")
     heif.register_heif_opener()
     phone, large = (encoded(Image.new("RGB", size, "red"), "HEIF") for size in ((64, 48), (80, 70)))
-    assert web.post("/v1/captions", files=form(phone)).json()[0]["caption"]
+    assert server.ask(phone).json()[0]["caption"]
     with serving(small_captioners(), limits=Limits(photo_pixels=64 * 48)) as running:
-        answer = WEB.post(f"{running.url}/v1/captions", files=form(large))
+        answer = running.ask(large)
         assert refused(answer, 413, "80 × 70")["limit"] == "photo_pixels"
-    refused(web.post("/v1/captions", files=form(phone[:40])), 415, "Photo 1", "HEIC")
+    refused(server.ask(phone[:40]), 415, "Photo 1", "HEIC")
     monkeypatch.setitem(sys.modules, "pillow_heif", None)  # as where it is not installed
-    refused(web.post("/v1/captions", files=form(phone)), 422, "Photo 1", "HEIC", "send it as JPEG")
+    refused(server.ask(phone), 422, "Photo 1", "HEIC", "send it as JPEG")
 
 
 @pytest.mark.parametrize("chunked", [False, True])
 def test_a_long_body_is_refused_and_not_kept(chunked: bool) -> None:
     with serving(small_captioners(), limits=Limits(request_bytes=100_000)) as running:
-        body = [bytes(10_000)] * 30
-        headers = {"content-type": "multipart/form-data; boundary=a"}
-        body[0] = b'--a\r\ncontent-disposition: form-data; name="photos"; filename="a"\r\n\r\n' + body[0]
+        body = [part('name="photos"; filename="a"', bytes(10_000)), *[bytes(10_000)] * 30]
         content: Any = iter(body) if chunked else b"".join(body)
-        response = WEB.post(f"{running.url}/v1/captions", content=content, headers=headers)
+        response = WEB.post(f"{running.url}/v1/captions", content=content, headers=FORM)
         problem = refused(response, 413, "100,000 bytes")
         assert problem["limit"] == "request_bytes" and problem["maximum"] == 100_000
-        assert WEB.post(f"{running.url}/v1/captions", files=form(RED)).status_code == 200
+        assert running.ask(RED).status_code == 200
 
 
 def test_bodies_in_memory_are_bounded_together() -> None:
     small = len(RED) + 1000
     with serving(small_captioners(), limits=Limits(held_bytes=small)) as running:
         for _ in range(3):  # what was held is let go
-            assert WEB.post(f"{running.url}/v1/captions", files=form(RED)).status_code == 200
-            refused(WEB.post(f"{running.url}/v1/captions", files=form(b"no photo")), 415)
-        busy = WEB.post(f"{running.url}/v1/captions", files=form(RED + bytes(1000)))
+            assert running.ask(RED).status_code == 200
+            refused(running.ask(b"no photo"), 415)
+        busy = running.ask(RED + bytes(1000))
         assert refused(busy, 503)["limit"] == "held_bytes" and int(busy.headers["retry-after"]) >= 1
-        assert WEB.post(f"{running.url}/v1/captions", files=form(RED)).status_code == 200
+        assert running.ask(RED).status_code == 200
 
 
-def test_nothing_is_written_to_disk(web: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_written_to_disk(server: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     def rolled(file: Any) -> None:
         raise AssertionError("a photo went to the disk")
 
     monkeypatch.setattr(tempfile.SpooledTemporaryFile, "rollover", rolled)
-    noise = np.random.default_rng(1).integers(0, 256, (800, 900, 3), dtype=np.uint8)
-    photo = encoded(Image.fromarray(noise))
+    photo = encoded(Image.effect_noise((1500, 1500), 100))
     assert len(photo) > 2_000_000
-    assert web.post("/v1/captions", files=form(photo)).status_code == 200
+    assert server.ask(photo).status_code == 200
 
 
 def test_no_starlette_is_allowed_that_would_write_photos_to_the_disk() -> None:
