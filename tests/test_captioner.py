@@ -18,6 +18,7 @@ from PIL import Image
 from show_attend_tell.caption import Caption
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
+from show_attend_tell.data.parts_of_speech import singular
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.search.config import GenerationConfig

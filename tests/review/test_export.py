@@ -9,6 +9,7 @@ from reviewing import write_table as photos_and_table
 
 from show_attend_tell.review.table import Decided, read_table, write_table
 from show_attend_tell.show.sidecar import sidecar_of
+from show_attend_tell.show.xmp import ALT_TEXT, Packet
 
 
 def edited(folder: Path) -> Path:
@@ -47,7 +48,11 @@ def test_each_form(tmp_path: Path) -> None:
     with open(tmp_path / "alt.csv", encoding="utf-8", newline="") as file:
         assert list(csv.reader(file)) == [["source", "alt"], ["a.png", "the dog <Rex>"], ["b.png", ""]]
     sat("export", table, "--format", "xmp")
-    assert "a blue dog" in sidecar_of(tmp_path / "a.png").read_text(encoding="utf-8")
+    sidecar = sidecar_of(tmp_path / "a.png")
+    assert "a blue dog" in sidecar.read_text(encoding="utf-8") and not Packet(sidecar.read_bytes())[ALT_TEXT]
+    sat("export", table, "--format", "xmp", "--alt-text")
+    for name, texts in (("a.png", ["the dog <Rex>"]), ("b.png", [])):
+        assert Packet(sidecar_of(tmp_path / name).read_bytes())[ALT_TEXT] == texts
     assert not sidecar_of(tmp_path / "c.png").exists()
 
 

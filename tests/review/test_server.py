@@ -47,7 +47,7 @@ def test_nobody_else_is_answered(tmp_path: Path) -> None:
         assert (tmp_path / "captions.csv.address").stat().st_mode & 0o077 == 0
         page = WEB.get(server.address)
         assert page.status_code == 200 and "script-src 'self'" in page.headers["Content-Security-Policy"]
-        assert WEB.post(f"{server.address}decide", content="[]").status_code == 400
+        assert WEB.post(f"{server.address}decide", content="{}").status_code == 400
         assert WEB.post(f"{server.address}undo", content=b" " * 1_000_001).status_code == 413
         for wrong in ({}, {"id": 99, "action": "accept"}, {"id": 0, "action": "burn"}, {"id": 0, "action": "write"}):
             assert "problem" in post(server.address, "decide", **wrong)

@@ -36,6 +36,7 @@ EXPORT_EXAMPLES = """
 \b
 Examples:
   sat export photos/captions.csv --format xmp                  sidecars with what was reviewed
+  sat export photos/captions.csv --format xmp --alt-text       and with alternative texts, where there are any
   sat export photos/captions.csv --format xmp --above 0.8      and with captions that are trusted so far
   sat export photos/captions.csv --format jsonl --output captions.jsonl
   sat export photos/captions.csv --format imagefolder          photos/metadata.jsonl, for Hugging Face datasets
@@ -143,7 +144,8 @@ def show(address: str, note: str, browser: bool) -> None:
     type=click.FloatRange(0, 1),
     help="Also captions that nobody reviewed, from this confidence on. [default: reviewed ones only]",
 )
-def export(table: Path, form: str, output: str | None, above: float | None) -> None:
+@click.option("--alt-text", "alt", is_flag=True, help="Sidecars have the alternative texts too, as IPTC's Alt Text.")
+def export(table: Path, form: str, output: str | None, above: float | None, alt: bool) -> None:
     """Write the captions of an edited table for other programs.
 
     What a photo is for, and names of people and places, the model cannot know: these come from those who edit.
@@ -155,7 +157,7 @@ def export(table: Path, form: str, output: str | None, above: float | None) -> N
     if not rows:
         raise SatError("nobody has reviewed a caption", subject=str(table), remedy="sat review, or give --above 0.8")
     if form == "xmp":
-        sentences, problems = write_sidecars(rows)
+        sentences, problems = write_sidecars(rows, alt=alt)
         for sentence in sentences:
             click.echo(sentence, err=True)
         if problems:

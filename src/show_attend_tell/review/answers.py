@@ -5,7 +5,7 @@ A row is asked for by its number, which stays the same while the server runs.
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from show_attend_tell.review.store import Review
 from show_attend_tell.review.table import Decided, Row
 
 PATIENCE = 20.0  # seconds that a page waits for something new
-Asked = Mapping[str, Any]
 ACTIONS: dict[str, Callable[..., Decided]] = {
     "accept": deciding.accepted,
     "write": deciding.written,
@@ -43,11 +42,11 @@ class Answers:
 
     # Looking
 
-    def state(self, asked: Asked) -> dict[str, Any]:
+    def state(self, since: int | None = None) -> dict[str, Any]:
         """How far the review is; waits until it is another ``since`` the page asked last."""
         review = self.review
         with review.changed:
-            review.changed.wait_for(lambda: review.version != asked.get("since"), timeout=PATIENCE)
+            review.changed.wait_for(lambda: review.version != since, timeout=PATIENCE)
             reviewed = Counter(row.decided.reviewed for row in review.rows)
             judging = [row.decided.reviewed for row in review.rows if row.decided.split == "val"]
             return {
@@ -65,15 +64,15 @@ class Answers:
                 "compare": self.captioning.compare,
             }
 
-    def order(self, asked: Asked) -> dict[str, Any]:
+    def order(self, **view: str) -> dict[str, Any]:
         """The numbers of the rows of a view, in order, and all folders."""
         with self.review.lock:
             folders = sorted({row.source.rpartition("/")[0] for row in self.review.rows})
-            return {"ids": [row.number for row in shown(self.review.rows, asked)], "folders": folders}
+            return {"ids": [row.number for row in shown(self.review.rows, view)], "folders": folders}
 
-    def rows(self, asked: Asked) -> list[dict[str, Any]]:
-        """Rows by their numbers, ``ids``; these are captioned first."""
-        rows = [self._row(number) for number in asked["ids"]]
+    def rows(self, ids: Iterable[int]) -> list[dict[str, Any]]:
+        """Rows by their numbers; these are captioned first."""
+        rows = [self._row(number) for number in ids]
         self.captioning.look_at(rows)
         with self.review.lock:
             return [self._shown(row) for row in rows]
@@ -110,68 +109,69 @@ class Answers:
 
     # Deciding
 
-    def decide(self, asked: Asked) -> dict[str, Any]:
-        """Decide the row ``id``: an ``action``, with what it needs."""
-        needed = dict(asked)
-        row = self._row(needed.pop("id"))
-        action = needed.pop("action")
+    def decide(self, id: int, action: str, **needed: Any) -> dict[str, Any]:
+        """Decide a row: an action, with what it needs."""
+        row = self._row(id)
         with self.review.lock:
             decided = ACTIONS[action](row, **needed)
             self.review.decide(f"{row.source}: {decided.reviewed or action}", {row.key: decided})
             return self._shown(row)
 
-    def undo(self, asked: Asked) -> dict[str, Any]:
+    def undo(self) -> dict[str, Any]:
         """Take the last decision back."""
         with self.review.lock:
             label, changes = self.review.undo()
             rows = self.review.by_key
             return {"label": label, "ids": [rows[key].number for key, *_ in changes if key in rows]}
 
-    def accept(self, asked: Asked) -> dict[str, Any]:
+    def accept(self, tried: bool = False, **view: str) -> dict[str, Any]:
         """Accept all rows of a view that have a caption in sight and that nobody reviewed, as one decision."""
 
         def decided(row: Row) -> Decided:
             waits = row.decided.caption and not row.hidden and not row.decided.reviewed
             return deciding.accepted(row, "accepted in bulk") if waits else row.decided
 
-        return self._together(asked, "accepted in bulk", decided)
+        return self._together("accepted in bulk", decided, tried, view)
 
-    def replace(self, asked: Asked) -> dict[str, Any]:
-        """Replace a word, ``old``, by another in the captions of a view, as one decision."""
-        old = asked["old"].strip()
-        new = asked["new"]
-        if not old:
+    def replace(self, old: str, new: str, tried: bool = False, **view: str) -> dict[str, Any]:
+        """Replace a word, or several, by another in the captions of a view, as one decision."""
+        if not old.strip():
             raise InvalidValue("there is nothing to find: give a word")
-        return self._together(asked, f"{old} → {new}", lambda row: deciding.replaced(row, old, new))
+        return self._together(f"{old} → {new}", lambda row: deciding.replaced(row, old, new), tried, view)
 
-    def _together(self, asked: Asked, label: str, decide: Callable[[Row], Decided]) -> dict[str, Any]:
-        """Decide the rows of a view as one, or only say how many change, if ``try`` is asked."""
+    def _together(
+        self, label: str, decide: Callable[[Row], Decided], tried: bool, view: dict[str, str]
+    ) -> dict[str, Any]:
+        """Decide the rows of a view as one; if it is only ``tried``, say how many would change."""
         with self.review.lock:
-            rows = shown(self.review.rows, asked)
+            rows = shown(self.review.rows, view)
             decided = {row.key: decide(row) for row in rows}
             captions = [decided[row.key].caption for row in rows if decided[row.key] != row.decided]
             label = f"{label}: {plural(len(captions), 'caption')}"
-            if not asked.get("try"):
+            if not tried:
                 self.review.decide(label, decided)
             return {"label": label, "number": len(captions), "captions": captions[:3]}
 
-    def draw(self, asked: Asked) -> dict[str, Any]:
+    def draw(self, judge: bool = False) -> dict[str, Any]:
         """Draw photos at random: to be checked, or, for ``judge``, to be written without the model's caption."""
-        how = {"split": "val"} if asked.get("judge") else {"drawn": "yes"}
+        how = {"split": "val"} if judge else {"drawn": "yes"}
         with self.review.lock:
             rows = deciding.drawn(self.review.rows, DRAW)
             decided = {row.key: row.decided._replace(**how) for row in rows}
             self.review.decide(f"{plural(len(rows), 'photo')} drawn", decided)
             return {"number": len(rows)}
 
-    def save(self, asked: Asked) -> dict[str, Any]:
-        """Write the table now, and sidecars: of what is reviewed, and of what has a confidence ``above`` one."""
+    def save(self, sidecars: bool = False, above: float | None = None, alt: bool = False) -> dict[str, Any]:
+        """Write the table now, and sidecars: of what is reviewed, and of what has a confidence ``above`` one.
+
+        With ``alt``, these have the alternative texts too.
+        """
         self.saving.save()
         message = self.saving.problem or f"{self.review.table} is written"
-        if asked.get("sidecars"):
+        if sidecars:
             with self.review.lock:
-                rows = for_sidecars(self.review.rows, asked.get("above"))
-            sentences, problems = write_sidecars(rows)
+                rows = for_sidecars(self.review.rows, above)
+            sentences, problems = write_sidecars(rows, alt=alt)
             message = ". ".join([message, *sentences])
             if problems:
                 message += f". Not written: {first_three(problems)}"

@@ -30,14 +30,18 @@ def for_sidecars(rows: Iterable[Row], above: float | None) -> list[Row]:
     return chosen
 
 
-def write_sidecars(rows: Iterable[Row]) -> tuple[list[str], list[str]]:
-    """Write captions into sidecars; returns what became of them, in sentences, and what went wrong."""
+def write_sidecars(rows: Iterable[Row], *, alt: bool) -> tuple[list[str], list[str]]:
+    """Write captions, and with ``alt`` alternative texts, into sidecars.
+
+    Returns what became of them, in sentences, and what went wrong.
+    """
     outcomes: Counter[Outcome] = Counter()
     problems = []
     for row in rows:
         model = REVIEW if row.decided.reviewed else "unreviewed"
+        alt_text = row.decided.alt_text if alt else ""
         try:
-            outcomes[write_sidecar(row.path, row.decided.caption, model=model, options=OPTIONS)] += 1
+            outcomes[write_sidecar(row.path, row.decided.caption, model=model, options=OPTIONS, alt_text=alt_text)] += 1
         except SatError as error:
             problems.append(str(error))
     return summary(outcomes), problems

@@ -90,7 +90,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         status = HTTPStatus.OK
         try:
-            answer = getattr(self.server.answers, name)(json.loads(content))
+            answer = getattr(self.server.answers, name)(**json.loads(content))
         except SatError as error:
             status = HTTPStatus.CONFLICT
             answer = {"problem": str(error)}

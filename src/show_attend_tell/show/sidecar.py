@@ -29,7 +29,7 @@ from show_attend_tell.files import atomic_write
 from show_attend_tell.messages import plural
 from show_attend_tell.settings import Share, settings
 from show_attend_tell.show.embedded import Inside, by_a_person, look_inside
-from show_attend_tell.show.xmp import DESCRIPTION, EMPTY, Packet
+from show_attend_tell.show.xmp import ALT_TEXT, DESCRIPTION, EMPTY, Packet
 
 PROGRAM = "show-attend-tell"  # how the name of a description's writer begins where it is this program
 WRITER = "photoshop:CaptionWriter"
@@ -87,11 +87,13 @@ def write_sidecar(
     model: str,
     confidence: float | None = None,
     options: SidecarSettings | None = None,
+    alt_text: str = "",
 ) -> Outcome:
     """Write a photo's caption into its sidecar, or leave it alone; the result says which, and why.
 
-    ``model`` is the name of the caption's model, or `REVIEW`; ``confidence`` is that of its row in a table.
-    Raises `SatError` for a sidecar that cannot be read as XMP, or cannot be written.
+    ``model`` is the name of the caption's model, or `REVIEW`; ``confidence`` is that of its row in a table. An
+    ``alt_text`` becomes IPTC's Alt Text (Accessibility), unless another program has written one. Raises `SatError` for
+    a sidecar that cannot be read as XMP, or cannot be written.
     """
     options = options or SidecarSettings()
     inside = look_inside(photo)
@@ -108,6 +110,8 @@ def write_sidecar(
     former = [name for name, packet in sidecars.items() if _captions(packet, model)]
     for name in former or [options.name]:
         values = {DESCRIPTION: [text], WRITER: [f"{PROGRAM} {model}"], CAPTION: [text]}
+        if alt_text and (former or not sidecars[name][ALT_TEXT]):
+            values[ALT_TEXT] = [alt_text]
         if name == SHORT_NAME:
             values[EXTENSION] = [photo.suffix[1:].lower()]
         _write(sidecar_of(photo, name), sidecars[name], values)

@@ -13,6 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 NAMESPACES = {
     "dc": "http://purl.org/dc/elements/1.1/",
+    "Iptc4xmpCore": "http://iptc.org/std/Iptc4xmpCore/1.0/xmlns/",
     "photoshop": "http://ns.adobe.com/photoshop/1.0/",
     "tiff": "http://ns.adobe.com/tiff/1.0/",
     "sat": "urn:show-attend-tell:",
@@ -140,7 +141,7 @@ def _element(name: str, texts: list[str]) -> str:
         return ""
     inner = escape(texts[0])
     namespaces = f'xmlns:{name.split(":")[0]}="{NAMESPACES[name.split(":")[0]]}"'
-    if name == DESCRIPTION:
+    if name in (DESCRIPTION, ALT_TEXT):  # texts in several languages
         inner = f'<rdf:Alt><rdf:li xml:lang="x-default">{inner}</rdf:li></rdf:Alt>'
         namespaces += f' xmlns:rdf="{RDF}"'
     return f"<{name} {namespaces}>{inner}</{name}>"

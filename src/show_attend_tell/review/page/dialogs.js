@@ -23,7 +23,7 @@ export function connect({ asked, send, go }) {
   }
 
   async function tryAccept() {
-    const { number } = await send("accept", { ...asked(), try: true });
+    const { number } = await send("accept", { ...asked(), tried: true });
     of("accept", "output").value = `${number.toLocaleString()} captions are shown that nobody has reviewed.`;
     of("accept", "button.main").disabled = !number;
   }
@@ -37,7 +37,7 @@ export function connect({ asked, send, go }) {
     const { old, new: by } = Object.fromEntries(new FormData(of("replace")));
     of("replace", "button.main").disabled = !old.trim();
     if (!old.trim()) return void (of("replace", "output").value = "");
-    const { number, captions } = await send("replace", { ...asked(), old, new: by, try: true });
+    const { number, captions } = await send("replace", { ...asked(), old, new: by, tried: true });
     of("replace", "output").value = [`${number.toLocaleString()} captions change.`, ...captions].join("\n");
   }
 
@@ -47,8 +47,9 @@ export function connect({ asked, send, go }) {
     of("replace", "output").value = `Done: ${label}. Backspace takes it back.`;
   });
 
-  act("save", async ({ sidecars, trusted, above }) => {
-    const { message } = await send("save", { sidecars: Boolean(sidecars), above: trusted ? Number(above) : null });
+  act("save", async ({ sidecars, trusted, above, alt }) => {
+    const asked = { sidecars: Boolean(sidecars), above: trusted ? Number(above) : null, alt: Boolean(alt) };
+    const { message } = await send("save", asked);
     of("save", "output").value = message;
   });
 
