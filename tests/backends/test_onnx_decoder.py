@@ -41,8 +41,7 @@ def settings(options: dict[str, Any]) -> GenerationConfig:
 
 
 def session_of(decoder: AttentionDecoder, annotations: Tensor, config: GenerationConfig) -> OnnxSession:
-    light = OnnxDecoder(decoder.config, decoder_weights(decoder), annotations.shape[1])
-    return OnnxSession(light, annotations.numpy(), config, seeds=SEEDS[: len(annotations)])
+    return OnnxSession(of(decoder), annotations.numpy(), config, seeds=SEEDS[: len(annotations)])
 
 
 def alike(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:

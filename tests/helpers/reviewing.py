@@ -1,6 +1,7 @@
 """What the tests of `sat review` share: a table, a model without a network, a server in a thread, random decisions."""
 
 import random
+import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from show_attend_tell.review.running import beside, serving
 from show_attend_tell.review.server import Server
 from show_attend_tell.review.store import Review
 
+Start = Callable[..., tuple[subprocess.Popen[str], str]]
 CAPTIONS = {"a": "a red dog", "b": "two cats", "c": "a bird on a roof", "d": "a man", "e": "a fork"}
 
 

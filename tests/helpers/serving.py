@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import httpx
-import torch
 from builders import shape_photo, shape_scenes, small_checkpoint, small_encoder
 from PIL import Image
 
@@ -146,7 +145,7 @@ class Gate:
         self.backend, captioner.backend = captioner.backend, self
         self.reached, self.open = threading.Event(), threading.Event()
         self.open.set()
-        self.encoded, self.threads = 0, 0
+        self.encoded = 0
         self.batches: list[int] = []
         self.error: Exception | None = None  # to be raised by the next search
 
@@ -161,7 +160,7 @@ class Gate:
     def encode(self, pixels: Any) -> Any:
         self.reached.set()
         assert self.open.wait(60)
-        self.encoded, self.threads = self.encoded + 1, torch.get_num_threads()
+        self.encoded += 1
         return self.backend.encode(pixels)
 
     def together(self, features: Any) -> Any:

@@ -1,22 +1,19 @@
 """The page of a review in a headless Chromium, by keys alone, against a real server with a model of no size."""
 
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from builders import shape_photo, shape_scenes
 from commands import sat, settings
 from playwright.sync_api import Page, expect
-from reviewing import captions, serving_review, write_table
+from reviewing import Start, captions, serving_review, write_table
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.review.table import read_table
 from show_attend_tell.show.sidecar import sidecar_of
 
+Visit = Callable[[str], Page]
 CURRENT = '.cell[aria-selected="true"]'
 SERVER = """
 import sys
@@ -33,7 +30,7 @@ with serving(folder / "captions.csv", photos, Parrot, model="parrot", cache=fold
 
 
 @pytest.fixture
-def visit(open_page: Callable[..., Page]) -> Callable[[str], Page]:
+def visit(open_page: Callable[..., Page]) -> Visit:
     """Opens a page of a review, and waits until keys are heard."""
 
     def visited(address: str) -> Page:
@@ -42,29 +39,6 @@ def visit(open_page: Callable[..., Page]) -> Callable[[str], Page]:
         return page
 
     return visited
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[[], tuple[Any, str]]]:
-    """Starts a server of the folder in a process of its own, which a test may kill."""
-    processes = []
-
-    def started() -> tuple[Any, str]:
-        command = [sys.executable, "-c", SERVER, str(tmp_path)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=with_helpers())
-        processes.append(process)
-        assert process.stdout is not None
-        return process, process.stdout.readline().strip()
-
-    yield started
-    for process in processes:
-        process.kill()
-        process.communicate()
-
-
-def with_helpers() -> dict[str, str]:
-    """An environment in which a process finds this package and the helpers of its tests."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
 def names(page: Page) -> list[str]:
@@ -98,11 +72,11 @@ def decide_by_keys(page: Page) -> None:
 
 
 def test_from_a_folder_by_keys_through_a_kill_to_a_model_whose_captions_are_taken(
-    visit: Callable[[str], Page], start: Callable[[], tuple[Any, str]], tmp_path: Path, small: None
+    visit: Visit, start: Start, tmp_path: Path, small: None
 ) -> None:
     for name, scene in zip("abcdefghijklm", shape_scenes(13), strict=True):
         shape_photo(*scene).save(tmp_path / f"{name}.png")
-    process, address = start()
+    process, address = start("-c", SERVER, tmp_path)
     page = visit(address)
     expect(page.locator("#sentence")).to_contain_text("0 of 13 reviewed")
     expect(page.locator(".cell .check").first).to_have_text("a")
@@ -111,7 +85,7 @@ def test_from_a_folder_by_keys_through_a_kill_to_a_model_whose_captions_are_take
     process.wait()
     expect(page.locator("#problem")).to_contain_text("start sat review again")
 
-    process, address = start()
+    process, address = start("-c", SERVER, tmp_path)
     page = visit(address)
     expect(page.locator("#sentence")).to_contain_text("11 of 13 reviewed")
     page.get_by_role("button", name="Save…").click()
@@ -148,7 +122,7 @@ def test_from_a_folder_by_keys_through_a_kill_to_a_model_whose_captions_are_take
     assert (taken, "accepted") in [(row.decided.caption, row.decided.reviewed) for row in read_table(table).rows]
 
 
-def test_what_is_done_to_many_and_undone_as_one(visit: Callable[[str], Page], tmp_path: Path) -> None:
+def test_what_is_done_to_many_and_undone_as_one(visit: Visit, tmp_path: Path) -> None:
     with serving_review(write_table(tmp_path)) as server:
         page, other = visit(server.address), visit(server.address)
         page.bring_to_front()
@@ -195,7 +169,7 @@ def test_what_is_done_to_many_and_undone_as_one(visit: Callable[[str], Page], tm
         expect(page.locator("#caption")).to_have_text("Write what you see (E).")
 
 
-def test_only_what_is_in_view_is_in_the_page(visit: Callable[[str], Page], tmp_path: Path) -> None:
+def test_only_what_is_in_view_is_in_the_page(visit: Visit, tmp_path: Path) -> None:
     table = tmp_path / "captions.csv"
     lines = [f"{number:05}.png,a photo,0.5," for number in range(20_000)]
     table.write_text("\n".join(["source,caption,confidence,to_check", *lines, ""]), encoding="utf-8")

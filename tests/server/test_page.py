@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 from serving import Serving, serving, small_captioners
 
 SCENES = shape_scenes(3)
+Open = Callable[..., Page]
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def photos(tmp_path: Path) -> list[Path]:
 
 
 def test_a_photo_is_captioned_and_explored(
-    open_page: Callable[..., Page], server: Serving, photos: list[Path], tmp_path: Path
+    open_page: Open, server: Serving, photos: list[Path], tmp_path: Path
 ) -> None:
     page = open_page(server.url)
     expect(page.locator("#model option")).to_have_text(["small-soft", "small-hard", "both, side by side"])
@@ -78,7 +79,7 @@ def test_a_photo_is_captioned_and_explored(
     expect(page.get_by_role("button", name="Remove: photo1.png")).to_be_focused()
 
 
-def test_by_keyboard_alone(open_page: Callable[..., Page], server: Serving, photos: list[Path]) -> None:
+def test_by_keyboard_alone(open_page: Open, server: Serving, photos: list[Path]) -> None:
     page = open_page(server.url)
     page.on("filechooser", lambda _: None)  # the browser hands its choosers over from now on, not just when Space falls
     expect(page.locator("#settings")).to_be_visible()
@@ -104,7 +105,7 @@ def test_by_keyboard_alone(open_page: Callable[..., Page], server: Serving, phot
 
 
 def test_a_bad_file_is_told_and_the_others_are_captioned(
-    open_page: Callable[..., Page], server: Serving, photos: list[Path], tmp_path: Path
+    open_page: Open, server: Serving, photos: list[Path], tmp_path: Path
 ) -> None:
     bad = tmp_path / "notes <b>.jpg"
     bad.write_bytes(b"<svg onload=alert(1)>")
@@ -118,7 +119,7 @@ def test_a_bad_file_is_told_and_the_others_are_captioned(
 
 
 def test_many_photos_are_a_grid_and_each_opens_in_its_place(
-    open_page: Callable[..., Page], server: Serving, photos: list[Path]
+    open_page: Open, server: Serving, photos: list[Path]
 ) -> None:
     page = open_page(server.url)
     page.set_input_files("#choose", photos * 2)
@@ -139,7 +140,7 @@ def test_many_photos_are_a_grid_and_each_opens_in_its_place(
     expect(page.locator(".sat-tile")).to_have_count(0)
 
 
-def test_on_a_phone_and_in_the_dark(open_page: Callable[..., Page], server: Serving, photos: list[Path]) -> None:
+def test_on_a_phone_and_in_the_dark(open_page: Open, server: Serving, photos: list[Path]) -> None:
     phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
     page = open_page(server.url, color_scheme="dark", **phone)
     expect(page.get_by_text("Take a photo")).to_be_visible()
@@ -165,7 +166,7 @@ def test_on_a_phone_and_in_the_dark(open_page: Callable[..., Page], server: Serv
     expect(open_page(server.url).get_by_text("Take a photo")).to_be_hidden()  # where there is a mouse
 
 
-def test_a_server_that_goes_away_and_comes_back(open_page: Callable[..., Page], photos: list[Path]) -> None:
+def test_a_server_that_goes_away_and_comes_back(open_page: Open, photos: list[Path]) -> None:
     with serving(small_captioners()) as running:
         page = open_page(running.url)
         page.set_input_files("#choose", photos[0])
@@ -179,7 +180,7 @@ def test_a_server_that_goes_away_and_comes_back(open_page: Callable[..., Page], 
         expect(page.get_by_role("alert")).to_be_hidden()
 
 
-def test_a_token_is_asked_for_once(open_page: Callable[..., Page], photos: list[Path]) -> None:
+def test_a_token_is_asked_for_once(open_page: Open, photos: list[Path]) -> None:
     with serving(small_captioners(), token="secret") as running:
         page = open_page(running.url)
         page.get_by_role("textbox", name="Token").fill("wrong")
@@ -196,7 +197,7 @@ def test_a_token_is_asked_for_once(open_page: Callable[..., Page], photos: list[
 
 
 def test_the_manual_can_be_tried_out_and_asks_no_other_host(
-    open_page: Callable[..., Page], server: Serving, photos: list[Path]
+    open_page: Open, server: Serving, photos: list[Path]
 ) -> None:
     page = open_page(server.url)
     asked: list[str] = []

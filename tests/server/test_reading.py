@@ -41,7 +41,7 @@ def png(width: int, height: int) -> bytes:
         (png(12_000, 12_000), 413, "pixels"),  # where Pillow warns
         (png(60_000, 60_000), 413, "pixels"),  # and where it refuses
     ],
-    ids=["empty", "text", "svg", "truncated", "large", "larger", "bomb"],
+    ids=range(7),
 )
 def test_a_bad_photo_is_refused_by_name(server: Serving, photo: bytes, status: int, word: str) -> None:
     problem = refused(server.ask(photo), status, "Photo 1 (photo0.png)", word)

@@ -43,7 +43,6 @@ class Static:
         self.folder = folder
         self.asked: list[str] = []  # "GET /index.html"
         self.damaged = ""  # the start of the names of files whose last byte is changed
-        self.missing = ""  # the end of the names of files that it does not have
         self.away = False  # whether it hangs up on everybody
         self.url = ""
 
@@ -61,8 +60,6 @@ def static(folder: Path) -> Iterator[Static]:
             self.path = self.path.removeprefix("/sub")
             if here.away:
                 self.close_connection = True
-            elif here.missing and self.path.endswith(here.missing):
-                self.send_error(404)
             elif here.damaged and self.path.rsplit("/", 1)[-1].startswith(here.damaged):
                 content = bytearray((folder / self.path.lstrip("/")).read_bytes())
                 content[-1] ^= 1

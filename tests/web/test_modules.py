@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -28,6 +29,7 @@ from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.session import Continuations, Numbers, Scores, SessionStep
 
 pytestmark = needs_node
+Run = Callable[..., Any]
 
 
 def compiled(modules: Sequence[str], folder: Path) -> Path:
@@ -41,7 +43,7 @@ def compiled(modules: Sequence[str], folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Runs a function of JavaScript that gets the modules and an input, which are JSON; gives what it returns."""
     folder = tmp_path_factory.mktemp("modules")
     script = compiled(
@@ -67,7 +69,7 @@ SIZES = [(31, 17), (300, 211), (13, 300), (300, 13), (90, 250), (48, 64), (64, 4
 
 
 @pytest.mark.parametrize("resize", get_args(Resize))
-def test_photos_are_resized_as_pillow_resizes_them(run: Callable[..., Any], resize: Resize) -> None:
+def test_photos_are_resized_as_pillow_resizes_them(run: Run, resize: Resize) -> None:
     preprocessing = Preprocessing(resize=resize, size=64)
     chance = np.random.default_rng(3)
     given, expected = [], []
@@ -160,35 +162,23 @@ def likes(much: float) -> Filter:
     return filtered
 
 
-def test_the_search_is_pythons(run: Callable[..., Any]) -> None:
+def test_the_search_is_pythons(run: Run) -> None:
     chance = np.random.default_rng(5)
     table = np.log(chance.dirichlet(np.full(7, 0.5), size=(8, 8)))
-    ways = [
-        {
-            "beam_size": size,
-            "max_length": length,
-            "length_penalty": gamma,
-            "allow_repetitions": repetitions,
-            "liked": much,
-        }
-        for size in (1, 2, 5, 40)
-        for length in (3, 9)
-        for gamma in (0.0, 0.75)
-        for repetitions in (False, True)
-        for much in (0, 2)
-    ]
+    names = ("beam_size", "max_length", "length_penalty", "allow_repetitions", "liked")
+    values = product((1, 2, 5, 40), (3, 9), (0.0, 0.75), (False, True), (0, 2))
+    ways = [dict(zip(names, each, strict=True)) for each in values]
     found = run(SEARCHED, {"table": table.tolist(), "ways": ways})
     for way, hypotheses in zip(ways, found, strict=True):
         much = way.pop("liked")
         config = GenerationConfig(**way)
         filters = [*word_filters(config), *([likes(much)] if much else [])]
         (expected,) = beam_search(TableSession(table), config, filters)
-        assert [one[0] for one in hypotheses] == [one.words for one in expected], way
-        assert [one[1] for one in hypotheses] == pytest.approx([one.log_probability for one in expected]), way
-        assert [one[2] for one in hypotheses] == [one.ended for one in expected], way
-        for one, other in zip(hypotheses, expected, strict=True):
-            assert one[3] == pytest.approx(list(other.word_log_probabilities)), way
-            assert one[4] == pytest.approx(other.filter_score), way
+        for (words, log_p, ended, of_words, filtered), one in zip(hypotheses, expected, strict=True):
+            assert (words, ended) == (one.words, one.ended), way
+            assert [log_p, filtered, *of_words] == pytest.approx(
+                [one.log_probability, one.filter_score, *one.word_log_probabilities]
+            ), way
 
 
 FILTERED = """({ PhotoWords, apply, secondUse, wordFilters }, { known, forms, unfinished, photos, paths, words }) =>
@@ -201,7 +191,7 @@ FILTERED = """({ PhotoWords, apply, secondUse, wordFilters }, { known, forms, un
     })"""
 
 
-def test_class_words_and_second_uses_are_pythons(run: Callable[..., Any]) -> None:
+def test_class_words_and_second_uses_are_pythons(run: Run) -> None:
     """Six classes: two have words of their own, and four have none, of which three get their names."""
     names = ["tabby", "terrier", "sea otter", "red school bus", "red-eyed unicorn", "newt"]
     above = [["cat", "animal"], ["dog", "animal"], ["animal"], ["vehicle"], ["animal"], ["animal"]]
@@ -253,7 +243,7 @@ def test_class_words_and_second_uses_are_pythons(run: Callable[..., Any]) -> Non
     assert {"a red-eyed unicorn of animal", "two animal", "a black animal sign"} <= shown
 
 
-def test_ngrams_are_counted_as_in_python(run: Callable[..., Any]) -> None:
+def test_ngrams_are_counted_as_in_python(run: Run) -> None:
     captions = [[], [4], [4, 4, 4, 4], [2, 3, 2, 3, 2], [5, 1, 6, 7], [9, 8, 7, 6, 5]]
     found = run("({ counted }, captions) => captions.map(counted)", captions)
     for caption, ngrams in zip(captions, found, strict=True):
@@ -261,7 +251,7 @@ def test_ngrams_are_counted_as_in_python(run: Callable[..., Any]) -> None:
         assert [(one["ngram"], one["length"]) for one in ngrams] == expected
 
 
-def test_places_are_hidden_as_in_python(run: Callable[..., Any]) -> None:
+def test_places_are_hidden_as_in_python(run: Run) -> None:
     chance = np.random.default_rng(5)
     values, offset, side = chance.normal(size=(3, 5, 7)), (0.3, -0.2), 35
     square = chance.normal(size=(3, side, side)).astype(np.float32)
@@ -291,7 +281,7 @@ def test_places_are_hidden_as_in_python(run: Callable[..., Any]) -> None:
     assert (np.abs(np.reshape(found["hidden"], square.shape) - ours) > 1e-4).mean() < 0.03  # at the border
 
 
-def test_what_came_out_is_told_as_in_python(run: Callable[..., Any]) -> None:
+def test_what_came_out_is_told_as_in_python(run: Run) -> None:
     encoder = small_encoder()
     captioner = captioner_of(small_checkpoint(encoder), encoder, name="small")
     caption = captioner(shape_photo("red", "circle", left=True), evidence=True)

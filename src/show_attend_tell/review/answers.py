@@ -7,7 +7,6 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from show_attend_tell.errors import InvalidValue
@@ -72,16 +71,13 @@ class Answers:
 
     def rows(self, ids: Iterable[int]) -> list[dict[str, Any]]:
         """Rows by their numbers; these are captioned first."""
-        rows = [self._row(number) for number in ids]
+        rows = [self.row(number) for number in ids]
         self.captioning.look_at(rows)
         with self.review.lock:
             return [self._shown(row) for row in rows]
 
-    def path(self, number: Any) -> Path:
-        """Where a row's photo is."""
-        return self._row(number).path
-
-    def _row(self, number: Any) -> Row:
+    def row(self, number: Any) -> Row:
+        """A row by its number."""
         try:
             return self.review.rows[int(number)]
         except (ValueError, IndexError):
@@ -111,7 +107,7 @@ class Answers:
 
     def decide(self, id: int, action: str, **needed: Any) -> dict[str, Any]:
         """Decide a row: an action, with what it needs."""
-        row = self._row(id)
+        row = self.row(id)
         with self.review.lock:
             decided = ACTIONS[action](row, **needed)
             self.review.decide(f"{row.source}: {decided.reviewed or action}", {row.key: decided})
@@ -120,9 +116,9 @@ class Answers:
     def undo(self) -> dict[str, Any]:
         """Take the last decision back."""
         with self.review.lock:
-            label, changes = self.review.undo()
+            last = self.review.undo() or {"label": "", "changes": []}
             rows = self.review.by_key
-            return {"label": label, "ids": [rows[key].number for key, *_ in changes if key in rows]}
+            return {"label": last["label"], "ids": [rows[key].number for key, *_ in last["changes"] if key in rows]}
 
     def accept(self, tried: bool = False, **view: str) -> dict[str, Any]:
         """Accept all rows of a view that have a caption in sight and that nobody reviewed, as one decision."""

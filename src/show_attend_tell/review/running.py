@@ -42,9 +42,8 @@ def copied(source: Path, table: Path) -> None:
     if table.exists() or source.resolve() == table.resolve():
         return
     columns, rows = read_table(source)
-    if table.parent.resolve() != source.parent.resolve():
-        for row in rows:
-            row.source = spelling(row.path, table.parent)
+    for row in rows:
+        row.source = spelling(row.path, table.parent)
     write_table(table, columns, rows)
 
 

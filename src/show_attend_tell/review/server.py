@@ -19,7 +19,6 @@ from show_attend_tell.review.thumbnails import Thumbnails, shrunk
 from show_attend_tell.show import page
 
 HOST = "127.0.0.1"
-LARGEST = 1_000_000  # bytes of a request
 LARGE = 1600  # pixels of the longer side of a photo that is looked at by itself
 FILES = {file.name: file for file in (Path(__file__).parent / "page").iterdir()} | {"page.css": page.HERE / "page.css"}
 KINDS = {".html": "html", ".css": "css", ".js": "javascript"}
@@ -79,18 +78,14 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """What the page asks, in JSON."""
-        length = self.headers.get("Content-Length", "")
-        if not length.isdecimal() or int(length) > LARGEST:
-            self.send_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-            return
-        content = self.rfile.read(int(length))
         name = self._name()
         if name is None or name not in QUESTIONS:
             self.send_error(HTTPStatus.NOT_FOUND)
             return
         status = HTTPStatus.OK
         try:
-            answer = getattr(self.server.answers, name)(**json.loads(content))
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            answer = getattr(self.server.answers, name)(**asked)
         except SatError as error:
             status = HTTPStatus.CONFLICT
             answer = {"problem": str(error)}
@@ -108,7 +103,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _photo(self, name: str) -> None:
         try:
-            path = self.server.answers.path(urlsplit(self.path).query)
+            path = self.server.answers.row(urlsplit(self.path).query).path
             content = self.server.thumbnails(path) if name == "thumbnail" else shrunk(path, LARGE)
         except (OSError, SatError):
             self.send_error(HTTPStatus.NOT_FOUND)

@@ -10,20 +10,13 @@ An entry of the journal is one of these:
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from show_attend_tell.messages import plural
 from show_attend_tell.review.journal import Journal
 from show_attend_tell.review.table import Decided, Row, read_table, spelling, write_table
-
-
-class Decision(NamedTuple):
-    """Rows that were decided together: their keys, with what they were before and after."""
-
-    label: str = ""
-    changes: Sequence[tuple[str, Decided, Decided]] = ()
 
 
 class Review:
@@ -42,7 +35,7 @@ class Review:
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         self.version = 0
-        self.history: list[Decision] = []  # without what was undone
+        self.history: list[dict[str, Any]] = []  # the entries of decisions, without what was undone
         self.columns: list[str] = []
         self.rows: list[Row] = []
         self.by_key: dict[str, Row] = {}
@@ -107,11 +100,11 @@ class Review:
             if changes:
                 self._do({"label": label, "changes": changes})
 
-    def undo(self) -> Decision:
-        """Take the last decision back, and return it; an empty one where there is none."""
+    def undo(self) -> dict[str, Any] | None:
+        """Take the last decision back, and return its entry; None where there is none."""
         with self.lock:
-            last = next(reversed(self.history), Decision())
-            if last.changes:
+            last = self.history[-1] if self.history else None
+            if last:
                 self._do({"undo": 1})
             return last
 
@@ -128,15 +121,13 @@ class Review:
     def _apply(self, entry: dict[str, Any]) -> None:
         """Take what an entry of the journal says, now or when the table is opened again."""
         match entry:
-            case {"label": label, "changes": changes}:
-                decision = Decision(label, [(key, Decided(*old), Decided(*new)) for key, old, new in changes])
-                self.history.append(decision)
-                for key, before, after in decision.changes:
-                    self._earlier[key] |= {before, after}
-                    self._set(key, before, after)
+            case {"label": _, "changes": changes}:
+                self.history.append(entry)
+                for key, before, after in changes:
+                    self._set(key, Decided(*before), Decided(*after))
             case {"undo": _} if self.history:
-                for key, before, after in self.history.pop().changes:
-                    self._set(key, after, before)
+                for key, before, after in self.history.pop()["changes"]:
+                    self._set(key, Decided(*after), Decided(*before))
             case {"made": key} if key in self.by_key:
                 captioned(self.by_key[key], entry)
             case {"written": _}:
@@ -149,6 +140,7 @@ class Review:
         self.changed.notify_all()
 
     def _set(self, key: str, before: Decided, after: Decided) -> None:
+        self._earlier[key] |= {before, after}
         self._in_table.setdefault(key, before)
         if key in self.by_key:  # the photo is not gone
             self.by_key[key].decided = after
