@@ -64,6 +64,8 @@ def decide_by_keys(page: Page) -> None:
     expect(page.locator("#sentence")).to_contain_text("4 of 13 reviewed")
     expect(page.locator("#saved")).to_have_text("Saved")
     expect(page.locator("#live")).to_contain_text("Now 6 of 13")  # to a screen reader
+    page.get_by_role("button", name="owl instead of f").click()
+    expect(page.locator("#caption")).to_have_text("an owl here")
     for name in "fghijkl":
         expect(page.locator(f"{CURRENT} .state")).to_contain_text(f"{name}.png")
         page.keyboard.press("1")

@@ -89,7 +89,9 @@ class Answers:
         hidden = row.hidden
         if hidden:
             row = replace(row, decided=row.decided._replace(caption=""), model_caption="", confidence=None)
-        doubted = {} if row.decided.reviewed else {word.lower(): row.instead.get(word, []) for word in row.to_check}
+        doubted = {word.lower(): row.instead.get(word, []) for word in row.to_check}
+        if row.decided.reviewed not in ("", "edited"):  # one of several words may be exchanged
+            doubted = {}
         words = row.decided.caption.split()
         return {
             **row.decided._asdict(),

@@ -17,7 +17,7 @@ from show_attend_tell.files import atomic_write
 SIDE = 480  # pixels of the longer side
 QUALITY = 82
 AT_ONCE = 2  # photos that are decoded at a time, since each takes memory
-RAW = frozenset(".3fr .arw .cr2 .cr3 .dng .erf .nef .nrw .orf .pef .raf .raw .rw2 .srw .x3f".split())
+RAW = tuple(".3fr .arw .cr2 .cr3 .dng .erf .nef .nrw .orf .pef .raf .raw .rw2 .srw .x3f".split())
 
 
 def default_folder() -> Path:
@@ -70,5 +70,5 @@ def _small(photo: Path, side: int) -> Image.Image:
 def raw_alone(folder: Path, photos: Iterable[Path]) -> list[Path]:
     """The cameras' raw files in a folder and below it that have no photo of the same name beside them."""
     stems = {photo.with_suffix("") for photo in photos}
-    files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in RAW)
-    return [file for file in files if file.with_suffix("") not in stems]
+    files = [Path(parent, name) for parent, _, names in os.walk(folder) for name in names if name.lower().endswith(RAW)]
+    return sorted(file for file in files if file.with_suffix("") not in stems)

@@ -50,8 +50,9 @@ export class Grid {
     this.go(0);
   }
 
-  /** Take another order of the same rows; what is in view, and above it, stays where it is. */
-  sort(ids) {
+  /** Take another order of the same rows; to be `careful`, what is in view, and above it, stays where it is. */
+  sort(ids, careful) {
+    if (!careful) return this.show(ids);
     const last = this.#inView()[1], current = this.ids[this.current];
     const fixed = this.ids.slice(0, last * this.#columns), known = new Set(fixed);
     this.ids = fixed.concat(ids.filter((id) => !known.has(id)));
@@ -192,16 +193,17 @@ export class Grid {
 }
 
 /** The words of a caption, the doubtful ones dotted. */
-export function words(row, dotted = (word) => make("span", { class: "check" }, word.text)) {
-  return row.words.flatMap((word) => [word.instead ? dotted(word) : word.text, " "]);
+export function words(row) {
+  return row.words.flatMap(({ text, instead }) => [instead ? make("span", { class: "check" }, text) : text, " "]);
 }
 
 function fill(cell, row) {
   const [said, state] = cell.querySelectorAll("p");
   const without = row.hidden ? "to be written" : row.error || "not captioned yet";
-  said.replaceChildren(...(row.caption ? words(row) : [make("em", {}, without)]));
+  const shown = row.reviewed ? [row.caption] : words(row);
+  said.replaceChildren(...(row.caption ? shown : [make("em", {}, without)]));
   state.textContent = [row.reviewed || percent(row), row.name].filter(Boolean).join(" · ");
-  const doubtful = row.words.filter((word) => word.instead).map((word) => word.text);
+  const doubtful = row.words.filter((word) => word.instead && !row.reviewed).map((word) => word.text);
   cell.setAttribute("aria-description", doubtful.length ? `to check: ${doubtful.join(", ")}` : "");
   cell.classList.toggle("done", Boolean(row.reviewed));
   cell.classList.toggle("out", row.reviewed === "left out");

@@ -8,6 +8,8 @@ const element = (id) => document.getElementById(id);
 const view = element("view"), text = element("text"), edit = element("edit");
 const problems = {}; // by where they arose
 let since = null, left = null, sorted = 0, shown = "", edited = null, pending = 0, queue = Promise.resolve();
+let touched = false; // whether somebody works here, so that nothing may move that is looked at
+for (const kind of ["keydown", "pointerdown", "wheel"]) addEventListener(kind, () => { touched = true; }, { once: true });
 
 /** The server's answer; throws an error that a person may read. */
 async function ask(path, body) {
@@ -60,7 +62,7 @@ async function watch() {
     dialogs.state(state);
     grid.refresh();
     if (left !== state.captioning && Date.now() > sorted + SORT) {
-      if (left !== null) grid.sort(await order());
+      if (left !== null) grid.sort(await order(), touched);
       left = state.captioning;
       sorted = Date.now();
     }
@@ -77,7 +79,8 @@ function panel(row) {
   if (!row) return;
   element("large").src = `photo?${row.id}`;
   element("name").textContent = row.name;
-  element("caption").replaceChildren(...words(row, word));
+  element("caption").replaceChildren(...words(row));
+  element("offers").replaceChildren(...offers(row));
   if (!row.caption) element("caption").textContent = row.hidden ? "Write what you see (E)." : row.error || "…";
   const own = row.model_caption && row.model_caption !== row.caption && `the model’s: ${row.model_caption}`;
   const described = row.decorative ? "decorative" : row.alt_text && `alt text: ${row.alt_text}`;
@@ -89,14 +92,17 @@ function panel(row) {
   }));
 }
 
-/** A doubtful word of the caption in hand: a choice of what other captions say instead. */
-function word(doubtful) {
-  if (!doubtful.instead.length) return make("span", { class: "check", title: "to check" }, doubtful.text);
-  const options = [doubtful.text, ...doubtful.instead].map((option) => new Option(option));
-  const select = make("select", { class: "check", "aria-label": `${doubtful.text}, to check: or` }, ...options);
-  const row = grid.row;
-  select.onchange = () => decide("exchange", { place: row.words.indexOf(doubtful), word: select.value }, row.id);
-  return select;
+/** For each doubtful word of the caption in hand, the words that the model would say instead. */
+function offers(row) {
+  return row.words.flatMap((word, place) => {
+    if (!word.instead?.length) return [];
+    const buttons = word.instead.map((other) => {
+      const button = make("button", { type: "button", class: "act", "aria-label": `${other} instead of ${word.text}` }, other);
+      button.onclick = () => { decide("exchange", { place, word: other }, row.id); grid.focus(); };
+      return button;
+    });
+    return [make("p", {}, `${word.text}, or: `, ...buttons)];
+  });
 }
 
 // What is decided
@@ -191,12 +197,13 @@ const acts = {
   undo,
   edit: () => write(false),
   alt: () => write(true),
+  save: () => dialogs.open("save"),
 };
 for (const button of document.querySelectorAll("[data-act]")) button.onclick = acts[button.dataset.act];
 
 // Keys
 
-const KEYS = { e: "edit", x: "leave out", a: "alt" };
+const KEYS = { e: "edit", x: "leave out", a: "alt", s: "save" };
 document.addEventListener("keydown", (event) => {
   const busy = event.target.closest("input, textarea, select, dialog") || document.querySelector("dialog[open]");
   if (busy || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
@@ -228,6 +235,7 @@ function go(state) {
   return show().then(() => grid.focus());
 }
 
+element("again").onclick = () => show().then(() => grid.focus());
 element("draw").onclick = () => send("draw", {}).then(() => go("drawn"));
 const dialogs = connect({ asked, send, go });
 await show();

@@ -115,7 +115,8 @@
         await navigator.clipboard.write([new ClipboardItem({ "image/png": picture() })]);
         copy.textContent = "Copied";
       } catch {
-        copy.textContent = "This browser does not copy pictures";
+        keep(await picture(), "picture.png"); // a browser may allow no page to copy pictures
+        copy.textContent = "Saved: this browser does not copy pictures";
       }
       setTimeout(() => { copy.textContent = "Copy picture"; }, 2500);
     } }, "Copy picture");
