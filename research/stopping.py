@@ -57,7 +57,7 @@ def errors(captions: list[Caption], wrong: list[bool], share: float) -> list[flo
         for row in first + drawn:
             mended = {"caption": "something else", "reviewed": "edited"}
             row.decided = row.decided._replace(**mended if wrong[int(row.key)] else {"reviewed": "accepted"})
-        rest = [row for row in rows if not row.decided.reviewed]
+        rest = [row for row in rows if not row.reviewed]
         truth = sum(wrong[int(row.key)] for row in rest)
         found.append((forecast(rows).wrong - truth) / len(rest))
     return found

@@ -40,7 +40,7 @@ def opened(table: Path, photos: Iterable[Path] = ()) -> Review:
 
 def captions(review: Review) -> dict[str, tuple[str, str]]:
     """The caption of each row, and how it was reviewed."""
-    return {row.key: (row.decided.caption, row.decided.reviewed) for row in review.rows}
+    return {row.key: (row.caption, row.reviewed) for row in review.rows}
 
 
 def act(review: Review, chance: random.Random, step: int) -> None:

@@ -142,5 +142,5 @@ def test_sat_caption_goes_on_with_a_table_that_was_reviewed(tmp_path: Path, monk
     assert "4 photos: 1 new" in sat(*command).stdout
     rows = read_table(table).rows
     assert [row.source for row in rows] == keys
-    assert [row.decided.caption == "mine" for row in rows] == [True, True, False, False]
-    assert all(row.decided.caption for row in rows)
+    assert [row.caption == "mine" for row in rows] == [True, True, False, False]
+    assert all(row.caption for row in rows)

@@ -24,7 +24,7 @@ def write(review: Review, key: str, text: str) -> None:
 
 
 def in_table(table: Path) -> dict[str, str]:
-    return {row.key: row.decided.caption for row in read_table(table).rows}
+    return {row.key: row.caption for row in read_table(table).rows}
 
 
 def change(table: Path, old: str, new: str) -> None:
@@ -98,11 +98,11 @@ def test_a_table_that_another_program_changed_is_merged(
         review = opened(table)
     review.save()
     row = review.by_key["a.png"]
-    assert (row.decided.caption, row.decided.other_caption) == (caption, other)
+    assert (row.caption, row.decided.other_caption) == (caption, other)
     assert captions(review)["b.png"] == ("three cats", "edited") and captions(review)["c.png"][0] == "an owl"
     assert captions(opened(table)) == captions(review)
     assert in_table(table)["a.png"] == caption and (other or "a") in table.read_text(encoding="utf-8")
-    assert (row.decided.reviewed == "") == (caption == "a red dog")
+    assert (row.reviewed == "") == (caption == "a red dog")
 
 
 @pytest.mark.parametrize("again", [False, True])  # after it was killed

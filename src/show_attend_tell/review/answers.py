@@ -46,8 +46,8 @@ class Answers:
         review = self.review
         with review.changed:
             review.changed.wait_for(lambda: review.version != since, timeout=PATIENCE)
-            reviewed = Counter(row.decided.reviewed for row in review.rows)
-            judging = [row.decided.reviewed for row in review.rows if row.decided.split == "val"]
+            reviewed = Counter(row.reviewed for row in review.rows)
+            judging = [row.reviewed for row in review.rows if row.decided.split == "val"]
             return {
                 "version": review.version,
                 "sentence": forecast(review.rows).sentence(),
@@ -90,9 +90,9 @@ class Answers:
         if hidden:
             row = replace(row, decided=row.decided._replace(caption=""), model_caption="", confidence=None)
         doubted = {word.lower(): row.instead.get(word, []) for word in row.to_check}
-        if row.decided.reviewed not in ("", "edited"):  # one of several words may be exchanged
+        if row.reviewed not in ("", "edited"):  # one of several words may be exchanged
             doubted = {}
-        words = row.decided.caption.split()
+        words = row.caption.split()
         return {
             **row.decided._asdict(),
             "id": row.number,
@@ -126,7 +126,7 @@ class Answers:
         """Accept all rows of a view that have a caption in sight and that nobody reviewed, as one decision."""
 
         def decided(row: Row) -> Decided:
-            waits = row.decided.caption and not row.hidden and not row.decided.reviewed
+            waits = row.caption and not row.hidden and not row.reviewed
             return deciding.accepted(row, "accepted in bulk") if waits else row.decided
 
         return self._together("accepted in bulk", decided, tried, view)

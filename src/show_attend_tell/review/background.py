@@ -82,7 +82,7 @@ class Captioning(Background):
         return chosen[:TOGETHER]
 
     def _waits(self, row: Row, *, in_view: bool = False) -> bool:
-        if row.decided.reviewed or row.hidden or row.key in self._done:
+        if row.reviewed or row.hidden or row.key in self._done:
             return False
         return self.compare or not row.model_caption or (in_view and not row.alternatives)
 

@@ -11,10 +11,10 @@ from show_attend_tell.search.hypotheses import article
 
 def accepted(row: Row, how: str = "accepted") -> Decided:
     """The caption is right as it stands. Raises `InvalidValue` for a row without a caption in sight."""
-    if row.hidden or not row.decided.caption:
+    if row.hidden or not row.caption:
         raise InvalidValue("there is no caption to accept: write one (E)", subject=row.source)
-    kept = row.decided.reviewed in ("written", "edited")  # by a person, whose caption is looked at again
-    return row.decided._replace(reviewed=row.decided.reviewed if kept else how, other_caption="")
+    kept = row.reviewed in ("written", "edited")  # by a person, whose caption is looked at again
+    return row.decided._replace(reviewed=row.reviewed if kept else how, other_caption="")
 
 
 def written(row: Row, text: str) -> Decided:
@@ -23,7 +23,7 @@ def written(row: Row, text: str) -> Decided:
     if not text:
         raise InvalidValue("a caption needs a word: write one, or leave the photo out (X)", subject=row.source)
     reviewed = "edited"
-    if row.hidden or not row.model_caption or row.decided.reviewed == "written":
+    if row.hidden or not row.model_caption or row.reviewed == "written":
         reviewed = "written"
     elif text in (row.model_caption, row.offered):
         reviewed = "accepted"
@@ -32,7 +32,7 @@ def written(row: Row, text: str) -> Decided:
 
 def exchanged(row: Row, place: int, word: str) -> Decided:
     """Another word in the place of a word of the caption; "a" before it becomes "an", and vice versa."""
-    words = row.decided.caption.split()
+    words = row.caption.split()
     words[place] = word
     before = max(0, place - 1)
     words[before] = article(words[before], word)
@@ -42,13 +42,13 @@ def exchanged(row: Row, place: int, word: str) -> Decided:
 def choices(row: Row) -> list[str]:
     """Captions to take in the place of a row's own, by the keys 1 to 9."""
     texts = [row.decided.other_caption, row.offered, *row.alternatives, row.model_caption]
-    different = dict.fromkeys(text for text in texts if text and text != row.decided.caption)
+    different = dict.fromkeys(text for text in texts if text and text != row.caption)
     return [] if row.hidden else list(different)[:9]
 
 
 def left_out(row: Row) -> Decided:
     """The photo is to have no caption; a photo that is left out already is taken in again."""
-    return row.decided._replace(reviewed="" if row.decided.reviewed == "left out" else "left out")
+    return row.decided._replace(reviewed="" if row.reviewed == "left out" else "left out")
 
 
 def described(row: Row, text: str, decorative: bool) -> Decided:
@@ -62,14 +62,14 @@ def replaced(row: Row, old: str, new: str) -> Decided:
     An accepted caption becomes an edited one. Large and small letters are the same.
     """
     pattern = rf"(?<!\w){re.escape(one_line(old))}(?!\w)"
-    text = one_line(re.sub(pattern, lambda _: new, row.decided.caption, flags=re.IGNORECASE))
-    if not text or text == row.decided.caption or row.hidden:
+    text = one_line(re.sub(pattern, lambda _: new, row.caption, flags=re.IGNORECASE))
+    if not text or text == row.caption or row.hidden:
         return row.decided
-    reviewed = "edited" if row.decided.reviewed == "accepted" else row.decided.reviewed
+    reviewed = "edited" if row.reviewed == "accepted" else row.reviewed
     return row.decided._replace(caption=text, reviewed=reviewed)
 
 
 def drawn(rows: Iterable[Row], number: int, seed: int | None = None) -> list[Row]:
     """That many rows at random of those that nobody reviewed, or all of them."""
-    waiting = [row for row in rows if not row.decided.reviewed and not row.hidden and not row.error]
+    waiting = [row for row in rows if not row.reviewed and not row.hidden and not row.error]
     return random.Random(seed).sample(waiting, min(number, len(waiting)))

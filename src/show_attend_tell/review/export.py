@@ -25,7 +25,7 @@ def for_sidecars(rows: Iterable[Row], above: float | None) -> list[Row]:
     chosen = []
     for row in rows:
         trusted = above is not None and row.confidence is not None and row.confidence >= above
-        if row.decided.caption and row.decided.reviewed != "left out" and (row.decided.reviewed or trusted):
+        if row.caption and row.reviewed != "left out" and (row.reviewed or trusted):
             chosen.append(row)
     return chosen
 
@@ -38,10 +38,10 @@ def write_sidecars(rows: Iterable[Row], *, alt: bool) -> tuple[list[str], list[s
     outcomes: Counter[Outcome] = Counter()
     problems = []
     for row in rows:
-        model = REVIEW if row.decided.reviewed else "unreviewed"
+        model = REVIEW if row.reviewed else "unreviewed"
         alt_text = row.decided.alt_text if alt else ""
         try:
-            outcomes[write_sidecar(row.path, row.decided.caption, model=model, options=OPTIONS, alt_text=alt_text)] += 1
+            outcomes[write_sidecar(row.path, row.caption, model=model, options=OPTIONS, alt_text=alt_text)] += 1
         except SatError as error:
             problems.append(str(error))
     return summary(outcomes), problems

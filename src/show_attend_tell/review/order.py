@@ -16,12 +16,12 @@ def trust(row: Row) -> float:
 
 def doubt(row: Row) -> tuple[object, ...]:
     """The least trusted caption first; then what is reviewed, then photos without a caption."""
-    return bool(row.error), not row.decided.caption, bool(row.decided.reviewed), trust(row), row.key
+    return bool(row.error), not row.caption, bool(row.reviewed), trust(row), row.key
 
 
 def change(row: Row) -> tuple[object, ...]:
     """What another model says most differently first."""
-    alike = SequenceMatcher(None, row.decided.caption.split(), row.offered.split()).ratio() if row.offered else 2.0
+    alike = SequenceMatcher(None, row.caption.split(), row.offered.split()).ratio() if row.offered else 2.0
     return alike, row.key
 
 
@@ -59,7 +59,7 @@ def shown(rows: Iterable[Row], view: Mapping[str, str]) -> list[Row]:
     chosen = []
     for row in rows:
         inside = not folder or f"{row.source}/".startswith(f"{folder}/")
-        said = not patterns or (not row.hidden and all(each.search(row.decided.caption) for each in patterns))
+        said = not patterns or (not row.hidden and all(each.search(row.caption) for each in patterns))
         if inside and said and (not state or state in states(row)):
             chosen.append(row)
     return sorted(chosen, key=SORTS[view.get("sort", "doubt")])

@@ -56,8 +56,8 @@ def forecast(rows: Iterable[Row]) -> Forecast:
     expected = 0.0  # wrong ones of those checked, by the confidence
     wrong = 0  # and found
     for row in rows:
-        how = row.decided.reviewed
-        if not how and not row.decided.caption:
+        how = row.reviewed
+        if not how and not row.caption:
             continue
         total += 1
         if not how:
@@ -67,6 +67,6 @@ def forecast(rows: Iterable[Row]) -> Forecast:
         if row.decided.drawn and how in ("accepted", "edited") and row.model_caption:
             checked += 1
             expected += expected_wrong(row)
-            wrong += row.decided.caption != row.model_caption
+            wrong += row.caption != row.model_caption
     factor = (TRUST + wrong) / (TRUST + expected)
     return Forecast(reviewed, total, min(rest * factor, total - reviewed), checked)

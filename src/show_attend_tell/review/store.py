@@ -202,7 +202,7 @@ def captioned(row: Row, made: Mapping[str, Any]) -> None:
         row.model_caption = caption
         row.confidence = made["confidence"]
         row.to_check = made["to_check"]
-        if not row.decided.caption and not row.decided.reviewed:
+        if not row.caption and not row.reviewed:
             row.decided = row.decided._replace(caption=caption)
     row.alternatives = [text for text in (caption, *made["alternatives"]) if text != row.model_caption]
     row.instead = made.get("instead", {})  # entries of earlier versions have none

@@ -59,9 +59,19 @@ class Row:
     error: str = ""  # why the photo cannot be captioned
 
     @property
+    def caption(self) -> str:
+        """The caption as it is decided."""
+        return self.decided.caption
+
+    @property
+    def reviewed(self) -> str:
+        """What people did with the caption."""
+        return self.decided.reviewed
+
+    @property
     def hidden(self) -> bool:
         """Whether a person is to write the caption without seeing the model's."""
-        return self.decided.split == "val" and not self.decided.reviewed
+        return self.decided.split == "val" and not self.reviewed
 
 
 class Table(NamedTuple):
