@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from browsing import press
 from builders import captioner_of, shape_photo, small_checkpoint, small_encoder
 from PIL import Image
 
@@ -53,7 +54,7 @@ def becomes(true: Callable[[], bool]) -> None:
 @pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_the_page_answers_as_python_does(open_page: Any, hidden: Hidden, screen: Any, tmp_path: Path) -> None:
     page = opened(open_page, tmp_path, hidden, screen, hidden=[hidden])
-    page.get_by_role("button", name="Hide this").click()
+    press(page, "Hide this")
     columns = page.locator(".sat-columns figure")
     assert [each.locator("h3").inner_text() for each in columns.all()] == ["Photo", "Hidden here", "Hidden elsewhere"]
     assert page.locator(".sat-lines p").all_inner_texts() == hidden.lines
@@ -68,11 +69,11 @@ def test_the_page_answers_as_python_does(open_page: Any, hidden: Hidden, screen:
     wrong = np.abs(drawn(page) - np.where(hidden.mask[..., None], cover, photo)).mean(-1)
     assert np.median(wrong[hidden.mask]) < 5 and np.median(wrong[~hidden.mask]) < 18
     assert np.median(np.abs(drawn(page) - photo).mean(-1)[hidden.mask]) > 9
-    page.get_by_role("button", name="Undo").click()
+    press(page, "Undo")
     assert page.locator(".sat-trial").count() == 0
     page.locator(".sat-word").nth(1).click()
     assert page.get_by_role("button", name="Hide this").is_disabled()
-    page.get_by_role("button", name="Play").click()
+    press(page, "Play")
     becomes(lambda: "sat-on" in page.locator(".sat-word").nth(2).get_attribute("class"))
 
 
@@ -94,7 +95,7 @@ def test_a_painted_place_is_asked_for_and_a_failure_is_told(
         json.loads(json.dumps(hidden.on_page())),
     )
     page.locator(".sat-word").first.click()
-    page.get_by_role("button", name="Paint").click()
+    press(page, "Paint")
     box = page.locator(".sat-photo").bounding_box()
     x, y = box["x"] + box["width"] * 0.25, box["y"] + box["height"] * 0.5
     page.mouse.move(x, y)
@@ -107,6 +108,6 @@ def test_a_painted_place_is_asked_for_and_a_failure_is_told(
     cells = np.concatenate([np.full(length, turn % 2) for turn, length in enumerate(asked["mask"])]).reshape(56, 56)
     assert cells[28, 15] and cells[28, 20] and not cells[28, 40] and not cells[5].any()
     page.locator(".sat-word").nth(1).click()
-    page.get_by_role("button", name="Hide this").click()
+    press(page, "Hide this")
     page.wait_for_selector("[role=alert]")
     assert page.locator("[role=alert]").inner_text() == "busy" and page.evaluate("window.asked.mask") is None

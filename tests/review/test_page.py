@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from browsing import press, reads, says
 from builders import shape_photo, shape_scenes
 from commands import sat, settings
 from playwright.sync_api import Page, expect
@@ -57,20 +58,20 @@ def decide_by_keys(page: Page) -> None:
     page.keyboard.press("x")  # leave d out
     page.keyboard.press("Enter")  # accept e
     page.keyboard.press("Backspace")  # and take it back
-    expect(page.locator(f"{CURRENT} .state")).to_contain_text("e.png")
+    says(page, f"{CURRENT} .state", "e.png")
     page.keyboard.press("a")  # alternative text of e
     page.keyboard.type("the letter e")
     page.keyboard.press("Enter")
-    expect(page.locator("#sentence")).to_contain_text("4 of 13 reviewed")
-    expect(page.locator("#saved")).to_have_text("Saved")
-    expect(page.locator("#live")).to_contain_text("Now 6 of 13")  # to a screen reader
-    page.get_by_role("button", name="owl instead of f").click()
-    expect(page.locator("#caption")).to_have_text("an owl here")
+    says(page, "#sentence", "4 of 13 reviewed")
+    reads(page, "#saved", "Saved")
+    says(page, "#live", "Now 6 of 13")  # to a screen reader
+    press(page, "owl instead of f")
+    reads(page, "#caption", "an owl here")
     for name in "fghijkl":
-        expect(page.locator(f"{CURRENT} .state")).to_contain_text(f"{name}.png")
+        says(page, f"{CURRENT} .state", f"{name}.png")
         page.keyboard.press("1")
-    expect(page.locator("#sentence")).to_contain_text("11 of 13 reviewed")
-    expect(page.locator("#saved")).to_have_text("Saved")
+    says(page, "#sentence", "11 of 13 reviewed")
+    reads(page, "#saved", "Saved")
 
 
 def test_from_a_folder_by_keys_through_a_kill_to_a_model_whose_captions_are_taken(
@@ -80,20 +81,20 @@ def test_from_a_folder_by_keys_through_a_kill_to_a_model_whose_captions_are_take
         shape_photo(*scene).save(tmp_path / f"{name}.png")
     process, address = start("-c", SERVER, tmp_path)
     page = visit(address)
-    expect(page.locator("#sentence")).to_contain_text("0 of 13 reviewed")
-    expect(page.locator(".cell .check").first).to_have_text("a")
+    says(page, "#sentence", "0 of 13 reviewed")
+    reads(page, ".cell .check", "a")
     decide_by_keys(page)
     process.kill()
     process.wait()
-    expect(page.locator("#problem")).to_contain_text("start sat review again")
+    says(page, "#problem", "start sat review again")
 
     process, address = start("-c", SERVER, tmp_path)
     page = visit(address)
-    expect(page.locator("#sentence")).to_contain_text("11 of 13 reviewed")
-    page.get_by_role("button", name="Save…").click()
+    says(page, "#sentence", "11 of 13 reviewed")
+    press(page, "Save…")
     page.get_by_label("and sidecars").check()
     page.locator("#save .main").click()
-    expect(page.locator("#save output")).to_contain_text("10 sidecars written")
+    says(page, "#save output", "10 sidecars written")
     rows = {row.key: row.decided for row in read_table(tmp_path / "captions.csv").rows}
     assert [(rows[f"{name}.png"].caption, rows[f"{name}.png"].reviewed) for name in "abcde"] == [
         ("a a here", "accepted"),
@@ -114,13 +115,13 @@ def test_from_a_folder_by_keys_through_a_kill_to_a_model_whose_captions_are_take
     with serving_review(table, load=lambda: Captioner.from_pretrained(str(model)), compare=True) as server:
         page = visit(server.address)
         page.locator("[name=state]").select_option("differs")
-        expect(page.locator("#count")).to_have_text("2 shown")
-        expect(page.locator("#name")).to_have_text("e.png")
-        expect(page.locator("#choices small").first).to_contain_text("by parrot")
+        reads(page, "#count", "2 shown")
+        reads(page, "#name", "e.png")
+        says(page, "#choices small", "by parrot")
         taken = page.locator("#choices button").first.inner_text().removesuffix("by parrot").strip()
         page.locator(".cell").first.click()
         page.keyboard.press("1")
-        expect(page.locator("#sentence")).to_contain_text("12 of 13 reviewed")
+        says(page, "#sentence", "12 of 13 reviewed")
     assert (taken, "accepted") in [(row.caption, row.reviewed) for row in read_table(table).rows]
 
 
@@ -129,26 +130,26 @@ def test_what_is_done_to_many_and_undone_as_one(visit: Visit, tmp_path: Path) ->
         page, other = visit(server.address), visit(server.address)
         page.bring_to_front()
         assert names(page) == ["a.png", "b.png", "c.png", "d.png", "e.png"]  # the least trusted first
-        page.get_by_role("button", name="Replace…").click()
+        press(page, "Replace…")
         page.locator("[name=old]").fill("a")
         page.locator("[name=new]").fill("one")
-        expect(page.locator("#replace output")).to_contain_text("4 captions change.\none red dog")
+        says(page, "#replace output", "4 captions change.\none red dog")
         page.locator("#replace .main").click()
-        expect(page.locator("#replace output")).to_contain_text("Done")
+        says(page, "#replace output", "Done")
         page.keyboard.press("Escape")
         page.locator("[name=word]").fill("one")
-        expect(page.locator("#count")).to_have_text("4 shown")
-        page.get_by_role("button", name="Accept shown…").click()
-        expect(page.locator("#accept output")).to_contain_text("4 captions")
+        reads(page, "#count", "4 shown")
+        press(page, "Accept shown…")
+        says(page, "#accept output", "4 captions")
         page.locator("#accept .main").click()
-        expect(page.locator("#sentence")).to_contain_text("4 of 5 reviewed")
-        expect(other.locator("#sentence")).to_contain_text("4 of 5 reviewed")  # the other window follows
-        expect(other.locator(".cell .said").first).to_have_text("one red dog")
+        says(page, "#sentence", "4 of 5 reviewed")
+        says(other, "#sentence", "4 of 5 reviewed")  # the other window follows
+        reads(other, ".cell .said", "one red dog")
         page.locator(".cell").first.click()
         page.keyboard.press("Backspace")
-        expect(page.locator("#sentence")).to_contain_text("0 of 5 reviewed")
+        says(page, "#sentence", "0 of 5 reviewed")
         page.keyboard.press("Backspace")
-        expect(page.locator(".cell .said").first).to_have_text("a red dog")
+        reads(page, ".cell .said", "a red dog")
 
         page.keyboard.press("?")
         page.get_by_label("Letters, digits and ? are keys").uncheck()
@@ -156,19 +157,19 @@ def test_what_is_done_to_many_and_undone_as_one(visit: Visit, tmp_path: Path) ->
         page.locator(".cell").first.click()
         page.keyboard.press("x")
         page.keyboard.press("Enter")
-        expect(page.locator("#sentence")).to_contain_text("1 of 5 reviewed")
+        says(page, "#sentence", "1 of 5 reviewed")
         assert captions(server.answers.review)["a.png"][1] == "accepted"  # and not left out
 
         page.keyboard.press("Home")
-        page.get_by_role("button", name="Edit").click()
+        press(page, "Edit")
         page.locator("#text").fill("a green dog")
         page.locator(".cell").nth(2).click()  # which saves what is written, for its own photo
-        expect(page.locator("#saved")).to_have_text("Saved")
+        reads(page, "#saved", "Saved")
         assert captions(server.answers.review)["a.png"] == ("a green dog", "edited")
-        page.get_by_role("button", name="Teach…").click()
+        press(page, "Teach…")
         page.locator("#teach .main").click()
-        expect(page.locator("#count")).to_have_text("4 shown")
-        expect(page.locator("#caption")).to_have_text("Write what you see (E).")
+        reads(page, "#count", "4 shown")
+        reads(page, "#caption", "Write what you see (E).")
 
 
 def test_only_what_is_in_view_is_in_the_page(visit: Visit, tmp_path: Path) -> None:
@@ -177,10 +178,10 @@ def test_only_what_is_in_view_is_in_the_page(visit: Visit, tmp_path: Path) -> No
     table.write_text("\n".join(["source,caption,confidence,to_check", *lines, ""]), encoding="utf-8")
     with serving_review(table) as server:
         page = visit(server.address)
-        expect(page.locator(".cell .said").first).to_have_text("a photo")
+        reads(page, ".cell .said", "a photo")
         assert page.locator(".cell").count() < 60
         page.keyboard.press("End")
-        expect(page.locator(f"{CURRENT} .state")).to_contain_text("19999.png")
+        says(page, f"{CURRENT} .state", "19999.png")
         assert page.locator(".cell").count() < 60
         page.keyboard.press("Home")
-        expect(page.locator(f"{CURRENT} .state")).to_contain_text("00000.png")
+        says(page, f"{CURRENT} .state", "00000.png")

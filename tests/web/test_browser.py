@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from browsing import counts, reads, says
 from documents import ROOT, needs_models
 from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, expect
@@ -119,7 +120,7 @@ def opened(site: Static) -> Iterator[Callable[..., Page]]:
         page.on("pageerror", lambda error: failures.append(str(error)))
         page.on("console", lambda message: "Content Security" in message.text and failures.append(message.text))
         page.goto(site.url)
-        expect(page.locator("#model option")).to_have_count(3)
+        counts(page, "#model option", 3)
         return page
 
     yield open_page
@@ -180,17 +181,17 @@ def test_captions_are_pythons_and_nothing_leaves_the_page(
     visited.on("request", lambda request: asked.append((request.method, request.url)))
     page = opened(visited)
     assert page.evaluate("crossOriginIsolated")  # threads, though the server sends no header for them
-    expect(page.locator("#cost")).to_contain_text(re.compile(r"The first caption downloads \d+ MB, once\."))
+    says(page, "#cost", re.compile(r"The first caption downloads \d+ MB, once\."))
     page.select_option("#model", label="both, side by side")
     page.select_option("#beam_size", str(BEAM))
     given = photos(tmp_path)
     page.set_input_files("#choose", given)
     expect(page.locator("#download progress")).to_be_visible()
-    expect(page.locator(".sat-caption")).to_have_count(6)
+    counts(page, ".sat-caption", 6)
     expect(page.locator("#download progress")).to_be_hidden()
-    expect(page.locator("#cost")).to_contain_text("kept in this browser")
+    says(page, "#cost", "kept in this browser")
     page.locator(".sat-word").first.hover()
-    expect(page.locator(".sat-readout").first).to_contain_text("evidence")
+    says(page, ".sat-readout", "evidence")
     captioners = [Captioner.from_pretrained(name, backend="onnx") for name in MODELS]
     for number, photo in enumerate(given):
         expect(page.locator(".sat-facts").nth(2 * number)).to_contain_text("s on this device")
@@ -203,8 +204,8 @@ def test_captions_are_pythons_and_nothing_leaves_the_page(
     alone = visited.new_page()
     alone.goto(f"file://{tmp_path}/saved.html")  # it needs nothing else
     alone.locator(".sat-word").first.hover()
-    expect(alone.locator(".sat-readout").first).to_contain_text("evidence")
-    expect(alone.locator(".sat-caption")).to_have_count(2)
+    says(alone, ".sat-readout", "evidence")
+    counts(alone, ".sat-caption", 2)
     alone.close()
     assert asked and all(
         method == "GET" and url.startswith((site.url, "blob:", "data:", f"file://{tmp_path}/")) for method, url in asked
@@ -219,16 +220,16 @@ def test_what_is_not_a_photo_is_told_and_without_a_network_photos_are_captioned(
     bad.write_bytes(b"<svg onload=alert(1)>")
     page = opened(visited)
     page.set_input_files("#choose", bad)
-    expect(page.locator(".state")).to_contain_text("not a photo that this browser can read")
-    expect(page.locator(".result h2")).to_have_text("notes <b>.jpg")
-    expect(page.locator(".state button")).to_have_count(0)
-    expect(page.locator("#cost")).to_contain_text("no network is needed")
+    says(page, ".state", "not a photo that this browser can read")
+    reads(page, ".result h2", "notes <b>.jpg")
+    counts(page, ".state button", 0)
+    says(page, "#cost", "no network is needed")
     site.away = True
     try:
         page.reload()
         page.select_option("#beam_size", "1")
         page.set_input_files("#choose", EXAMPLES[0])
-        expect(page.locator(".sat-facts")).to_contain_text("s on this device")
+        says(page, ".sat-facts", "s on this device")
     finally:
         site.away = False
 
@@ -241,7 +242,7 @@ def test_a_download_that_arrives_damaged_is_not_kept(
         site.damaged = MODELS[0]
         try:
             page.set_input_files("#choose", EXAMPLES[0])
-            expect(page.locator(".state")).to_contain_text("arrived damaged")
+            says(page, ".state", "arrived damaged")
         finally:
             site.damaged = ""
         expect(page.get_by_role("button", name="Try again")).to_be_visible()

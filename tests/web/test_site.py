@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from browsing import press
 from documents import ROOT, needs_models
 from playwright.sync_api import Browser, FrameLocator, Locator, Page, expect
 from static import needs_chromium
@@ -81,7 +82,7 @@ def test_the_example_lights_words_and_nothing_is_downloaded(page: Page, asked: l
 
 def test_hide_works_at_once_and_the_example_is_as_high_as_its_content(page: Page) -> None:
     example(page).locator(".sat-word", has_text="motorcycle").click()
-    example(page).get_by_role("button", name="Hide this").click()
+    press(example(page), "Hide this")
     expect(example(page).get_by_role("heading", name="Hidden elsewhere")).to_be_visible()
     for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 800})
@@ -99,7 +100,7 @@ def test_a_photo_is_captioned_in_the_example_s_place(page: Page) -> None:
     expect(words.first).to_be_visible(timeout=PATIENCE)
     expect(page.locator(".front-example")).to_be_hidden()
     assert spoken(words) == Captioner.from_pretrained("everyday-soft")(ROOT / "examples" / "dogs.jpg").words
-    page.get_by_role("button", name="Back to the example").click()
+    press(page, "Back to the example")
     expect(page.locator(".front-example")).to_be_visible()
     expect(page.locator(".front iframe")).to_have_count(1)
 

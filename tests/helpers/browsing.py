@@ -1,0 +1,26 @@
+"""What a page must show, as Playwright waits for it; a page may be a part of one."""
+
+from typing import Any
+
+from playwright.sync_api import expect
+
+
+def says(page: Any, where: str, text: Any) -> None:
+    """The first place of that selector has the text in it."""
+    expect(page.locator(where).first).to_contain_text(text)
+
+
+def reads(page: Any, where: str, text: Any) -> None:
+    """The first place of that selector has this text, or all places have the texts of a list."""
+    places = page.locator(where)
+    expect(places if isinstance(text, list) else places.first).to_have_text(text)
+
+
+def counts(page: Any, where: str, number: int) -> None:
+    """So many places are of that selector."""
+    expect(page.locator(where)).to_have_count(number)
+
+
+def press(page: Any, name: str) -> None:
+    """Click the button of that name."""
+    page.get_by_role("button", name=name).click()
