@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builders import captioner_of, shape_photo, shape_scenes, small_checkpoint, small_encoder
+from numpy.testing import assert_allclose
 from PIL import Image
 
 from show_attend_tell.caption import Caption
@@ -48,7 +49,7 @@ def same(found: Caption, expected: Caption, tolerance: float) -> None:
         ours, theirs = getattr(found, name), getattr(expected, name)
         assert (ours is None) == (theirs is None)
         if ours is not None:
-            np.testing.assert_allclose(ours, theirs, atol=tolerance)
+            assert_allclose(ours, theirs, atol=tolerance)
 
 
 # One photo or several, in any form

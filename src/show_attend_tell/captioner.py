@@ -5,9 +5,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
+from PIL import Image
 
 from show_attend_tell import backends, generation
 from show_attend_tell.backends.base import Backend
@@ -184,9 +186,7 @@ class Captioner:
                 if isinstance(photo, PhotoError):
                     yield photo
                 else:
-                    caption = self.assemble(next(captions), config, size=photo.size, source=photo.source)
-                    others = [dataclasses.replace(other, kept=photo.kept) for other in caption.others]
-                    yield dataclasses.replace(caption, kept=photo.kept, passed_over=photo.passed_over, others=others)
+                    yield self.assemble(next(captions), config, size=photo.size, source=photo.source, kept=photo.kept)
 
     def resolve_config(self, config: GenerationConfig | None = None, **overrides: Any) -> GenerationConfig:
         """How captions are made: the model's settings, or those given, with other values for some.
@@ -249,10 +249,12 @@ class Captioner:
         hypothesis = self.explain_features(features, text, config, seed)
         if evidence:
             (hypothesis,) = generation.with_evidence(self.backend, features, [hypothesis], config)
-        caption = self.assemble([hypothesis], config, size=prepared.size, source=prepared.source)
+        caption = self.assemble(
+            [hypothesis], config, size=prepared.size, source=prepared.source, kept=prepared.kept
+        )
         of_reading = ("model", "attention_mode", "tokenizer", "seed", "evidence")
         settings = {name: value for name, value in caption.settings.items() if name in of_reading}
-        return dataclasses.replace(caption, settings=settings, kept=prepared.kept)
+        return dataclasses.replace(caption, settings=settings)
 
     def explain_features(self, features: Any, text: str, config: GenerationConfig, seed: int) -> Hypothesis:
         """`explain` for features (1, L, D) of the back end, with the photo's own seed."""
@@ -315,10 +317,12 @@ class Captioner:
         *,
         size: tuple[int, int] | None = None,
         source: str | None = None,
+        kept: Path | Image.Image | None = None,
     ) -> Caption:
-        """The caption of the first hypothesis, without its photo; the others are its alternatives.
+        """The caption of the first hypothesis; the others are its alternatives.
 
         ``size`` is the photo's width and height in pixels. Without it, the part that the encoder saw is not known.
+        ``kept`` is where the photo can be had again.
         """
         best = hypotheses[0]
         vocabulary = self.checkpoint.vocabulary
@@ -348,7 +352,8 @@ class Captioner:
             size=size,
             visible_box=None if size is None else self.backend.encoder.preprocessing.seen(*size),
             offset=self.offset,
-            others=[self.assemble([other], config, size=size, source=source) for other in others],
+            kept=kept,
+            others=[self.assemble([other], config, size=size, source=source, kept=kept) for other in others],
         )
 
     def torch_backend(self) -> "TorchBackend":

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from decoders import small_annotations, small_decoder
+from numpy.testing import assert_allclose
 from searching import MODELS, talkative
 from torch import Tensor
 
@@ -87,8 +88,8 @@ def test_both_back_ends_have_the_gradient(name: str, mode: AttentionModeName) ->
         tolerance = 1e-3 * abs(expected).max()
         assert tolerance > 0
         for one in (light[row], made[row]):
-            np.testing.assert_allclose(one, expected, atol=tolerance, rtol=0)
-            np.testing.assert_allclose(one.sum(-1), 0, atol=tolerance)
+            assert_allclose(one, expected, atol=tolerance, rtol=0)
+            assert_allclose(one.sum(-1), 0, atol=tolerance)
 
 
 def test_without_a_choice_of_locations_there_is_no_evidence() -> None:

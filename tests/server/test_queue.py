@@ -138,7 +138,7 @@ def test_a_request_that_takes_too_long_is_told_so_and_not_done() -> None:
             assert problem["limit"] == "request_seconds"
         assert waiting(running) == 0
         gate.open.set()
-        assert running.ask(RED).status_code == 200
+        assert running.ask(RED).is_success
     assert gate.batches == [1, 1]  # the first, which was begun, and the last: nobody waited for the second
 
 
@@ -156,7 +156,7 @@ def test_a_full_queue_says_when_to_come_back() -> None:
         gate.open.set()
         assert [len(future.result().json()) for future in (first, second, third)] == [1, 2, 1]
         refused(running.ask(*PHOTOS[:5]), 413, "at most 4")
-        assert running.ask(*PHOTOS[:4]).status_code == 200  # room again
+        assert running.ask(*PHOTOS[:4]).is_success  # room again
 
 
 def test_an_error_of_one_job_fails_that_job_only(captioner: Captioner) -> None:

@@ -8,6 +8,7 @@ import models
 import numpy as np
 import onnxruntime
 import pytest
+from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from packed import PackedWeights
 
@@ -68,18 +69,18 @@ def test_the_same_weights_are_stored_once(tmp_path: Path) -> None:
     graph.written(weights.add)
     assert len(weights.content) == SIXTEEN.size * 2
     found = run(graph, tmp_path, np.arange(13, dtype=np.float32))
-    np.testing.assert_allclose(found, SIXTEEN @ SIXTEEN[:-1].T, rtol=1e-5)
+    assert_allclose(found, SIXTEEN @ SIXTEEN[:-1].T, rtol=1e-5)
 
 
 def test_the_graphs_of_the_classifier_and_of_the_ngrams_are_pythons() -> None:
     features = CHANCE.standard_normal((2, 9, 8)).astype(np.float32)
     classes = Classes(CHANCE.standard_normal((5, 8)), CHANCE.standard_normal(5), list("abcde"), [])
     (p,) = Session(models.classifier(classes))(annotations=features)
-    np.testing.assert_allclose(p, classes.probabilities(features), atol=1e-6)
+    assert_allclose(p, classes.probabilities(features), atol=1e-6)
     sizes = {"offset": 3, "shares": (6, 3), "prior": 6, "directions": (3, 10)}
     arrays = {name: CHANCE.standard_normal(size).astype(np.float32) for name, size in sizes.items()}
     words = np.array([[0, number, -1, -1] for number in range(6)], np.int32)
     ngrams = VisualNgrams({**arrays, "channels": np.array([0, 2, 3, 7]), "length": np.array(9.0), "ngrams": words})
     (expected,) = Session(models.expected(ngrams, 8))(annotations=features)
     backend = cast(Any, SimpleNamespace(second_moments=second_moments))
-    np.testing.assert_allclose(expected, ngrams.expected(backend, features), rtol=1e-4, atol=1e-5)
+    assert_allclose(expected, ngrams.expected(backend, features), rtol=1e-4, atol=1e-5)

@@ -11,6 +11,7 @@ import models
 import numpy as np
 import pytest
 from builders import captioner_of, shape_photo, small_checkpoint, small_encoder
+from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from PIL import Image
 from static import WEB, needs_node, node
@@ -233,7 +234,7 @@ def test_class_words_and_second_uses_are_pythons(run: Run) -> None:
             one, other = np.zeros((2, 1, 1, len(vocabulary)))
             weights = [-np.inf if weight is None else weight for weight in added["weights"]]  # JSON has no infinity
             np.add.at(one[0, 0], added["ids"], weights)
-            np.testing.assert_allclose(one, expected.onto(other), rtol=1e-5, atol=1e-6)
+            assert_allclose(one, expected.onto(other), rtol=1e-5, atol=1e-6)
             ((caption,),) = raised.named([[Hypothesis(path, 0.0, True, cast(Any, None))]])
             assert text == caption.said(vocabulary)
             assert place == next(iter(caption.names or {}), -1)
@@ -269,7 +270,7 @@ def test_places_are_hidden_as_in_python(run: Run) -> None:
     )
     assert found["none"] is None
     box = (0.0, 0.0, float(side), float(side))
-    np.testing.assert_allclose(np.reshape(found["cover"], square.shape), blurred(square), atol=1e-5)
+    assert_allclose(np.reshape(found["cover"], square.shape), blurred(square), atol=1e-5)
     for of_map, parts in zip(values, found["parts"], strict=True):
         place, *controls = (of_place(each, (CELLS, CELLS), (0, 0, CELLS, CELLS)) for each in parts)
         expected = outline(of_map, offset)

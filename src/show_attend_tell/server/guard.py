@@ -221,9 +221,18 @@ class Server(uvicorn.Server):
     """uvicorn for a guarded app: at its end it waits ten seconds for requests, and always for the photo in work."""
 
     def __init__(self, app: Guard, **options: Any) -> None:
-        settings: dict[str, Any] = {"http": Connection, "ws": "none", "lifespan": "on", "proxy_headers": False}
-        settings |= {"server_header": False, "log_level": "error", "timeout_graceful_shutdown": 10}
-        super().__init__(uvicorn.Config(app, **settings | options))
+        options = {"http": Connection, "log_level": "error", **options}
+        super().__init__(
+            uvicorn.Config(
+                app,
+                ws="none",
+                lifespan="on",
+                proxy_headers=False,
+                server_header=False,
+                timeout_graceful_shutdown=10,
+                **options,
+            )
+        )
         self.guard = app
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,11 +58,8 @@ class Task(NamedTuple):
     @property
     def most_together(self) -> int:
         """How many photos are done together at most."""
-        return (
-            1
-            if self.captions is not None or self.hide
-            else min(MOST_TOGETHER, self.captioner.backend.batch_size(self.config))
-        )
+        alone = self.captions is not None or self.hide
+        return 1 if alone else min(MOST_TOGETHER, self.captioner.backend.batch_size(self.config))
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +160,6 @@ class Queue:
         hypotheses_by_photo = captioner.generate(features, config, seeds=seeds, evidence=evidence)
         results: list[Any] = []
         for photo, hypotheses in zip((job.photo for job in jobs), hypotheses_by_photo, strict=True):
-            caption = captioner.assemble(hypotheses, config, size=photo.size, source=photo.source)
-            caption = replace(caption, kept=photo.copy, passed_over=photo.passed_over)
+            caption = captioner.assemble(hypotheses, config, size=photo.size, source=photo.source, kept=photo.copy)
             results.append(caption if hide is None else captioner.hide(caption, hide.word, place=hide.place))
         return results
