@@ -155,20 +155,14 @@ class TorchBackend:
         return self._optimized[locations]
 
     def evidence(
-        self,
-        features: Tensor,
-        captions: Sequence[Hypothesis],
-        config: GenerationConfig,
-        *,
-        mode: AttentionMode | None = None,
+        self, features: Tensor, captions: Sequence[Hypothesis], config: GenerationConfig
     ) -> list[NDArray[Any]] | None:
-        """As `Backend.evidence`; ``mode`` is that of the captions' session, if it is not the configuration's."""
         if not self.attends:
             return None
         decoder = self.optimized(features.shape[1])
         if decoder is not None and captions[0].trace.along("hidden") is not None:  # of its own session
             return evidence_closed_form(decoder, decoder.array(features), captions)
-        return evidence_by_autograd(self.decoder, features, captions, mode or repeatable_mode(config.attention_mode))
+        return evidence_by_autograd(self.decoder, features, captions, repeatable_mode(config.attention_mode))
 
     def batch_size(self, config: GenerationConfig) -> int:
         if self.torch_device.type == "cpu" and isinstance(self.decoder, AttentionDecoder):

@@ -4,11 +4,11 @@ A row is asked for by its number, which stays the same while the server runs.
 """
 
 import shlex
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from show_attend_tell.data.rows.fields import BY_PEOPLE
 from show_attend_tell.errors import InvalidValue
 from show_attend_tell.messages import first_three, plural
 from show_attend_tell.review import deciding
@@ -46,7 +46,7 @@ class Answers:
         review = self.review
         with review.changed:
             review.changed.wait_for(lambda: review.version != since, timeout=PATIENCE)
-            reviewed = Counter(row.reviewed for row in review.rows)
+            taught = [row for row in review.rows if row.reviewed in BY_PEOPLE]
             judging = [row.reviewed for row in review.rows if row.decided.split == "val"]
             return {
                 "version": review.version,
@@ -56,9 +56,8 @@ class Answers:
                 "problem": self.captioning.problem or self.saving.problem,
                 "left_out": self.left_out,
                 "folder": shlex.quote(str(review.table.parent)),
-                "taught": reviewed["written"] + reviewed["edited"],
-                "judging": len(judging),
-                "judged": judging.count("written"),
+                "taught": f"{len(taught)} captions are written or edited. "
+                f"{judging.count('written')} of {len(judging)} photos to judge by are written.",
                 "conflicts": sum(bool(row.decided.other_caption) for row in review.rows),
                 "compare": self.captioning.compare,
             }

@@ -4,6 +4,7 @@ import random
 import re
 from collections.abc import Iterable
 
+from show_attend_tell.data.rows.fields import BY_PEOPLE
 from show_attend_tell.errors import InvalidValue
 from show_attend_tell.review.table import Decided, Row, one_line
 from show_attend_tell.search.hypotheses import article
@@ -13,7 +14,7 @@ def accepted(row: Row, how: str = "accepted") -> Decided:
     """The caption is right as it stands. Raises `InvalidValue` for a row without a caption in sight."""
     if row.hidden or not row.caption:
         raise InvalidValue("there is no caption to accept: write one (E)", subject=row.source)
-    kept = row.reviewed in ("written", "edited")  # by a person, whose caption is looked at again
+    kept = row.reviewed in BY_PEOPLE  # whose caption is looked at again
     return row.decided._replace(reviewed=row.reviewed if kept else how, other_caption="")
 
 

@@ -60,8 +60,8 @@ export function connect({ asked, send, go }) {
   });
 
   /** Take in how far the review is. */
-  function state({ taught, judging, judged, folder, compare }) {
-    of("teach", "output").value = `${taught} captions are written or edited. ${judged} of ${judging} photos to judge by are written.`;
+  function state({ taught, folder, compare }) {
+    of("teach", "output").value = taught;
     document.getElementById("command").textContent =
       `sat check ${folder}\nsat train ${folder} --output my-model\nsat review ${folder} --compare my-model`;
     document.querySelector('option[value="change"]').hidden = !compare;
