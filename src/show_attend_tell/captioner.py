@@ -249,9 +249,7 @@ class Captioner:
         hypothesis = self.explain_features(features, text, config, seed)
         if evidence:
             (hypothesis,) = generation.with_evidence(self.backend, features, [hypothesis], config)
-        caption = self.assemble(
-            [hypothesis], config, size=prepared.size, source=prepared.source, kept=prepared.kept
-        )
+        caption = self.assemble([hypothesis], config, size=prepared.size, source=prepared.source, kept=prepared.kept)
         of_reading = ("model", "attention_mode", "tokenizer", "seed", "evidence")
         settings = {name: value for name, value in caption.settings.items() if name in of_reading}
         return dataclasses.replace(caption, settings=settings)

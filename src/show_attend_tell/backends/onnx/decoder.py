@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from show_attend_tell.backends.onnx.graph import Graph, Session
+from show_attend_tell.backends.onnx.graph import Graph, Session, Value
 from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.errors import InvalidValue, SatError
 from show_attend_tell.model.config import LARGEST, DecoderConfig, window_side
@@ -94,14 +94,14 @@ class OnnxDecoder:
         graph.output(self._exponential(graph, keys), "keys", 3)
         return graph
 
-    def _weighed(self, graph: Graph) -> tuple[str, str]:
+    def _weighed(self, graph: Graph) -> tuple[Value, Value]:
         """What α weighs (B, L, D), of the input ``annotations``, and the mean of the annotations (B, 1, D)."""
         config = self.config
         value = graph.input("annotations", ["B", self.locations, config.annotation_size])
         if config.annotation_norm == "layer":
             value = graph("LayerNormalization", value, np.ones(config.annotation_size), axis=-1, epsilon=1e-5)
         else:
-            value = graph("Mul", value, self.weights["annotation_scale"])
+            value = value * self.weights["annotation_scale"]
         mean = graph("ReduceMean", value, axes=[1], keepdims=1)
         if config.attention == "uniform":
             value = mean  # one location, so that α is 1 there
@@ -126,47 +126,35 @@ class OnnxDecoder:
         words = graph.input("words", ["B", "T", self.shared])
         captions = graph.input("said", ["B", "T"], "int64")
 
-        def multiplied(first: str, *others: str) -> str:
-            for other in others:
-                first = graph("Mul", first, other)
-            return first
-
-        def rest(value: str) -> str:  # 1 − value
-            return graph("Sub", 1.0, value)
-
-        def back_through(gradient: str, weight: str) -> str:
-            return graph("MatMul", gradient, w[f"{weight}.weight"])
-
         # the step, at the mean context
-        context = multiplied(graph("MatMul", alpha, weighed), beta)
+        context = alpha @ weighed * beta
         hidden_gates = graph.linear(hidden, w["gates_from_hidden.weight"])
-        entered = graph("Add", words, self._entering(graph, hidden_gates, graph.linear(context, self._from_context)))
+        entered = words + self._entering(graph, hidden_gates, graph.linear(context, self._from_context))
         (i, f, o, g), _, tanh, _, layers = self._advanced(graph, entered, memory)
         out = w["embedding.weight"][:-1] if config.tied_embeddings else w["output_words.weight"]
         p = graph("Softmax", graph.linear(layers[-1], out, w["output_bias"]), axis=-1)
 
         # and back: ∂ log p by the last layer, by the first, by h and c, by the gates, and by the context
-        mean = graph("MatMul", p, out)
-        back = graph("Sub", graph("Gather", out, captions), mean)
+        back = graph("Gather", out, captions) - p @ out
         for number in reversed(range(config.output_depth - 1)):
             passed = graph("Cast", graph("Greater", layers[number + 1], 0.0), to=1)
-            back = back_through(multiplied(back, passed), f"output_layers.{number}")
+            back = back * passed @ w[f"output_layers.{number}.weight"]
         if config.output_tanh:
-            back = multiplied(back, rest(multiplied(layers[0], layers[0])))
-        to_hidden = back_through(back, "output_hidden")
-        to_memory = multiplied(to_hidden, o, rest(multiplied(tanh, tanh)))
+            back = back * (1.0 - layers[0] * layers[0])
+        to_hidden = back @ w["output_hidden.weight"]
+        to_memory = to_hidden * o * (1.0 - tanh * tanh)
         to_gates = [
-            multiplied(to_memory, g, i, rest(i)),
-            multiplied(to_memory, memory, f, rest(f)),
-            multiplied(to_hidden, tanh, o, rest(o)),
-            multiplied(to_memory, i, rest(multiplied(g, g))),
+            to_memory * g * i * (1.0 - i),
+            to_memory * memory * f * (1.0 - f),
+            to_hidden * tanh * o * (1.0 - o),
+            to_memory * i * (1.0 - g * g),
         ]
-        gradient = back_through(graph("Concat", *to_gates, axis=-1), "gates_from_context")
+        gradient = graph("Concat", *to_gates, axis=-1) @ w["gates_from_context.weight"]
         if config.output_context:
-            gradient = graph("Add", gradient, back_through(back, "output_context"))
-        along = graph("MatMul", multiplied(gradient, beta), graph("Transpose", weighed, perm=[0, 2, 1]))  # g · a_i
-        at_mean = graph("ReduceSum", multiplied(alpha, along), [-1], keepdims=1)
-        graph.output(multiplied(alpha, graph("Sub", along, at_mean)), "evidence", 3)
+            gradient = gradient + back @ w["output_context.weight"]
+        along = gradient * beta @ graph("Transpose", weighed, perm=[0, 2, 1])  # g · a_i
+        at_mean = graph("ReduceSum", alpha * along, [-1], keepdims=1)
+        graph.output(alpha * (along - at_mean), "evidence", 3)
         return graph
 
     @property
@@ -176,13 +164,15 @@ class OnnxDecoder:
         deep = self.weights.get("output_context.weight", nothing)
         return np.concatenate([self.weights["gates_from_context.weight"], deep])
 
-    def _entering(self, graph: Graph, hidden_gates: str, context: str) -> str:
+    def _entering(self, graph: Graph, hidden_gates: Value, context: Value) -> Value:
         """What h adds to the gates (·, 4n), and ẑ to the gates and to the deep output (·, S), together (·, S)."""
         sizes = [self.gates, self.shared - self.gates]
         context_gates, deep = graph.several(2, "Split", context, sizes, axis=-1)
-        return graph("Concat", graph("Add", hidden_gates, context_gates), deep, axis=-1)
+        return graph("Concat", hidden_gates + context_gates, deep, axis=-1)
 
-    def _advanced(self, graph: Graph, entered: str, memory: str) -> tuple[list[str], str, str, str, list[str]]:
+    def _advanced(
+        self, graph: Graph, entered: Value, memory: Value
+    ) -> tuple[list[Value], Value, Value, Value, list[Value]]:
         """The step by what enters (·, S) and c: the gates i, f, o, g; c, its tanh, and h; the deep output's layers."""
         config = self.config
         w = self.weights
@@ -191,10 +181,10 @@ class OnnxDecoder:
         three, modulator, deep = graph.several(3, "Split", entered, sizes, axis=-1)
         i, f, o = graph.several(3, "Split", graph("Sigmoid", three), [n, n, n], axis=-1)
         g = graph("Tanh", modulator)
-        memory = graph("Add", graph("Mul", f, memory), graph("Mul", i, g))
+        memory = f * memory + i * g
         tanh = graph("Tanh", memory)
-        hidden = graph("Mul", o, tanh)
-        deep = graph("Add", graph.linear(hidden, w["output_hidden.weight"]), deep)
+        hidden = o * tanh
+        deep = graph.linear(hidden, w["output_hidden.weight"]) + deep
         layers = [graph("Tanh", deep) if config.output_tanh else deep]
         for number in range(config.output_depth - 1):
             name = f"output_layers.{number}"
@@ -225,14 +215,14 @@ class OnnxDecoder:
         product = graph.linear(hidden, from_hidden)
         hidden_gates, query = graph.several(2, "Split", product, [self.gates, A], axis=-1)
         query = graph("Unsqueeze", self._exponential(graph, query), [2])  # (B, Q, 1, A)
-        product = graph("Mul", graph("Unsqueeze", keys, [1]), query)  # (B, Q, L, A)
-        sigma = graph("Reciprocal", graph("Add", product, 1.0))
-        energies = graph("MatMul", sigma, 2 * w["attention.energy"][:, None])
+        product = graph("Unsqueeze", keys, [1]) * query  # (B, Q, L, A)
+        sigma = graph("Reciprocal", product + 1.0)
+        energies = sigma @ (2 * w["attention.energy"][:, None])
         alpha = graph("Softmax", graph("Squeeze", energies, [-1]), axis=-1)
 
         locations = None
         if attention_mode == "mean":
-            context = graph("MatMul", alpha, weighed)
+            context = alpha @ weighed
         else:
             if attention_mode == "argmax":
                 locations = graph("ArgMax", alpha, axis=-1, keepdims=0)
@@ -240,7 +230,7 @@ class OnnxDecoder:
                 uniforms = graph("Unsqueeze", graph.input("uniforms", ["B", "Q"]), [-1])
                 below = graph("LessOrEqual", graph("CumSum", alpha, -1), uniforms)
                 reached = graph("ReduceSum", graph("Cast", below, to=7), [-1], keepdims=0)
-                last = graph("Sub", graph("Gather", graph("Shape", alpha), 2), 1)
+                last = graph("Gather", graph("Shape", alpha), 2) - 1
                 locations = graph("Min", reached, last)
             index = graph("Unsqueeze", locations, [-1])
             context = graph("GatherND", weighed, index, batch_dims=1)
@@ -248,7 +238,7 @@ class OnnxDecoder:
         if config.gate:
             # a product by itself: its weights have more bits, and the others' would be stored in as many
             beta = graph("Sigmoid", graph.linear(hidden, w["gate.weight"], w["gate.bias"]))
-            context = graph("Mul", context, beta)
+            context = context * beta
         if not wide:
             context = graph.linear(context, self._from_context)
         graph.output(alpha, "alpha", 3)
@@ -272,7 +262,7 @@ class OnnxDecoder:
         shares = graph.input("shares", ["B", "Q", self.shared])
         rows = graph("Unsqueeze", graph.input("rows", ["B", "P"], "int64"), [-1])
         shares, memory = (graph("GatherND", part, rows, batch_dims=1) for part in (shares, memory))
-        _, memory, _, hidden, layers = self._advanced(graph, graph("Add", shares, words), memory)
+        _, memory, _, hidden, layers = self._advanced(graph, shares + words, memory)
         graph.output(hidden, "new_hidden", 3)
         graph.output(memory, "new_memory", 3)
         graph.output(layers[-1], "deep", 3)
@@ -289,7 +279,7 @@ class OnnxDecoder:
         before = graph("Unsqueeze", graph.input("before", ["B", "P"]), [-1])
         ids = graph.input("ids", ["B", "P", "N"], "int64")
         weights = graph.input("weights", ["B", "P", "N"])
-        scores = graph("ScatterElements", graph("Add", scores, before), ids, weights, axis=2, reduction="add")
+        scores = graph("ScatterElements", scores + before, ids, weights, axis=2, reduction="add")
         flat = graph("Reshape", scores, [0, -1])
         best_scores, chosen = graph.several(2, "TopK", flat, graph.input("count", [1], "int64"), axis=-1)
         graph.output(best_scores, "scores", 2)
@@ -308,12 +298,12 @@ class OnnxDecoder:
         w = self.weights
         embedding = graph("Gather", w["embedding.weight"], graph.input("words", ["N"], "int64"))
         gates = graph.linear(embedding, w["gates_from_word.weight"], w["gates_from_word.bias"])
-        deep = embedding if self.config.output_word else graph("Mul", embedding, 0.0)
-        deep = graph("Add", deep, w["output_hidden.bias"])
+        deep = embedding if self.config.output_word else embedding * 0.0
+        deep = deep + w["output_hidden.bias"]
         graph.output(graph("Concat", gates, deep, axis=-1), "shares", 2)
         return graph
 
-    def _log_probabilities(self, graph: Graph) -> str:
+    def _log_probabilities(self, graph: Graph) -> Value:
         deep = graph.input("deep", ["B", "P", self.config.embedding_size])
         tied = self.config.tied_embeddings
         words = self.weights["embedding.weight"][:-1] if tied else self.weights["output_words.weight"]
@@ -343,7 +333,7 @@ class OnnxDecoder:
             log_probabilities.append(log_p[0, np.arange(len(caption)), caption])
         return log_probabilities
 
-    def _windowed(self, graph: Graph, value: str) -> str:
+    def _windowed(self, graph: Graph, value: Value) -> Value:
         """Each annotation replaced by the mean of the window around it, see `decoder.windowed`."""
         window = self.config.annotation_window
         size = self.config.annotation_size
@@ -354,5 +344,5 @@ class OnnxDecoder:
         return graph("Transpose", flat, perm=[0, 2, 1])
 
     @staticmethod
-    def _exponential(graph: Graph, value: str) -> str:
+    def _exponential(graph: Graph, value: Value) -> Value:
         return graph("Exp", graph("Clip", value, -LARGEST, LARGEST))

@@ -84,7 +84,7 @@ class OnnxEncoder:
                 elif layer.activation == "relu6":
                     value = graph("Clip", value, 0.0, 6.0)
             if block.adds_input:
-                value = graph("Add", value, read)
+                value = value + read
             if block.pools:
                 value = graph("MaxPool", value, kernel_shape=[2, 2], strides=[2, 2])
         rows, columns = self.grid

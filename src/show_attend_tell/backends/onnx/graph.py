@@ -10,6 +10,7 @@ B batch · L locations: sizes that are not known when a graph is made have names
 import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,28 @@ SMALL = 64  # values up to which a constant is written into the graph itself; ON
 KINDS = {"float32": 1, "int8": 3, "int64": 7, "float16": 10}
 Size = int | str  # of an axis: a number, or a name for any number
 
-Value = str  # the name of a value of a graph
+
+@dataclass(frozen=True)
+class Value:
+    """A value of a graph. Sums, differences and products of values are operators of the graph, too."""
+
+    graph: "Graph"
+    name: str
+
+    def __add__(self, other: Any) -> "Value":
+        return self.graph("Add", self, other)
+
+    def __sub__(self, other: Any) -> "Value":
+        return self.graph("Sub", self, other)
+
+    def __rsub__(self, other: Any) -> "Value":
+        return self.graph("Sub", other, self)
+
+    def __mul__(self, other: Any) -> "Value":
+        return self.graph("Mul", self, other)
+
+    def __matmul__(self, other: Any) -> "Value":
+        return self.graph("MatMul", self, other)
 
 
 class Graph:
@@ -38,11 +60,11 @@ class Graph:
     def input(self, name: str, shape: Sequence[Size], kind: str = "float32") -> Value:
         """An input of a shape and a type."""
         self._inputs += field(11, _described(name, shape, kind))
-        return name
+        return Value(self, name)
 
     def output(self, value: Value, name: str, rank: int, kind: str = "float32") -> None:
         """Name a value as an output with that many axes."""
-        self._nodes += field(1, node("Identity", [value], [name], {}))
+        self._nodes += field(1, node("Identity", [value.name], [name], {}))
         self._outputs += field(12, _described(name, [f"{name}{axis}" for axis in range(rank)], kind))
         self.outputs.append(name)
 
@@ -55,7 +77,7 @@ class Graph:
             self._initializers += initializer(name, array.dtype.name, array.shape, field(9, array.tobytes()))
         else:
             self.weights[name] = array
-        return name
+        return Value(self, name)
 
     def __call__(self, operator: str, *inputs: Any, **attributes: Any) -> Value:
         """Apply an operator of ONNX that has one output; an input that is no value of the graph is a constant."""
@@ -63,15 +85,15 @@ class Graph:
 
     def several(self, outputs: int, operator: str, *inputs: Any, **attributes: Any) -> list[Value]:
         """Apply an operator of ONNX that has so many outputs."""
-        values = [value if isinstance(value, Value) else self.constant(value) for value in inputs]
+        read = [value if isinstance(value, Value) else self.constant(value) for value in inputs]
         names = [self._new(operator) for _ in range(outputs)]
-        self._nodes += field(1, node(operator, values, names, attributes))
-        return names
+        self._nodes += field(1, node(operator, [value.name for value in read], names, attributes))
+        return [Value(self, name) for name in names]
 
     def linear(self, value: Value, weight: NDArray[Any], bias: NDArray[Any] | None = None) -> Value:
         """W x + b along the last axis, for a weight (outputs, inputs)."""
-        product = self("MatMul", value, weight.T)
-        return product if bias is None else self("Add", product, bias)
+        product = value @ weight.T
+        return product if bias is None else product + bias
 
     def written(self, pack: Callable[[str, NDArray[Any]], tuple[bytes, bytes]] | None = None) -> bytes:
         """The file's content; ``pack`` may write the weights: messages that store one, and nodes that restore it."""
