@@ -24,3 +24,9 @@ def counts(page: Any, where: str, number: int) -> None:
 def press(page: Any, name: str) -> None:
     """Click the button of that name."""
     page.get_by_role("button", name=name).click()
+
+
+def keys(page: Any, *names: str) -> None:
+    """Press keys, one after the other."""
+    for name in names:
+        page.keyboard.press(name)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browsing import press, reads, says
+from browsing import keys, press, reads, says
 from builders import shape_photo, shape_scenes
 from commands import sat, settings
 from playwright.sync_api import Page, expect
@@ -49,19 +49,19 @@ def names(page: Page) -> list[str]:
 
 def decide_by_keys(page: Page) -> None:
     """Decide all photos but two, e and m."""
-    page.keyboard.press("Enter")  # accept a
-    page.keyboard.press("2")  # take "a boat here" for b
-    page.keyboard.press("e")  # edit c
+    keys(page, "Enter")  # accept a
+    keys(page, "2")  # take "a boat here" for b
+    keys(page, "e")  # edit c
     expect(page.locator("#text")).to_be_focused()
     page.keyboard.type(" and there")
-    page.keyboard.press("Enter")
-    page.keyboard.press("x")  # leave d out
-    page.keyboard.press("Enter")  # accept e
-    page.keyboard.press("Backspace")  # and take it back
+    keys(page, "Enter")
+    keys(page, "x")  # leave d out
+    keys(page, "Enter")  # accept e
+    keys(page, "Backspace")  # and take it back
     says(page, f"{CURRENT} .state", "e.png")
-    page.keyboard.press("a")  # alternative text of e
+    keys(page, "a")  # alternative text of e
     page.keyboard.type("the letter e")
-    page.keyboard.press("Enter")
+    keys(page, "Enter")
     says(page, "#sentence", "4 of 13 reviewed")
     reads(page, "#saved", "Saved")
     says(page, "#live", "Now 6 of 13")  # to a screen reader
@@ -69,7 +69,7 @@ def decide_by_keys(page: Page) -> None:
     reads(page, "#caption", "an owl here")
     for name in "fghijkl":
         says(page, f"{CURRENT} .state", f"{name}.png")
-        page.keyboard.press("1")
+        keys(page, "1")
     says(page, "#sentence", "11 of 13 reviewed")
     reads(page, "#saved", "Saved")
 
@@ -120,7 +120,7 @@ def test_from_a_folder_by_keys_through_a_kill_to_a_model_whose_captions_are_take
         says(page, "#choices small", "by parrot")
         taken = page.locator("#choices button").first.inner_text().removesuffix("by parrot").strip()
         page.locator(".cell").first.click()
-        page.keyboard.press("1")
+        keys(page, "1")
         says(page, "#sentence", "12 of 13 reviewed")
     assert (taken, "accepted") in [(row.caption, row.reviewed) for row in read_table(table).rows]
 
@@ -136,7 +136,7 @@ def test_what_is_done_to_many_and_undone_as_one(visit: Visit, tmp_path: Path) ->
         says(page, "#replace output", "4 captions change.\none red dog")
         page.locator("#replace .main").click()
         says(page, "#replace output", "Done")
-        page.keyboard.press("Escape")
+        keys(page, "Escape")
         page.locator("[name=word]").fill("one")
         reads(page, "#count", "4 shown")
         press(page, "Accept shown…")
@@ -146,21 +146,20 @@ def test_what_is_done_to_many_and_undone_as_one(visit: Visit, tmp_path: Path) ->
         says(other, "#sentence", "4 of 5 reviewed")  # the other window follows
         reads(other, ".cell .said", "one red dog")
         page.locator(".cell").first.click()
-        page.keyboard.press("Backspace")
+        keys(page, "Backspace")
         says(page, "#sentence", "0 of 5 reviewed")
-        page.keyboard.press("Backspace")
+        keys(page, "Backspace")
         reads(page, ".cell .said", "a red dog")
 
-        page.keyboard.press("?")
+        keys(page, "?")
         page.get_by_label("Letters, digits and ? are keys").uncheck()
-        page.keyboard.press("Escape")
+        keys(page, "Escape")
         page.locator(".cell").first.click()
-        page.keyboard.press("x")
-        page.keyboard.press("Enter")
+        keys(page, "x", "Enter")
         says(page, "#sentence", "1 of 5 reviewed")
         assert captions(server.answers.review)["a.png"][1] == "accepted"  # and not left out
 
-        page.keyboard.press("Home")
+        keys(page, "Home")
         press(page, "Edit")
         page.locator("#text").fill("a green dog")
         page.locator(".cell").nth(2).click()  # which saves what is written, for its own photo
@@ -180,8 +179,8 @@ def test_only_what_is_in_view_is_in_the_page(visit: Visit, tmp_path: Path) -> No
         page = visit(server.address)
         reads(page, ".cell .said", "a photo")
         assert page.locator(".cell").count() < 60
-        page.keyboard.press("End")
+        keys(page, "End")
         says(page, f"{CURRENT} .state", "19999.png")
         assert page.locator(".cell").count() < 60
-        page.keyboard.press("Home")
+        keys(page, "Home")
         says(page, f"{CURRENT} .state", "00000.png")

@@ -16,7 +16,7 @@ from serving import client, until
 from show_attend_tell.errors import SatError
 from show_attend_tell.review.deciding import written
 from show_attend_tell.review.table import read_table
-from show_attend_tell.review.thumbnails import Thumbnails, raw_alone
+from show_attend_tell.review.thumbnails import raw_alone, thumbnail
 
 WEB = client(headers={"Connection": "close"})
 
@@ -79,10 +79,10 @@ def test_thumbnails_are_upright_small_and_kept(tmp_path: Path) -> None:
     rotated[274] = 6
     photo = tmp_path / "a.jpg"
     Image.new("CMYK", (2000, 1000)).save(photo, exif=rotated)
-    thumbnails = Thumbnails(tmp_path / "cache")
-    content = thumbnails(photo)
+    cache = tmp_path / "cache"
+    content = thumbnail(photo, cache)
     assert Image.open(io.BytesIO(content)).size == (240, 480)
-    assert [file.read_bytes() for file in (tmp_path / "cache").iterdir()] == [content] == [thumbnails(photo)]
+    assert [file.read_bytes() for file in cache.iterdir()] == [content] == [thumbnail(photo, cache)]
     for name in ("a.CR2", "b.nef"):
         (tmp_path / name).touch()
     assert [file.name for file in raw_alone(tmp_path, [photo])] == ["b.nef"]

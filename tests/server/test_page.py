@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browsing import counts, press, reads, says
+from browsing import counts, keys, press, reads, says
 from builders import shape_photo, shape_scenes
 from PIL import Image
 from playwright.sync_api import Page, expect
@@ -85,22 +85,22 @@ def test_by_keyboard_alone(open_page: Open, server: Serving, photos: list[Path])
     page.on("filechooser", lambda _: None)  # the browser hands its choosers over from now on, not just when Space falls
     expect(page.locator("#settings")).to_be_visible()
     for _ in range(6):  # the header's links come first
-        page.keyboard.press("Tab")
+        keys(page, "Tab")
         if page.locator("#choose").evaluate("one => one === document.activeElement"):
             break
     expect(page.locator("#choose")).to_be_focused()
     with page.expect_file_chooser() as chooser:
-        page.keyboard.press("Space")
+        keys(page, "Space")
     chooser.value.set_files(photos[0])
     expect(page.locator(".sat-word").first).to_be_visible()
     for _ in range(15):
-        page.keyboard.press("Tab")
+        keys(page, "Tab")
         if page.evaluate("document.activeElement.matches('.sat-word')"):
             break
     expect(page.locator(".sat-word").first).to_have_class("sat-word sat-on")
-    page.keyboard.press("Home")
+    keys(page, "Home")
     expect(page.locator(".sat-word").first).to_be_focused()
-    page.keyboard.press("ArrowRight")
+    keys(page, "ArrowRight")
     expect(page.locator(".sat-word").nth(1)).to_be_focused()
     says(page, ".sat-readout", "evidence")
 
@@ -185,10 +185,10 @@ def test_a_token_is_asked_for_once(open_page: Open, photos: list[Path]) -> None:
     with serving(small_captioners(), token="secret") as running:
         page = open_page(running.url)
         page.get_by_role("textbox", name="Token").fill("wrong")
-        page.keyboard.press("Enter")
+        keys(page, "Enter")
         expect(page.get_by_role("textbox", name="Token")).to_have_value("")  # asked again
         for _ in range(3):
-            page.keyboard.press("Escape")  # nothing works without it
+            keys(page, "Escape")  # nothing works without it
         expect(page.get_by_role("textbox", name="Token")).to_be_visible()
         page.get_by_role("textbox", name="Token").fill("secret")
         press(page, "Go on")

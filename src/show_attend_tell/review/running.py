@@ -14,7 +14,7 @@ from show_attend_tell.review.journal import Journal
 from show_attend_tell.review.server import Server
 from show_attend_tell.review.store import Review
 from show_attend_tell.review.table import read_table, spelling, write_table
-from show_attend_tell.review.thumbnails import Thumbnails, default_folder
+from show_attend_tell.review.thumbnails import default_folder
 
 if TYPE_CHECKING:
     from show_attend_tell.captioner import Captioner
@@ -71,7 +71,7 @@ def serving(
         captioning = Captioning(review, load, compare=compare)
         saving = Saving(review)
         answers = Answers(review, captioning, saving, model=model, left_out=left_out)
-        server = stack.enter_context(Server(answers, Thumbnails(cache or default_folder()), port))
+        server = stack.enter_context(Server(answers, cache or default_folder(), port))
         stack.callback(_end, captioning, saving)
         address = beside(table, "address")  # which other users may not read, for it has the token
         stack.callback(address.unlink, missing_ok=True)

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from show_attend_tell.errors import SatError
 from show_attend_tell.review.answers import Answers
-from show_attend_tell.review.thumbnails import Thumbnails, shrunk
+from show_attend_tell.review.thumbnails import shrunk, thumbnail
 from show_attend_tell.show import page
 
 HOST = "127.0.0.1"
@@ -37,10 +37,10 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, answers: Answers, thumbnails: Thumbnails, port: int = 0) -> None:
+    def __init__(self, answers: Answers, cache: Path, port: int = 0) -> None:
         """Raises `SatError` for a port that is taken."""
         self.answers = answers
-        self.thumbnails = thumbnails
+        self.cache = cache  # of thumbnails
         self.token = secrets.token_urlsafe(16)
         try:
             super().__init__((HOST, port), Handler)
@@ -104,7 +104,7 @@ class Handler(BaseHTTPRequestHandler):
     def _photo(self, name: str) -> None:
         try:
             path = self.server.answers.row(urlsplit(self.path).query).path
-            content = self.server.thumbnails(path) if name == "thumbnail" else shrunk(path, LARGE)
+            content = thumbnail(path, self.server.cache) if name == "thumbnail" else shrunk(path, LARGE)
         except (OSError, SatError):
             self.send_error(HTTPStatus.NOT_FOUND)
             return

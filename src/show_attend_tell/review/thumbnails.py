@@ -16,7 +16,7 @@ from show_attend_tell.files import atomic_write
 
 SIDE = 480  # pixels of the longer side
 QUALITY = 82
-AT_ONCE = 2  # photos that are decoded at a time, since each takes memory
+ROOM = threading.Semaphore(2)  # for photos that are decoded at a time, since each takes memory
 RAW = tuple(".3fr .arw .cr2 .cr3 .dng .erf .nef .nrw .orf .pef .raf .raw .rw2 .srw .x3f".split())
 
 
@@ -26,45 +26,36 @@ def default_folder() -> Path:
     return Path(cache) / "show-attend-tell" / "thumbnails"
 
 
-class Thumbnails:
-    """JPEG files by their photos' paths, sizes and times of change."""
+def thumbnail(photo: Path, folder: Path) -> bytes:
+    """The thumbnail of a photo as JPEG, kept in a folder by the photo's path, size and time of change.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._room = threading.Semaphore(AT_ONCE)
-
-    def __call__(self, photo: Path) -> bytes:
-        """The thumbnail of a photo as JPEG; raises `OSError` for one that is not there or cannot be read."""
-        status = photo.stat()
-        version = repr((str(photo.absolute()), status.st_size, status.st_mtime_ns, SIDE))
-        file = self.folder / f"{hashlib.sha256(version.encode()).hexdigest()}.jpg"
-        with suppress(OSError):
-            return file.read_bytes()
-        with self._room:
-            content = shrunk(photo)
-        with suppress(OSError, SatError):  # without a cache it is made again each time
-            file.parent.mkdir(parents=True, exist_ok=True)
-            atomic_write(file, lambda scratch: scratch.write_bytes(content))
-        return content
+    Raises `OSError` for a photo that is not there or cannot be read.
+    """
+    status = photo.stat()
+    version = repr((str(photo.absolute()), status.st_size, status.st_mtime_ns, SIDE))
+    file = folder / f"{hashlib.sha256(version.encode()).hexdigest()}.jpg"
+    with suppress(OSError):
+        return file.read_bytes()
+    with ROOM:
+        content = shrunk(photo)
+    with suppress(OSError, SatError):  # without a cache it is made again each time
+        folder.mkdir(parents=True, exist_ok=True)
+        atomic_write(file, lambda scratch: scratch.write_bytes(content))
+    return content
 
 
 def shrunk(photo: Path, side: int = SIDE) -> bytes:
     """A copy of a photo as JPEG, its longer side at most so many pixels; raises `PhotoError`."""
-    image = _small(photo, side)
+    try:
+        with open_header(photo, str(photo)) as header:
+            header.draft(None, (side, side))  # of a large JPEG only the pixels that are needed
+            image = open_photo(header)
+    except Exception:  # readers of headers raise almost anything, and `open_photo` says what it means
+        image = open_photo(photo)
     image.thumbnail((side, side), Image.Resampling.BILINEAR)
     file = io.BytesIO()
     image.save(file, "JPEG", quality=QUALITY)
     return file.getvalue()
-
-
-def _small(photo: Path, side: int) -> Image.Image:
-    """A photo, of a large JPEG only the pixels that are needed."""
-    try:
-        with open_header(photo, str(photo)) as image:
-            image.draft(None, (side, side))
-            return open_photo(image)
-    except Exception:  # readers of headers raise almost anything, and `open_photo` says what it means
-        return open_photo(photo)
 
 
 def raw_alone(folder: Path, photos: Iterable[Path]) -> list[Path]:
