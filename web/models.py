@@ -82,7 +82,7 @@ def encoder_arrays(encoder: OnnxEncoder, words: class_words.ClassWords | None) -
 def classifier(classes: class_words.Classes) -> Graph:
     """The probabilities of classes (B, V), of annotations (B, L, D), as `Classes.probabilities` gives them."""
     graph = Graph()
-    annotations = graph.input("annotations", ["B", "L", classes.weight.shape[1]])
+    annotations = graph.input("annotations", "B", "L", classes.weight.shape[1])
     means = graph("ReduceMean", annotations, axes=[1], keepdims=0)
     scores = graph.linear(means, classes.weight, classes.bias)
     graph.output(graph("Softmax", graph("Mul", scores, class_constants.SHARPNESS), axis=1), "p", 2)
@@ -99,7 +99,7 @@ def ngrams_arrays(packed: Mapping[str, NDArray[Any]], size: int) -> dict[str, ND
 def expected(ngrams: VisualNgrams, size: int) -> Graph:
     """What `VisualNgrams.expected` gives (B, G), of annotations (B, L, D)."""
     graph, C = Graph(), len(ngrams.channels)
-    annotations = graph.input("annotations", ["B", "L", size])
+    annotations = graph.input("annotations", "B", "L", size)
     normal = graph("LayerNormalization", annotations, np.ones(size), epsilon=1e-5)
     chosen = graph("Gather", normal, ngrams.channels, axis=2)
     products = graph("MatMul", graph("Transpose", chosen, perm=[0, 2, 1]), chosen)

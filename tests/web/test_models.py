@@ -54,7 +54,7 @@ def test_weights_are_stored_in_the_fewest_bits_that_keep_them(
     weight: NDArray[np.float32], stored: int, tmp_path: Path
 ) -> None:
     graph = Graph()
-    graph.output(graph.linear(graph.input("x", ["N", 7]), weight), "y", 2)
+    graph.output(graph.linear(graph.input("x", "N", 7), weight), "y", 2)
     weights = PackedWeights()
     graph.written(weights.add)
     assert len(weights.content) == stored
@@ -63,7 +63,7 @@ def test_weights_are_stored_in_the_fewest_bits_that_keep_them(
 
 def test_the_same_weights_are_stored_once(tmp_path: Path) -> None:
     graph = Graph()
-    once = graph("Gather", graph.constant(SIXTEEN), graph("Cast", graph.input("x", ["N"]), to=7))
+    once = graph("Gather", graph.constant(SIXTEEN), graph("Cast", graph.input("x", "N"), to=7))
     graph.output(graph.linear(once, SIXTEEN[:-1]), "y", 2)  # tied embeddings
     weights = PackedWeights()
     graph.written(weights.add)

@@ -97,7 +97,7 @@ class OnnxDecoder:
     def _weighed(self, graph: Graph) -> tuple[Value, Value]:
         """What α weighs (B, L, D), of the input ``annotations``, and the mean of the annotations (B, 1, D)."""
         config = self.config
-        value = graph.input("annotations", ["B", self.locations, config.annotation_size])
+        value = graph.input("annotations", "B", self.locations, config.annotation_size)
         if config.annotation_norm == "layer":
             value = graph("LayerNormalization", value, np.ones(config.annotation_size), axis=-1, epsilon=1e-5)
         else:
@@ -120,11 +120,11 @@ class OnnxDecoder:
         w = self.weights
         n = config.hidden_size
         weighed = self._weighed(graph)[0]
-        alpha = graph.input("alpha", ["B", "T", "L"])
-        beta = graph.input("beta", ["B", "T", 1])
-        hidden, memory = (graph.input(name, ["B", "T", n]) for name in ("hidden", "memory"))
-        words = graph.input("words", ["B", "T", self.shared])
-        captions = graph.input("said", ["B", "T"], "int64")
+        alpha = graph.input("alpha", "B", "T", "L")
+        beta = graph.input("beta", "B", "T", 1)
+        hidden, memory = (graph.input(name, "B", "T", n) for name in ("hidden", "memory"))
+        words = graph.input("words", "B", "T", self.shared)
+        captions = graph.input("said", "B", "T", kind="int64")
 
         # the step, at the mean context
         context = alpha @ weighed * beta
@@ -207,9 +207,9 @@ class OnnxDecoder:
         config = self.config
         w = self.weights
         A = config.attention_size
-        weighed = graph.input("weighed", ["B", "L", self.shared if wide else config.annotation_size])
-        keys = graph.input("keys", ["B", "L", A])
-        hidden = graph.input("hidden", ["B", "Q", config.hidden_size])
+        weighed = graph.input("weighed", "B", "L", self.shared if wide else config.annotation_size)
+        keys = graph.input("keys", "B", "L", A)
+        hidden = graph.input("hidden", "B", "Q", config.hidden_size)
 
         from_hidden = np.concatenate([w["gates_from_hidden.weight"], -2 * w["attention.query.weight"]])
         product = graph.linear(hidden, from_hidden)
@@ -227,7 +227,7 @@ class OnnxDecoder:
             if attention_mode == "argmax":
                 locations = graph("ArgMax", alpha, axis=-1, keepdims=0)
             else:
-                uniforms = graph("Unsqueeze", graph.input("uniforms", ["B", "Q"]), [-1])
+                uniforms = graph("Unsqueeze", graph.input("uniforms", "B", "Q"), [-1])
                 below = graph("LessOrEqual", graph("CumSum", alpha, -1), uniforms)
                 reached = graph("ReduceSum", graph("Cast", below, to=7), [-1], keepdims=0)
                 last = graph("Gather", graph("Shape", alpha), 2) - 1
@@ -257,10 +257,10 @@ class OnnxDecoder:
         """
         graph = Graph()
         n = self.config.hidden_size
-        memory = graph.input("memory", ["B", "Q", n])
-        words = graph.input("words", ["B", "P", self.shared])
-        shares = graph.input("shares", ["B", "Q", self.shared])
-        rows = graph("Unsqueeze", graph.input("rows", ["B", "P"], "int64"), [-1])
+        memory = graph.input("memory", "B", "Q", n)
+        words = graph.input("words", "B", "P", self.shared)
+        shares = graph.input("shares", "B", "Q", self.shared)
+        rows = graph("Unsqueeze", graph.input("rows", "B", "P", kind="int64"), [-1])
         shares, memory = (graph("GatherND", part, rows, batch_dims=1) for part in (shares, memory))
         _, memory, _, hidden, layers = self._advanced(graph, shares + words, memory)
         graph.output(hidden, "new_hidden", 3)
@@ -276,12 +276,12 @@ class OnnxDecoder:
         """
         graph = Graph()
         scores = self._log_probabilities(graph)
-        before = graph("Unsqueeze", graph.input("before", ["B", "P"]), [-1])
-        ids = graph.input("ids", ["B", "P", "N"], "int64")
-        weights = graph.input("weights", ["B", "P", "N"])
+        before = graph("Unsqueeze", graph.input("before", "B", "P"), [-1])
+        ids = graph.input("ids", "B", "P", "N", kind="int64")
+        weights = graph.input("weights", "B", "P", "N")
         scores = graph("ScatterElements", scores + before, ids, weights, axis=2, reduction="add")
         flat = graph("Reshape", scores, [0, -1])
-        best_scores, chosen = graph.several(2, "TopK", flat, graph.input("count", [1], "int64"), axis=-1)
+        best_scores, chosen = graph.several(2, "TopK", flat, graph.input("count", 1, kind="int64"), axis=-1)
         graph.output(best_scores, "scores", 2)
         graph.output(chosen, "chosen", 2, "int64")
         return graph
@@ -296,7 +296,7 @@ class OnnxDecoder:
         """Words (N,) in, their shares (N, S) out."""
         graph = Graph()
         w = self.weights
-        embedding = graph("Gather", w["embedding.weight"], graph.input("words", ["N"], "int64"))
+        embedding = graph("Gather", w["embedding.weight"], graph.input("words", "N", kind="int64"))
         gates = graph.linear(embedding, w["gates_from_word.weight"], w["gates_from_word.bias"])
         deep = embedding if self.config.output_word else embedding * 0.0
         deep = deep + w["output_hidden.bias"]
@@ -304,7 +304,7 @@ class OnnxDecoder:
         return graph
 
     def _log_probabilities(self, graph: Graph) -> Value:
-        deep = graph.input("deep", ["B", "P", self.config.embedding_size])
+        deep = graph.input("deep", "B", "P", self.config.embedding_size)
         tied = self.config.tied_embeddings
         words = self.weights["embedding.weight"][:-1] if tied else self.weights["output_words.weight"]
         logits = graph.linear(deep, words, self.weights["output_bias"])

@@ -65,7 +65,7 @@ class OnnxEncoder:
         """The network: preprocessed pixels (B, 3, size, size) in, annotations (B, L, D) out."""
         graph = Graph()
         size = self.preprocessing.size
-        value = graph.input("pixels", ["B", 3, size, size])
+        value = graph.input("pixels", "B", 3, size, size)
         for block in self.blocks:
             read = value
             for layer in block.convolutions:

@@ -57,7 +57,7 @@ class Graph:
         self.outputs: list[str] = []
         self.weights: dict[str, NDArray[Any]] = {}  # too large for the graph itself
 
-    def input(self, name: str, shape: Sequence[Size], kind: str = "float32") -> Value:
+    def input(self, name: str, *shape: Size, kind: str = "float32") -> Value:
         """An input of a shape and a type."""
         self._inputs += field(11, _described(name, shape, kind))
         return Value(self, name)
