@@ -22,6 +22,7 @@ from show_attend_tell.show import page, pictures
 from show_attend_tell.show.outputs import OUTPUTS
 from show_attend_tell.show.pictures import Colormap, Shown, Style
 from show_attend_tell.show.pictures.figure import FigureData, of_log_odds
+from show_attend_tell.values import Array, Record
 
 CHECK = 0.5  # confidence below which a word is marked, to be checked
 
@@ -38,7 +39,7 @@ class Caption:
     locations: NDArray[np.int64] | None  # (T, 2) row and column that the decoder read; None with the mode "mean"
     complete: bool  # False when the caption was truncated at its maximum length
     alternatives: list[tuple[str, float]]  # other captions of the beam with their log-probabilities, best first
-    settings: dict[str, Any]  # model and generation settings; the tokenizer if it is not the English one
+    settings: Record  # model and generation settings; the tokenizer if it is not the English one
     evidence: NDArray[np.float32] | None = None  # (T, rows, columns) in nats, see `Backend.evidence`; None unless asked
     rerank_score: float | None = None  # agreement with the photo's visual n-grams, from 0; None without reranker
     word_confidence: NDArray[np.float64] | None = None  # (T,) 0 to 1: probability that a word is right; NaN: not judged
@@ -110,10 +111,10 @@ class Caption:
         """
         return open_photo(self.kept) if isinstance(self.kept, Path) else self.kept
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """Plain values for JSON: everything but the photo itself."""
 
-        def rounded(array: NDArray[Any] | None) -> Any:
+        def rounded(array: Array | None) -> Any:
             return None if array is None else np.round(array.astype(float), 6).tolist()
 
         confidence = rounded(self.word_confidence)
@@ -141,7 +142,7 @@ class Caption:
             **({"hidden": self.hidden} if self.hidden else {}),
         }
 
-    def to_row(self) -> dict[str, Any]:
+    def to_row(self) -> Record:
         """What a table says of the caption; ``to_check`` are words with commas, or None where none was judged."""
         return {
             "caption": self.text,

@@ -6,11 +6,10 @@ B photos · L locations · D annotation size · C channels of the annotations.
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from numpy.typing import NDArray
-
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.session import DecoderSession
+from show_attend_tell.values import Array
 
 Features = Any  # annotations (B, L, D) in the back end's own type and memory; they can be sliced by photo
 
@@ -51,13 +50,13 @@ class Backend(Protocol):
         """The decoder before the first word of each photo; ``seeds`` has one a photo, for sampled locations."""
         ...
 
-    def blind_log_probabilities(self, features: Features, captions: Sequence[Sequence[int]]) -> list[NDArray[Any]]:
+    def blind_log_probabilities(self, features: Features, captions: Sequence[Sequence[int]]) -> list[Array]:
         """log p of each word of captions (T,), given those before it, at zeros in place of annotations like those."""
         ...
 
     def evidence(
         self, features: Features, captions: Sequence[Hypothesis], config: GenerationConfig
-    ) -> list[NDArray[Any]] | None:
+    ) -> list[Array] | None:
         """∂ log p(y_t) / ∂ e_ti in nats (T, L), e the energies of the attention, of one caption for each photo.
 
         The context is the mean one in every attention mode; β_t and the state before are held fixed. None without it.
@@ -68,6 +67,6 @@ class Backend(Protocol):
         """How many photos are searched fastest together."""
         ...
 
-    def second_moments(self, features: Features, channels: NDArray[Any]) -> NDArray[Any]:
+    def second_moments(self, features: Features, channels: Array) -> Array:
         """What the reranker reads of each photo (B, C (C + 1) / 2), see `rerank.ngrams`."""
         ...

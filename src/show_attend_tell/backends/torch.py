@@ -51,6 +51,7 @@ from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.session import Continuations, DecoderSession, Numbers, Scores, SessionStep, padded
 from show_attend_tell.settings import EVERYWHERE
+from show_attend_tell.values import Array
 from show_attend_tell.vision.backbones import ConvolutionalNetwork
 from show_attend_tell.vision.encoder import Encode, Encoder, load_encoder
 from show_attend_tell.vision.network import convolutions
@@ -129,11 +130,11 @@ class TorchBackend:
         )
         return TorchSession(self.decoder, features, paths=config.paths, mode=mode)
 
-    def blind_log_probabilities(self, features: Tensor, captions: Sequence[Sequence[int]]) -> list[NDArray[Any]]:
+    def blind_log_probabilities(self, features: Tensor, captions: Sequence[Sequence[int]]) -> list[Array]:
         optimized = self.optimized(features.shape[1])
         if optimized is not None:
             return optimized.blind_log_probabilities(captions)
-        log_probabilities: list[NDArray[Any]] = []
+        log_probabilities: list[Array] = []
         for start in range(0, len(captions), TOGETHER):
             part = captions[start : start + TOGETHER]
             longest = max(1, max(map(len, part)))
@@ -156,7 +157,7 @@ class TorchBackend:
 
     def evidence(
         self, features: Tensor, captions: Sequence[Hypothesis], config: GenerationConfig
-    ) -> list[NDArray[Any]] | None:
+    ) -> list[Array] | None:
         if not self.attends:
             return None
         decoder = self.optimized(features.shape[1])
@@ -171,7 +172,7 @@ class TorchBackend:
             return max(1, GPU_PATHS // config.paths)
         return max(1, min(CPU_PHOTOS, CPU_PATHS // config.paths))
 
-    def second_moments(self, features: Tensor, channels: NDArray[Any]) -> NDArray[Any]:
+    def second_moments(self, features: Tensor, channels: Array) -> Array:
         with torch.inference_mode():
             return second_moments(features, torch.from_numpy(channels).to(features.device)).numpy(force=True)
 
@@ -190,7 +191,7 @@ def fastest_encode(encoder: Encoder) -> Encode:
     weights = {name: as_array(tensor) for name, tensor in body.state_dict().items()}
     network = OnnxEncoder(encoder.name, body.blocks, weights, encoder.preprocessing)
 
-    def encode(pixels: Tensor | NDArray[Any]) -> Tensor:
+    def encode(pixels: Tensor | Array) -> Tensor:
         encoder.check(pixels)
         return torch.from_numpy(network.annotate(pixels.numpy() if isinstance(pixels, Tensor) else pixels))
 
@@ -259,7 +260,7 @@ class ShiftedMean:
 
 def evidence_by_autograd(
     decoder: Decoder, annotations: Tensor, captions: Sequence[Hypothesis], mode: AttentionMode | None
-) -> list[NDArray[Any]] | None:
+) -> list[Array] | None:
     """`Backend.evidence` by automatic differentiation, of annotations (B, L, D).
 
     The state goes on by the locations that the captions' decoder read, or else by ``mode``. None where a decoder does
@@ -308,7 +309,7 @@ def build_decoder(checkpoint: Checkpoint, name: str = "the model") -> Decoder:
     return decoder.eval()
 
 
-def decoder_weights(decoder: nn.Module) -> dict[str, NDArray[Any]]:
+def decoder_weights(decoder: nn.Module) -> dict[str, Array]:
     """A decoder's weights as a checkpoint has them."""
     return {name: np.array(as_array(value), order="C") for name, value in decoder.state_dict().items()}
 

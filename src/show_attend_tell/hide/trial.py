@@ -34,6 +34,7 @@ from show_attend_tell.messages import shorten
 from show_attend_tell.search.registry import Filter
 from show_attend_tell.show.page import data_uri
 from show_attend_tell.show.pictures.maps import Rectangle
+from show_attend_tell.values import Record
 from show_attend_tell.vision.prepared import prepare_photo
 
 # of the everyday models, as research/hide.py measured it
@@ -105,7 +106,7 @@ class Hidden:
             USUALLY,
         ]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """Plain values for JSON, without the photo.
 
         A mask is on a ``grid`` of what the encoder saw, as lengths of runs, row after row: visible, hidden, visible …
@@ -131,7 +132,7 @@ class Hidden:
             "elsewhere": elsewhere,
         }
 
-    def on_page(self) -> dict[str, Any]:
+    def on_page(self) -> Record:
         """`to_dict` with a small picture of what hides, as `show/page/hide.js` takes it."""
         return {**self.to_dict(), "cover": data_uri(self.cover, SHOWN)}
 
@@ -173,7 +174,7 @@ class Trial:
             raise InvalidValue(f"this place is {much} of what the encoder saw of the photo: give a part of it")
         return cls(caption, step, [mask, *(move(mask, by, box) for by in moves(cells))])
 
-    def settings(self, model: str) -> dict[str, Any]:
+    def settings(self, model: str) -> Record:
         """The settings that the caption was made with, by a model of that name.
 
         Raises `InvalidValue` for a caption by another model.

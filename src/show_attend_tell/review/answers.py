@@ -18,6 +18,7 @@ from show_attend_tell.review.order import shown
 from show_attend_tell.review.stopping import DRAW, forecast
 from show_attend_tell.review.store import Review
 from show_attend_tell.review.table import Decided, Row
+from show_attend_tell.values import Record
 
 PATIENCE = 20.0  # seconds that a page waits for something new
 ACTIONS: dict[str, Callable[..., Decided]] = {
@@ -41,7 +42,7 @@ class Answers:
 
     # Looking
 
-    def state(self, since: int | None = None) -> dict[str, Any]:
+    def state(self, since: int | None = None) -> Record:
         """How far the review is; waits until it is another ``since`` the page asked last."""
         review = self.review
         with review.changed:
@@ -62,13 +63,13 @@ class Answers:
                 "compare": self.captioning.compare,
             }
 
-    def order(self, **view: str) -> dict[str, Any]:
+    def order(self, **view: str) -> Record:
         """The numbers of the rows of a view, in order, and all folders."""
         with self.review.lock:
             folders = sorted({row.source.rpartition("/")[0] for row in self.review.rows})
             return {"ids": [row.number for row in shown(self.review.rows, view)], "folders": folders}
 
-    def rows(self, ids: Iterable[int]) -> list[dict[str, Any]]:
+    def rows(self, ids: Iterable[int]) -> list[Record]:
         """Rows by their numbers; these are captioned first."""
         rows = [self.row(number) for number in ids]
         self.captioning.look_at(rows)
@@ -82,7 +83,7 @@ class Answers:
         except (ValueError, IndexError):
             raise InvalidValue(f"there is no row {number!r}") from None
 
-    def _shown(self, row: Row) -> dict[str, Any]:
+    def _shown(self, row: Row) -> Record:
         by = {row.offered: self.model, row.decided.other_caption: "the table"}
         choices = [{"text": text, "by": by.get(text, "")} for text in deciding.choices(row)]
         hidden = row.hidden
@@ -106,7 +107,7 @@ class Answers:
 
     # Deciding
 
-    def decide(self, id: int, action: str, **needed: Any) -> dict[str, Any]:
+    def decide(self, id: int, action: str, **needed: Any) -> Record:
         """Decide a row: an action, with what it needs."""
         row = self.row(id)
         with self.review.lock:
@@ -114,14 +115,14 @@ class Answers:
             self.review.decide(f"{row.source}: {decided.reviewed or action}", {row.key: decided})
             return self._shown(row)
 
-    def undo(self) -> dict[str, Any]:
+    def undo(self) -> Record:
         """Take the last decision back."""
         with self.review.lock:
             last = self.review.undo() or {"label": "", "changes": []}
             rows = self.review.by_key
             return {"label": last["label"], "ids": [rows[key].number for key, *_ in last["changes"] if key in rows]}
 
-    def accept(self, tried: bool = False, **view: str) -> dict[str, Any]:
+    def accept(self, tried: bool = False, **view: str) -> Record:
         """Accept all rows of a view that have a caption in sight and that nobody reviewed, as one decision."""
 
         def decided(row: Row) -> Decided:
@@ -130,15 +131,13 @@ class Answers:
 
         return self._together("accepted in bulk", decided, tried, view)
 
-    def replace(self, old: str, new: str, tried: bool = False, **view: str) -> dict[str, Any]:
+    def replace(self, old: str, new: str, tried: bool = False, **view: str) -> Record:
         """Replace a word, or several, by another in the captions of a view, as one decision."""
         if not old.strip():
             raise InvalidValue("there is nothing to find: give a word")
         return self._together(f"{old} → {new}", lambda row: deciding.replaced(row, old, new), tried, view)
 
-    def _together(
-        self, label: str, decide: Callable[[Row], Decided], tried: bool, view: dict[str, str]
-    ) -> dict[str, Any]:
+    def _together(self, label: str, decide: Callable[[Row], Decided], tried: bool, view: dict[str, str]) -> Record:
         """Decide the rows of a view as one; if it is only ``tried``, say how many would change."""
         with self.review.lock:
             rows = shown(self.review.rows, view)
@@ -149,7 +148,7 @@ class Answers:
                 self.review.decide(label, decided)
             return {"label": label, "number": len(captions), "captions": captions[:3]}
 
-    def draw(self, judge: bool = False) -> dict[str, Any]:
+    def draw(self, judge: bool = False) -> Record:
         """Draw photos at random: to be checked, or, for ``judge``, to be written without the model's caption."""
         how = {"split": "val"} if judge else {"drawn": "yes"}
         with self.review.lock:
@@ -158,7 +157,7 @@ class Answers:
             self.review.decide(f"{plural(len(rows), 'photo')} drawn", decided)
             return {"number": len(rows)}
 
-    def save(self, sidecars: bool = False, above: float | None = None, alt: bool = False) -> dict[str, Any]:
+    def save(self, sidecars: bool = False, above: float | None = None, alt: bool = False) -> Record:
         """Write the table now, and sidecars: of what is reviewed, and of what has a confidence ``above`` one.
 
         With ``alt``, these have the alternative texts too.

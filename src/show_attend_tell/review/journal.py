@@ -4,9 +4,9 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from show_attend_tell.errors import SatError
+from show_attend_tell.values import Record
 
 
 class Journal:
@@ -23,7 +23,7 @@ class Journal:
     def _problem(self, error: OSError, remedy: str) -> SatError:
         return SatError(f"cannot be written ({error.strerror})", subject=str(self.file), remedy=remedy)
 
-    def entries(self) -> list[dict[str, Any]]:
+    def entries(self) -> list[Record]:
         """All entries that are whole; what is cut off at the end is removed."""
         content = self.file.read_bytes()
         whole = content.rfind(b"\n") + 1
@@ -34,7 +34,7 @@ class Journal:
                 found.append(json.loads(line))
         return [entry for entry in found if isinstance(entry, dict)]
 
-    def append(self, entry: dict[str, Any]) -> None:
+    def append(self, entry: Record) -> None:
         """Add an entry. When this returns it is on the disk; where it raises `SatError`, nothing was added."""
         left = json.dumps(entry, separators=(",", ":")).encode() + b"\n"
         before = None

@@ -17,6 +17,7 @@ from typing import Any
 from show_attend_tell.messages import plural
 from show_attend_tell.review.journal import Journal
 from show_attend_tell.review.table import Decided, Row, read_table, spelling, write_table
+from show_attend_tell.values import Record
 
 
 class Review:
@@ -35,7 +36,7 @@ class Review:
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         self.version = 0
-        self.history: list[dict[str, Any]] = []  # the entries of decisions, without what was undone
+        self.history: list[Record] = []  # the entries of decisions, without what was undone
         self.columns: list[str] = []
         self.rows: list[Row] = []
         self.by_key: dict[str, Row] = {}
@@ -100,7 +101,7 @@ class Review:
             if changes:
                 self._do({"label": label, "changes": changes})
 
-    def undo(self) -> dict[str, Any] | None:
+    def undo(self) -> Record | None:
         """Take the last decision back, and return its entry; None where there is none."""
         with self.lock:
             last = self.history[-1] if self.history else None
@@ -114,11 +115,11 @@ class Review:
             take = self._do if "caption" in made else self._apply
             take({"made": key, **made})
 
-    def _do(self, entry: dict[str, Any]) -> None:
+    def _do(self, entry: Record) -> None:
         self.journal.append(entry)
         self._apply(entry)
 
-    def _apply(self, entry: dict[str, Any]) -> None:
+    def _apply(self, entry: Record) -> None:
         """Take what an entry of the journal says, now or when the table is opened again."""
         match entry:
             case {"label": _, "changes": changes}:

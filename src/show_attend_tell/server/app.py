@@ -31,6 +31,7 @@ from show_attend_tell.server.service import Service
 from show_attend_tell.settings import remedy
 from show_attend_tell.show import page
 from show_attend_tell.show.pictures import Shown
+from show_attend_tell.values import Record
 
 FORM = Form(media_type="multipart/form-data")
 PAGE = Path(__file__).parent / "page"
@@ -108,7 +109,7 @@ async def on_error(request: Request, error: Any) -> Response:
     return Problem(500, detail, headers={"Connection": "close"}).answer()
 
 
-def invalid(error: dict[str, Any]) -> str:
+def invalid(error: Record) -> str:
     """What is wrong with a field of a form: what was given, and what to give."""
     name = str(error["loc"][1]) if len(error["loc"]) > 1 else "the request"
     if name == "photos":
@@ -124,7 +125,7 @@ def invalid(error: dict[str, Any]) -> str:
 def api(service: Service, token: str | None) -> APIRouter:
     """The paths for programs."""
     router = APIRouter()
-    options: dict[str, Any] = {
+    options: Record = {
         "prefix": "/v1",
         "responses": schema.refusals(401, 403) if token else schema.refusals(403),
         "dependencies": [Depends(HTTPBearer(auto_error=False))] if token else [],  # for the document; `Guard` checks
@@ -158,7 +159,7 @@ def api(service: Service, token: str | None) -> APIRouter:
         task = service.task(model, form.captions, **form.settings())
         about = {"model": model.name, "attention_mode": task.config.attention_mode}
 
-        def scored(scores: Sequence[float]) -> dict[str, Any]:
+        def scored(scores: Sequence[float]) -> Record:
             pairs = zip(texts, scores, strict=True)
             return {**about, "captions": [{**text, "log_probability": score} for text, score in pairs]}
 
@@ -212,7 +213,7 @@ def api(service: Service, token: str | None) -> APIRouter:
     return router
 
 
-def as_read(caption: str, model: Captioner, limits: Limits) -> dict[str, Any]:
+def as_read(caption: str, model: Captioner, limits: Limits) -> Record:
     """A caption that was given, as the model reads it; raises `Problem` for one without a word or with too many."""
     vocabulary = model.checkpoint.vocabulary
     words = vocabulary.tokenizer.words(caption)
@@ -222,9 +223,9 @@ def as_read(caption: str, model: Captioner, limits: Limits) -> dict[str, Any]:
     return {"caption": caption, "words": words, "unknown": [word for word in words if word not in vocabulary]}
 
 
-def in_json(answers: Sequence[Photo], models: int, entry: Callable[[Any], dict[str, Any]]) -> Response:
+def in_json(answers: Sequence[Photo], models: int, entry: Callable[[Any], Record]) -> Response:
     """Each photo's results as `entry` says them, one a model, or the photo's problem as often."""
-    content: list[dict[str, Any]] = []
+    content: list[Record] = []
     for answer in answers:
         if answer.problem is None:
             entries = [entry(result) for result in answer.results]

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.settings import AttentionModeName, descriptions
 from show_attend_tell.show.pictures import Shown
+from show_attend_tell.values import Record
 
 MOST_CAPTIONS = 20  # scored for each photo of a request
 LONGEST_CAPTION = 400  # characters of a caption to be scored
@@ -17,7 +18,7 @@ SETTINGS = get_type_hints(GenerationConfig, include_extras=True)
 del SETTINGS["filters"]  # pairs, which fields of a form cannot hold
 
 
-def as_form(schema: dict[str, Any], cls: type) -> None:
+def as_form(schema: Record, cls: type) -> None:
     """In a form, a field is there or not, so that none is null."""
     for name, field in schema["properties"].items():
         if name == "photos":
@@ -48,7 +49,7 @@ class PhotosForm(Described):
     photos: Annotated[list[UploadFile], Field(min_length=1)]
     """photos, as files"""
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Record:
         """The settings of `GenerationConfig` that the form has."""
         return self.model_dump(include=set(SETTINGS), exclude_unset=True)
 
@@ -56,7 +57,7 @@ class PhotosForm(Described):
 def form_of(*names: str) -> Any:
     """A form with settings of those names, of the types that `GenerationConfig` has."""
     described = descriptions(GenerationConfig)
-    fields: dict[str, Any] = {name: (SETTINGS[name] | None, Field(None, description=described[name])) for name in names}
+    fields: Record = {name: (SETTINGS[name] | None, Field(None, description=described[name])) for name in names}
     return create_model("SettingsForm", __base__=PhotosForm, **fields)
 
 
@@ -159,7 +160,7 @@ class CaptionAnswer(OfPhoto):
     """what the encoder saw: left, top, right, bottom in pixels"""
     offset: tuple[float, float]
     """where a location looks, down and right of its cell's middle, in cells"""
-    settings: dict[str, Any]
+    settings: Record
     """the model, and how the caption was made"""
 
 
@@ -225,10 +226,10 @@ class ModelAnswer(Described):
     """soft, hard, uniform or none"""
     words: int
     """size of the vocabulary"""
-    generation: dict[str, Any]
+    generation: Record
     """default settings of the search; the scores were made with them"""
-    training: dict[str, Any]
-    scores: dict[str, Any]
+    training: Record
+    scores: Record
     """scores by split of the data"""
     card: str
     """the model's card, in Markdown"""
@@ -264,13 +265,13 @@ REFUSALS = {
 }
 
 
-def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def refusals(*statuses: int) -> dict[int | str, Record]:
     """The OpenAPI description of refusals."""
     content = {"application/problem+json": {"schema": ProblemAnswer.model_json_schema()}}
     return {status: {"description": REFUSALS[status], "content": content} for status in statuses}
 
 
-def answers(model: Any, *kinds: str) -> dict[int | str, dict[str, Any]]:
+def answers(model: Any, *kinds: str) -> dict[int | str, Record]:
     """The OpenAPI description of answers about photos, in JSON and in other ``kinds`` of content."""
     content = {kind: {"schema": {"type": "string"}} for kind in kinds}
     failed = "As 200, but a photo that cannot be used has its `error` in the place of each of its answers."

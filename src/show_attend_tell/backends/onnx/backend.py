@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from show_attend_tell.backends.base import Backend
 from show_attend_tell.backends.onnx.decoder import OnnxDecoder
@@ -19,8 +18,7 @@ from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis
-
-Array = NDArray[Any]
+from show_attend_tell.values import Array
 
 
 class OnnxBackend:

@@ -28,12 +28,13 @@ from show_attend_tell.errors import InvalidValue, SatError
 from show_attend_tell.model.config import LARGEST, DecoderConfig, window_side
 from show_attend_tell.search.session import Numbers, padded
 from show_attend_tell.settings import EVERYWHERE
+from show_attend_tell.values import Array
 
 
 class OnnxDecoder:
     """A trained decoder of the paper, run by ONNX Runtime. Each graph is made when it is first needed."""
 
-    def __init__(self, config: DecoderConfig, weights: Mapping[str, NDArray[Any]], locations: int) -> None:
+    def __init__(self, config: DecoderConfig, weights: Mapping[str, Array], locations: int) -> None:
         """Take the weights of an `AttentionDecoder` by their names."""
         self.config = config
         self.weights = weights
@@ -43,7 +44,7 @@ class OnnxDecoder:
         self.gates = 4 * config.hidden_size
         self.shared = self.gates + config.embedding_size  # S
         self._sessions: dict[tuple[Any, ...], Session] = {}
-        self._blind_start: list[NDArray[Any]] | None = None  # what `start` gives for annotations of zeros
+        self._blind_start: list[Array] | None = None  # what `start` gives for annotations of zeros
         self._by_word = np.empty((config.vocabulary_size + 1, self.shared), np.float32)
         self._known = np.zeros(config.vocabulary_size + 1, dtype=bool)  # rows of the table above that are computed
 
@@ -65,7 +66,7 @@ class OnnxDecoder:
             self._known[new] = True
         return self._by_word[words]
 
-    def run(self, make: Callable[..., Graph], *options: Any, **inputs: NDArray[Any]) -> list[NDArray[Any]]:
+    def run(self, make: Callable[..., Graph], *options: Any, **inputs: Array) -> list[Array]:
         """What a graph gives for inputs. One of the methods below makes it, by some options, when it is first run."""
         key = (make.__name__, *options)
         if key not in self._sessions:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from show_attend_tell.values import Array
 
 OPSET, IR = 17, 8  # versions of the operators and of the file format
 SMALL = 64  # values up to which a constant is written into the graph itself; ONNX Runtime wants to see shapes there
@@ -55,7 +56,7 @@ class Graph:
         self._outputs = b""
         self._number = 0
         self.outputs: list[str] = []
-        self.weights: dict[str, NDArray[Any]] = {}  # too large for the graph itself
+        self.weights: dict[str, Array] = {}  # too large for the graph itself
 
     def input(self, name: str, *shape: Size, kind: str = "float32") -> Value:
         """An input of a shape and a type."""
@@ -90,12 +91,12 @@ class Graph:
         self._nodes += field(1, node(operator, [value.name for value in read], names, attributes))
         return [Value(self, name) for name in names]
 
-    def linear(self, value: Value, weight: NDArray[Any], bias: NDArray[Any] | None = None) -> Value:
+    def linear(self, value: Value, weight: Array, bias: Array | None = None) -> Value:
         """W x + b along the last axis, for a weight (outputs, inputs)."""
         product = value @ weight.T
         return product if bias is None else product + bias
 
-    def written(self, pack: Callable[[str, NDArray[Any]], tuple[bytes, bytes]] | None = None) -> bytes:
+    def written(self, pack: Callable[[str, Array], tuple[bytes, bytes]] | None = None) -> bytes:
         """The file's content; ``pack`` may write the weights: messages that store one, and nodes that restore it."""
         if pack is None:  # `Session` gives the values, and their place in a file is never read
             stored = [
@@ -135,8 +136,8 @@ class Session:
         self._session: Any = onnxruntime.InferenceSession(graph.written(), options, providers=["CPUExecutionProvider"])
         self._outputs = graph.outputs
 
-    def __call__(self, **inputs: NDArray[Any]) -> list[NDArray[Any]]:
-        results: list[NDArray[Any]] = self._session.run(self._outputs, inputs)
+    def __call__(self, **inputs: Array) -> list[Array]:
+        results: list[Array] = self._session.run(self._outputs, inputs)
         return results
 
 
