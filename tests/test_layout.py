@@ -13,8 +13,8 @@ NAME = "show_attend_tell"
 
 # The rooms from the lowest to the highest: a module imports from its own room and from the rooms before it.
 ORDER = (
-    "errors values messages registries files threads settings progress devices data metrics search model checkpoint vision "
-    "backends rerank generation show caption hide captioner evaluation report training batch server review cli "
+    "errors values messages registries files threads settings progress devices data metrics search model checkpoint "
+    "vision backends rerank generation show caption hide captioner evaluation report training batch server review cli "
     "__main__"
 ).split()
 # What a room imports of the rooms before it, where that is less than all of them.

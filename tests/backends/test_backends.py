@@ -16,7 +16,7 @@ from show_attend_tell.model.config import Config
 from show_attend_tell.vision.encoder import load_encoder
 
 
-def test_auto_is_a_device_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_is_a_device_that_is_there(monkeypatch):
     assert pick_device("cpu") == torch.device("cpu")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert pick_device() == torch.device("cpu")
@@ -30,7 +30,7 @@ def test_auto_is_a_device_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None
             pick_device(name)
 
 
-def test_devices_that_are_not_there_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_devices_that_are_not_there_are_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     for name, message in {
@@ -43,7 +43,7 @@ def test_devices_that_are_not_there_are_refused(monkeypatch: pytest.MonkeyPatch)
             pick_device(name)
 
 
-def test_native_bf16_follows_the_instructions_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_native_bf16_follows_the_instructions_of_the_processor(monkeypatch):
     monkeypatch.delenv("SAT_PRECISION", raising=False)
     for avx512, amx in ((True, False), (False, True), (False, False)):
         monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda there=avx512: there, raising=False)
@@ -54,7 +54,7 @@ def test_native_bf16_follows_the_instructions_of_the_processor(monkeypatch: pyte
     assert not native_bf16("mps")
 
 
-def test_auto_is_the_faster_back_end_that_has_the_model() -> None:
+def test_auto_is_the_faster_back_end_that_has_the_model():
     """On a processor ONNX Runtime, where it has the decoder and the encoder; PyTorch on a GPU and for all else."""
     attention = small_checkpoint(load_encoder("efficientnet-lite2-1280", resize="squash"), annotation_size=1280)
     other_encoder = replace(attention, encoder=replace(attention.encoder, name="small"))
@@ -75,7 +75,7 @@ class ScriptedConfig(Config):
 
 @pytest.mark.acceptance
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no process is forked here")
-def test_a_forked_process_does_not_wait_for_threads_that_it_lacks() -> None:
+def test_a_forked_process_does_not_wait_for_threads_that_it_lacks():
     program = (
         "import os, torch; import show_attend_tell.backends.torch; torch.set_num_threads(2)\n"
         "numbers = torch.rand(500, 500); numbers @ numbers; child = os.fork()\n"

@@ -76,7 +76,7 @@ def differences(decoder: Decoder, annotations: Tensor, caption: Hypothesis) -> A
 
 @pytest.mark.parametrize("mode", ATTENTION_MODES)
 @pytest.mark.parametrize("name", ATTENDING)
-def test_both_back_ends_have_the_gradient(name: str, mode: AttentionModeName) -> None:
+def test_both_back_ends_have_the_gradient(name, mode):
     decoder, annotations = talkative(**MODELS[name]), small_annotations(2, LOCATIONS)
     captions = found(decoder, annotations, mode)
     light = TorchBackend(decoder).evidence(annotations, captions, settings({"attention_mode": mode}))  # in closed form
@@ -92,7 +92,7 @@ def test_both_back_ends_have_the_gradient(name: str, mode: AttentionModeName) ->
             assert_allclose(one.sum(-1), 0, atol=tolerance)
 
 
-def test_without_a_choice_of_locations_there_is_no_evidence() -> None:
+def test_without_a_choice_of_locations_there_is_no_evidence():
     decoder, annotations = small_decoder(attention="uniform"), small_annotations(1, LOCATIONS)
     config = settings({})
     (caption,) = found(decoder, annotations, "mean")

@@ -21,10 +21,10 @@ from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.filters import word_filters
 from show_attend_tell.search.hypotheses import Hypothesis, force
 from show_attend_tell.search.session import Numbers, SessionStep
-from show_attend_tell.settings import ATTENTION_MODES, AttentionModeName
+from show_attend_tell.settings import ATTENTION_MODES
 
 LOCATIONS, STEPS, SEEDS = 9, 8, [11, 5, 3, 2**32 - 1]
-OPTIONS: dict[str, dict[str, Any]] = {
+OPTIONS = {
     "greedy": {"beam_size": 1},
     "wide": {"beam_size": WIDE + 3},
     "without repetitions": {"beam_size": 6, "allow_repetitions": False, "length_penalty": 0.7},
@@ -51,7 +51,7 @@ def alike(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> No
 
 @pytest.mark.parametrize("mode", ATTENTION_MODES)
 @pytest.mark.parametrize("name", MODELS)
-def test_beams_find_what_the_reference_finds(name: str, mode: AttentionModeName) -> None:
+def test_beams_find_what_the_reference_finds(name, mode):
     """Words, log p, α, β and locations, with photos that end early and late."""
     decoder, annotations = talkative(**MODELS[name]), small_annotations(batch=len(SEEDS), locations=LOCATIONS)
     for options in OPTIONS.values():
@@ -64,7 +64,7 @@ def test_beams_find_what_the_reference_finds(name: str, mode: AttentionModeName)
 
 @pytest.mark.parametrize("mode", ATTENTION_MODES)
 @pytest.mark.parametrize("options", [{}, {"temperature": 0.6, "top_k": 9, "top_p": 0.8, "allow_repetitions": False}])
-def test_samples_are_those_of_the_reference(mode: AttentionModeName, options: dict[str, Any]) -> None:
+def test_samples_are_those_of_the_reference(mode, options):
     decoder, annotations = talkative(), small_annotations(batch=len(SEEDS), locations=LOCATIONS)
     usual = attention_mode_by_name(mode, seeds=SEEDS, paths=5, steps=STEPS)
     expected = sample(decoder, annotations, seeds=SEEDS, captions=5, max_length=STEPS, mode=usual, **options)
@@ -74,7 +74,7 @@ def test_samples_are_those_of_the_reference(mode: AttentionModeName, options: di
 
 
 @pytest.mark.parametrize("mode", ATTENTION_MODES)
-def test_a_given_caption_is_read_as_by_the_reference(mode: AttentionModeName) -> None:
+def test_a_given_caption_is_read_as_by_the_reference(mode):
     decoder, annotations, words = talkative(), small_annotations(batch=1, locations=LOCATIONS), [5, 9, 5, 2, 0]
     usual = attention_mode_by_name(mode, seeds=SEEDS[:1], paths=1, steps=len(words))
     expected = force(TorchSession(decoder, annotations, paths=1, mode=usual), words)
@@ -88,7 +88,7 @@ class Counted(OnnxSession):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.rows_of_steps: list[tuple[int, int]] = []
+        self.rows_of_steps = []
 
     def step(self, words: Numbers) -> SessionStep:
         step = super().step(words)
@@ -96,7 +96,7 @@ class Counted(OnnxSession):
         return step
 
 
-def test_finished_paths_and_equal_histories_are_not_computed() -> None:
+def test_finished_paths_and_equal_histories_are_not_computed():
     """Fewer histories attend than there are paths and photos, and fewer the longer the search lasts."""
     decoder = talkative()
     with torch.no_grad():
@@ -111,7 +111,7 @@ def test_finished_paths_and_equal_histories_are_not_computed() -> None:
     assert len(rows) == max(len(h.words) + h.ended for hypotheses in found for h in hypotheses)
 
 
-def test_annotations_that_do_not_fit_are_refused() -> None:
+def test_annotations_that_do_not_fit_are_refused():
     decoder = talkative()
     window = talkative(annotation_window=3)
     with pytest.raises(SatError, match="8 locations are not a square grid"):

@@ -3,8 +3,6 @@
 import dataclasses
 import json
 import math
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,17 +20,17 @@ PHOTO = shape_photo("red", "circle", left=True)  # 50 × 30
 @pytest.fixture(scope="module")
 def captioner() -> Captioner:
     encoder = small_encoder()
-    made: Captioner = captioner_of(small_checkpoint(encoder, attention="hard"), encoder, name="small")
+    made = captioner_of(small_checkpoint(encoder, attention="hard"), encoder, name="small")
     return made
 
 
 @pytest.fixture(scope="module")
 def caption(captioner: Captioner) -> Caption:
-    made: Caption = captioner(PHOTO, evidence=True)
+    made = captioner(PHOTO, evidence=True)
     return made
 
 
-def test_a_word_is_hidden_with_its_controls(captioner: Captioner, caption: Caption) -> None:
+def test_a_word_is_hidden_with_its_controls(captioner, caption):
     hidden = captioner.hide(caption, caption.words[0])
     assert hidden.word == caption.words[0] and hidden.step == 0 and hidden.before is caption
     assert hidden.mask.shape == (30, 50) and hidden.mask.mean() == pytest.approx(0.2, abs=0.03)
@@ -49,7 +47,7 @@ def test_a_word_is_hidden_with_its_controls(captioner: Captioner, caption: Capti
 
 
 @pytest.mark.parametrize("mode", ATTENTION_MODES)
-def test_the_caption_is_that_of_the_photo_without_the_place(captioner: Captioner, mode: Any) -> None:
+def test_the_caption_is_that_of_the_photo_without_the_place(captioner, mode):
     """In the encoder's own size, where nothing is resized."""
     square = PHOTO.resize((30, 30))
     caption = captioner(square, evidence=True, attention_mode=mode, beam_size=2)
@@ -69,7 +67,7 @@ def test_the_caption_is_that_of_the_photo_without_the_place(captioner: Captioner
     assert str(hidden.caption) == str(without.caption) and str(without.caption) in without.lines[0]
 
 
-def test_a_crop_hides_what_the_encoder_saw() -> None:
+def test_a_crop_hides_what_the_encoder_saw():
     encoder = small_encoder(resize="crop")
     captioner = captioner_of(small_checkpoint(encoder), encoder, name="small")
     caption = captioner(PHOTO, evidence=True)
@@ -81,11 +79,11 @@ def test_a_crop_hides_what_the_encoder_saw() -> None:
         captioner.hide(caption, 0, place=[(0, 0, left - 1, 30)])
 
 
-def test_what_cannot_be_hidden(captioner: Captioner, caption: Caption) -> None:
+def test_what_cannot_be_hidden(captioner, caption):
     plain, other = captioner(PHOTO), {"model": "other"}
     unsaid = next(word for word in captioner.checkpoint.vocabulary.words[2:] if word not in caption.words)
     of_nothing = dataclasses.replace(caption, evidence=np.zeros_like(caption.evidence))
-    cases: list[tuple[Any, dict[str, Any], str]] = [
+    cases = [
         ("a dog", {"word": "dog"}, "not a caption"),
         (caption, {"word": "zebra"}, "no word"),
         (caption, {"word": len(caption.words)}, "no word"),
@@ -103,7 +101,7 @@ def test_what_cannot_be_hidden(captioner: Captioner, caption: Caption) -> None:
             captioner.hide(given, **arguments)
 
 
-def test_a_large_photo_without_a_file_and_one_whose_file_is_gone(captioner: Captioner, tmp_path: Path) -> None:
+def test_a_large_photo_without_a_file_and_one_whose_file_is_gone(captioner, tmp_path):
     large = captioner.hide(captioner(PHOTO.resize((1500, 900)), evidence=True), 0)
     assert large.mask.shape == (900, 1500)
     PHOTO.save(tmp_path / "photo.png")

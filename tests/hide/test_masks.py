@@ -1,6 +1,5 @@
 """Where a word's outline lies, where it is moved to, how it is hidden, and what became of a word."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,7 @@ def values_at(*places: tuple[int, int]) -> Any:
     return values
 
 
-def test_an_outline_is_a_fifth_in_few_pieces_around_the_largest_values() -> None:
+def test_an_outline_is_a_fifth_in_few_pieces_around_the_largest_values():
     for places in ([(1, 2)], [(0, 0), (4, 6)], [(0, 1), (4, 1), (2, 6), (0, 6)]):
         cells = outline(values_at(*places))
         assert cells is not None and cells.mean() == pytest.approx(SHARE, abs=0.02)
@@ -42,7 +41,7 @@ def test_an_outline_is_a_fifth_in_few_pieces_around_the_largest_values() -> None
     assert outline(np.zeros((5, 7))) is None and outline(-np.ones((5, 7))) is None
 
 
-def test_an_outline_is_moved_to_where_it_overlaps_itself_least() -> None:
+def test_an_outline_is_moved_to_where_it_overlaps_itself_least():
     cells = outline(values_at((0, 1), (3, 5)))
     assert cells is not None
     steps = CELLS // 14
@@ -56,7 +55,7 @@ def test_an_outline_is_moved_to_where_it_overlaps_itself_least() -> None:
     assert max(overlaps[by] for by in found) <= sorted(overlaps.values())[PLACES - 1] + 0.05 * cells.mean()
 
 
-def test_a_mask_is_moved_inside_what_the_encoder_saw() -> None:
+def test_a_mask_is_moved_inside_what_the_encoder_saw():
     cells = outline(values_at((0, 0)))
     assert cells is not None
     mask = on_photo(cells, SIZE, BOX)
@@ -67,7 +66,7 @@ def test_a_mask_is_moved_inside_what_the_encoder_saw() -> None:
         assert moved.sum() == mask.sum() and not moved[:3].any() and not moved[:, 77:].any() and (moved != mask).any()
 
 
-def test_a_place_is_boxes_or_a_mask_or_runs() -> None:
+def test_a_place_is_boxes_or_a_mask_or_runs():
     mask = of_place([(-5, 2, 3, 4), (80, 70, 900, 900)], SIZE, BOX)
     assert mask.shape == (79, 83) and mask.sum() == 3 * 2 + 3 * 9
     part = outline(values_at((0, 1), (3, 5)))
@@ -90,7 +89,7 @@ def test_a_place_is_boxes_or_a_mask_or_runs() -> None:
         ("dog", "a dog", "a shepherd/dog", ("renamed", "shepherd")),
     ],
 )
-def test_what_became_of_a_word(word: str, before: str, after: str, verdict: Sequence[Any]) -> None:
+def test_what_became_of_a_word(word, before, after, verdict):
     def words(text: str) -> list[Word]:
         return [Word(each.split("/")[0], each.split("/")[-1]) for each in text.split()]
 

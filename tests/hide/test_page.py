@@ -14,7 +14,6 @@ from browsing import press
 from builders import captioner_of, shape_photo, small_checkpoint, small_encoder
 from PIL import Image
 
-from show_attend_tell.captioner import Captioner
 from show_attend_tell.hide.trial import Hidden
 
 DESKTOP = {"viewport": {"width": 1100, "height": 800}}
@@ -24,7 +23,7 @@ PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobil
 @pytest.fixture(scope="module")
 def hidden() -> Hidden:
     encoder = small_encoder()
-    captioner: Captioner = captioner_of(small_checkpoint(encoder), encoder, name="small")
+    captioner = captioner_of(small_checkpoint(encoder), encoder, name="small")
     return captioner.hide(captioner(shape_photo("red", "circle", left=True), evidence=True), 0)
 
 
@@ -52,7 +51,7 @@ def becomes(true: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_the_page_answers_as_python_does(open_page: Any, hidden: Hidden, screen: Any, tmp_path: Path) -> None:
+def test_the_page_answers_as_python_does(open_page, hidden, screen, tmp_path):
     page = opened(open_page, tmp_path, hidden, screen, hidden=[hidden])
     press(page, "Hide this")
     columns = page.locator(".sat-columns figure")
@@ -78,9 +77,7 @@ def test_the_page_answers_as_python_does(open_page: Any, hidden: Hidden, screen:
 
 
 @pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_a_painted_place_is_asked_for_and_a_failure_is_told(
-    open_page: Any, hidden: Hidden, screen: Any, tmp_path: Path
-) -> None:
+def test_a_painted_place_is_asked_for_and_a_failure_is_told(open_page, hidden, screen, tmp_path):
     page = opened(open_page, tmp_path, hidden, screen)
     page.evaluate(
         """(answer) => {

@@ -29,11 +29,11 @@ def row(key: str = "a.png", caption: str = "a red dog", confidence: float | None
         (row(reviewed="accepted"), "a blue dog", "edited"),
     ],
 )
-def test_what_a_person_writes_is_told_from_what_is_changed(before: Row, text: str, reviewed: str) -> None:
+def test_what_a_person_writes_is_told_from_what_is_changed(before, text, reviewed):
     assert written(before, text) == before.decided._replace(caption=" ".join(text.split()), reviewed=reviewed)
 
 
-def test_the_other_decisions() -> None:
+def test_the_other_decisions():
     assert accepted(row()).reviewed == "accepted"
     assert accepted(row(reviewed="edited")).reviewed == "edited"  # looked at again
     assert left_out(row()).reviewed == "left out" and left_out(row(reviewed="left out")).reviewed == ""
@@ -57,7 +57,7 @@ def test_the_other_decisions() -> None:
         ("dog", "dog", "", "dog"),  # a caption has a word
     ],
 )
-def test_whole_words_are_replaced(caption: str, old: str, new: str, after: str) -> None:
+def test_whole_words_are_replaced(caption, old, new, after):
     reviewed = "accepted" if caption == after else "edited"
     assert replaced(row(caption=caption, reviewed="accepted"), old, new) == Decided(after, reviewed)
 
@@ -75,7 +75,7 @@ def test_whole_words_are_replaced(caption: str, old: str, new: str, after: str) 
         ({"state": "drawn"}, "new"),
     ],
 )
-def test_the_least_trusted_come_first_and_what_is_reviewed_last(view: dict[str, str], keys: str) -> None:
+def test_the_least_trusted_come_first_and_what_is_reviewed_last(view, keys):
     rows = [
         row("new", "", drawn="yes"),
         row("sub/sure", confidence=0.9),
@@ -86,7 +86,7 @@ def test_the_least_trusted_come_first_and_what_is_reviewed_last(view: dict[str, 
     assert [each.key for each in shown(rows, view)] == keys.split()
 
 
-def test_how_many_of_the_rest_are_wrong_follows_the_photos_drawn_at_random() -> None:
+def test_how_many_of_the_rest_are_wrong_follows_the_photos_drawn_at_random():
     rows = [row(f"{number}.png", confidence=0.75) for number in range(500)]
     alone = forecast(rows)
     assert alone.reviewed == 0 and 200 < alone.wrong < 300  # 1 − 0.75³ of them
@@ -104,7 +104,7 @@ def test_how_many_of_the_rest_are_wrong_follows_the_photos_drawn_at_random() -> 
     )  # others tell nothing of the rest
 
 
-def test_tables_of_several_forms(tmp_path: Path) -> None:
+def test_tables_of_several_forms(tmp_path):
     file = tmp_path / "captions.csv"
 
     def rows_of(text: str) -> list[Row]:

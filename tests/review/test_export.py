@@ -30,7 +30,7 @@ def edited(folder: Path) -> Path:
     return table
 
 
-def test_each_form(tmp_path: Path) -> None:
+def test_each_form(tmp_path):
     table = edited(tmp_path)
     sat("export", table, "--format", "jsonl", "--output", tmp_path / "out.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -56,7 +56,7 @@ def test_each_form(tmp_path: Path) -> None:
     assert not sidecar_of(tmp_path / "c.png").exists()
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
+def test_what_is_refused(tmp_path):
     assert "nobody" in refused("export", photos_and_table(tmp_path), "--format", "jsonl")
     assert "nothing.csv" in refused("export", tmp_path / "nothing.csv", "--format", "jsonl")
     table = edited(tmp_path)

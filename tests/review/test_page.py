@@ -1,14 +1,13 @@
 """The page of a review in a headless Chromium, by keys alone, against a real server with a model of no size."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from browsing import keys, press, reads, says
 from builders import shape_photo, shape_scenes
 from commands import sat, settings
 from playwright.sync_api import Page, expect
-from reviewing import Start, captions, serving_review, write_table
+from reviewing import captions, serving_review, write_table
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.review.table import read_table
@@ -74,9 +73,7 @@ def decide_by_keys(page: Page) -> None:
     reads(page, "#saved", "Saved")
 
 
-def test_from_a_folder_by_keys_through_a_kill_to_a_model_whose_captions_are_taken(
-    visit: Visit, start: Start, tmp_path: Path, small: None
-) -> None:
+def test_from_a_folder_by_keys_through_a_kill_to_a_model_whose_captions_are_taken(visit, start, tmp_path, small):
     for name, scene in zip("abcdefghijklm", shape_scenes(13), strict=True):
         shape_photo(*scene).save(tmp_path / f"{name}.png")
     process, address = start("-c", SERVER, tmp_path)
@@ -125,7 +122,7 @@ def test_from_a_folder_by_keys_through_a_kill_to_a_model_whose_captions_are_take
     assert (taken, "accepted") in [(row.caption, row.reviewed) for row in read_table(table).rows]
 
 
-def test_what_is_done_to_many_and_undone_as_one(visit: Visit, tmp_path: Path) -> None:
+def test_what_is_done_to_many_and_undone_as_one(visit, tmp_path):
     with serving_review(write_table(tmp_path)) as server:
         page, other = visit(server.address), visit(server.address)
         page.bring_to_front()
@@ -171,7 +168,7 @@ def test_what_is_done_to_many_and_undone_as_one(visit: Visit, tmp_path: Path) ->
         reads(page, "#caption", "Write what you see (E).")
 
 
-def test_only_what_is_in_view_is_in_the_page(visit: Visit, tmp_path: Path) -> None:
+def test_only_what_is_in_view_is_in_the_page(visit, tmp_path):
     table = tmp_path / "captions.csv"
     lines = [f"{number:05}.png,a photo,0.5," for number in range(20_000)]
     table.write_text("\n".join(["source,caption,confidence,to_check", *lines, ""]), encoding="utf-8")

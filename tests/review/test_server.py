@@ -3,14 +3,12 @@
 import io
 import json
 import signal
-from pathlib import Path
 from typing import Any
 
-import pytest
 from builders import shape_photo, shape_scenes
 from commands import refused, sat
 from PIL import Image
-from reviewing import CAPTIONS, Start, captions, opened, serving_review, write_table
+from reviewing import CAPTIONS, captions, opened, serving_review, write_table
 from serving import client, until
 
 from show_attend_tell.errors import SatError
@@ -31,7 +29,7 @@ def numbers(address: str) -> dict[str, int]:
     return {row["name"]: row["id"] for row in post(address, "rows", ids=ids)}
 
 
-def test_nobody_else_is_answered(tmp_path: Path) -> None:
+def test_nobody_else_is_answered(tmp_path):
     table = write_table(tmp_path)
     with serving_review(table) as server:
         root = f"http://127.0.0.1:{server.server_port}/"
@@ -50,7 +48,7 @@ def test_nobody_else_is_answered(tmp_path: Path) -> None:
     assert not (tmp_path / "captions.csv.address").exists()
 
 
-def test_photos_are_captioned_in_the_background(tmp_path: Path) -> None:
+def test_photos_are_captioned_in_the_background(tmp_path):
     write_table(tmp_path)
     photos = [tmp_path / f"{name}.png" for name in CAPTIONS]
     damaged = tmp_path / "damaged.png"
@@ -74,7 +72,7 @@ def test_photos_are_captioned_in_the_background(tmp_path: Path) -> None:
     assert opened(table).rows[0].alternatives == ["a house here", "a boat here"]  # kept in the journal
 
 
-def test_thumbnails_are_upright_small_and_kept(tmp_path: Path) -> None:
+def test_thumbnails_are_upright_small_and_kept(tmp_path):
     rotated = Image.Exif()
     rotated[274] = 6
     photo = tmp_path / "a.jpg"
@@ -88,7 +86,7 @@ def test_thumbnails_are_upright_small_and_kept(tmp_path: Path) -> None:
     assert [file.name for file in raw_alone(tmp_path, [photo])] == ["b.nef"]
 
 
-def test_a_model_that_cannot_be_loaded_is_said_on_the_page(tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_loaded_is_said_on_the_page(tmp_path):
     def load() -> Any:
         raise SatError("no such model")
 
@@ -97,7 +95,7 @@ def test_a_model_that_cannot_be_loaded_is_said_on_the_page(tmp_path: Path) -> No
         until(lambda: "no such model" in post(server.address, "state")["problem"])
 
 
-def test_a_second_command_joins_the_first_and_both_kinds_of_end_lose_nothing(tmp_path: Path, start: Start) -> None:
+def test_a_second_command_joins_the_first_and_both_kinds_of_end_lose_nothing(tmp_path, start):
     table = write_table(tmp_path)
     command = ("-m", "show_attend_tell", "review", table, "--no-browser")
     first, address = start(*command)
@@ -113,14 +111,14 @@ def test_a_second_command_joins_the_first_and_both_kinds_of_end_lose_nothing(tmp
     assert "three cats" in table.read_text(encoding="utf-8") and "a blue dog" in table.read_text(encoding="utf-8")
 
 
-def test_what_the_command_refuses(tmp_path: Path) -> None:
+def test_what_the_command_refuses(tmp_path):
     assert "is not there" in refused("review", tmp_path / "nothing")
     assert ".csv" in refused("review", tmp_path, "--output", tmp_path / "table.xlsx")
     assert "no photo" in refused("review", tmp_path)
     assert "--output" in refused("review", write_table(tmp_path).parent, "--output", "/proc/captions.csv")
 
 
-def test_sat_caption_goes_on_with_a_table_that_was_reviewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sat_caption_goes_on_with_a_table_that_was_reviewed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "photos"
     folder.mkdir()

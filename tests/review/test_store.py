@@ -47,7 +47,7 @@ for step in range(10_000):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_killed_at_any_moment_it_has_all_that_was_confirmed(tmp_path: Path, seed: int) -> None:
+def test_killed_at_any_moment_it_has_all_that_was_confirmed(tmp_path, seed):
     (tmp_path / "killed").mkdir()
     (tmp_path / "told").mkdir()
     table = write_table(tmp_path / "killed")
@@ -83,9 +83,7 @@ def test_killed_at_any_moment_it_has_all_that_was_confirmed(tmp_path: Path, seed
         ("my dog", "their dog", "my dog", "their dog"),  # both are kept
     ],
 )
-def test_a_table_that_another_program_changed_is_merged(
-    tmp_path: Path, again: bool, mine: str, their: str, caption: str, other: str
-) -> None:
+def test_a_table_that_another_program_changed_is_merged(tmp_path, again, mine, their, caption, other):
     table = write_table(tmp_path)
     review = opened(table)
     write(review, "b.png", "three cats")
@@ -106,7 +104,7 @@ def test_a_table_that_another_program_changed_is_merged(
 
 
 @pytest.mark.parametrize("again", [False, True])  # after it was killed
-def test_a_copy_that_another_program_read_long_ago_takes_nothing_back(tmp_path: Path, again: bool) -> None:
+def test_a_copy_that_another_program_read_long_ago_takes_nothing_back(tmp_path, again):
     table = write_table(tmp_path)
     review = opened(table)
     review.save()
@@ -123,7 +121,7 @@ def test_a_copy_that_another_program_read_long_ago_takes_nothing_back(tmp_path: 
     assert review.by_key["b.png"].decided.other_caption == "their cats"
 
 
-def test_what_excel_makes_of_a_table_is_read_again(tmp_path: Path) -> None:
+def test_what_excel_makes_of_a_table_is_read_again(tmp_path):
     """Semicolons, Windows' letters, a row and a column more."""
     table = write_table(tmp_path)
     review = opened(table)
@@ -140,7 +138,7 @@ def test_what_excel_makes_of_a_table_is_read_again(tmp_path: Path) -> None:
     assert review.by_key["a.png"].more == {"notes": "mine"}
 
 
-def test_a_damaged_table_is_not_written_over(tmp_path: Path) -> None:
+def test_a_damaged_table_is_not_written_over(tmp_path):
     table = write_table(tmp_path)
     review = opened(table)
     write(review, "a.png", "my dog")
@@ -152,7 +150,7 @@ def test_a_damaged_table_is_not_written_over(tmp_path: Path) -> None:
     assert captions(opened(table))["a.png"] == ("my dog", "edited")
 
 
-def test_a_full_disk_costs_the_decision_and_nothing_else(tmp_path: Path) -> None:
+def test_a_full_disk_costs_the_decision_and_nothing_else(tmp_path):
     table = write_table(tmp_path)
     review = opened(table)
     write(review, "a.png", "my dog")
@@ -170,7 +168,7 @@ def test_a_full_disk_costs_the_decision_and_nothing_else(tmp_path: Path) -> None
     assert captions(opened(table)) == captions(review)
 
 
-def test_a_line_that_was_cut_off_was_never_confirmed(tmp_path: Path) -> None:
+def test_a_line_that_was_cut_off_was_never_confirmed(tmp_path):
     journal = Journal(tmp_path / "journal")
     journal.append({"undo": 1})
     with open(journal.file, "ab") as file:

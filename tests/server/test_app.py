@@ -3,17 +3,14 @@
 import dataclasses
 import io
 import re
-from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 from builders import shape_photo
 from PIL import Image
 from pydantic import TypeAdapter
-from serving import PHOTOS, RED, SCENES, Serving, assert_safe, form, refused
+from serving import PHOTOS, RED, SCENES, assert_safe, form, refused
 
-from show_attend_tell.captioner import Captioner
 from show_attend_tell.errors import SatError
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.server import schema
@@ -21,7 +18,7 @@ from show_attend_tell.server.app import make_app
 from show_attend_tell.server.limits import Limits
 
 
-def test_a_caption_is_what_the_captioner_says(server: Serving, captioners: list[Captioner]) -> None:
+def test_a_caption_is_what_the_captioner_says(server, captioners):
     response = server.ask(*PHOTOS[:3])
     assert response.status_code == 200
     answers = response.json()
@@ -39,7 +36,7 @@ def test_a_caption_is_what_the_captioner_says(server: Serving, captioners: list[
     assert len({answer["caption"] for answer in answers}) > 1
 
 
-def test_every_setting_of_generation_can_be_asked_for(server: Serving, captioners: list[Captioner]) -> None:
+def test_every_setting_of_generation_can_be_asked_for(server, captioners):
     assert {*schema.SETTINGS, "filters"} == {field.name for field in dataclasses.fields(GenerationConfig)}
     sampled = {"do_sample": True, "num_captions": 2, "temperature": 0.7, "top_k": 5, "top_p": 0.9, "seed": 3}
     searched = {"beam_size": 100, "num_captions": 2, "length_penalty": 0.7, "max_length": 6}
@@ -52,7 +49,7 @@ def test_every_setting_of_generation_can_be_asked_for(server: Serving, captioner
         assert [other["caption"] for other in answer["alternatives"]] == [text for text, _ in expected.alternatives]
 
 
-def test_several_models_answer_photo_by_photo(server: Serving, captioners: list[Captioner]) -> None:
+def test_several_models_answer_photo_by_photo(server, captioners):
     answers = server.ask(*PHOTOS[:2], model=["small-hard", "small-soft"], attention="false", evidence="true").json()
     assert [answer["settings"]["model"] for answer in answers] == ["small-hard", "small-soft"] * 2
     assert [answer["source"] for answer in answers] == ["photo0.png"] * 2 + ["photo1.png"] * 2
@@ -64,7 +61,7 @@ def test_several_models_answer_photo_by_photo(server: Serving, captioners: list[
         assert answer["attention"] is None and answer["gate"] is not None
 
 
-def test_the_answer_as_a_picture_and_as_a_page(server: Serving) -> None:
+def test_the_answer_as_a_picture_and_as_a_page(server):
     picture = server.ask(RED, format="png")
     assert picture.headers["content-type"] == "image/png"
     alpha = server.ask(RED, format="png", shown="attention")
@@ -77,7 +74,7 @@ def test_the_answer_as_a_picture_and_as_a_page(server: Serving) -> None:
     refused(server.ask(*PHOTOS[:2], format="png"), 422, "html")
 
 
-def test_log_probabilities_are_the_captioner_s(server: Serving, captioners: list[Captioner]) -> None:
+def test_log_probabilities_are_the_captioner_s(server, captioners):
     texts = ["Word3, word4!", "word5 zebra"]
     asked = {"path": "log-probabilities", "captions": texts, "model": "small-hard", "attention_mode": "argmax"}
     answers = server.ask(*PHOTOS[:2], **asked).json()
@@ -92,7 +89,7 @@ def test_log_probabilities_are_the_captioner_s(server: Serving, captioners: list
         refused(server.ask(RED, path="log-probabilities", captions=text), 422, why)
 
 
-def test_what_was_hidden_is_the_captioner_s(server: Serving, captioners: list[Captioner]) -> None:
+def test_what_was_hidden_is_the_captioner_s(server, captioners):
     asked = {"model": "small-hard", "beam_size": 2}
     caption = captioners[1](shape_photo(*SCENES[0]), evidence=True, beam_size=2)
     for word, place in (("0", None), (None, [[0, 0, 20, 30]])):
@@ -107,7 +104,7 @@ def test_what_was_hidden_is_the_captioner_s(server: Serving, captioners: list[Ca
         refused(server.ask(RED, path="hidden", **fields), 422, why)
 
 
-def test_models_and_health(web: httpx.Client) -> None:
+def test_models_and_health(web):
     found = web.get("/v1/models").json()
     schema.ModelsAnswer.model_validate(found)
     assert [model["name"] for model in found["models"]] == ["small-soft", "small-hard"]
@@ -117,7 +114,7 @@ def test_models_and_health(web: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/openapi.json", "/static/captions.js", "/healthz", "/v1/models"])
-def test_head_is_answered_as_get_is_without_the_body(web: httpx.Client, path: str) -> None:
+def test_head_is_answered_as_get_is_without_the_body(web, path):
     found, full = web.head(path), web.get(path)
     assert found.status_code == 200 and found.content == b"" and full.content
     assert dict(found.headers) == {**full.headers, "date": found.headers["date"]}
@@ -129,7 +126,7 @@ def test_head_is_answered_as_get_is_without_the_body(web: httpx.Client, path: st
 # The pages and the manual
 
 
-def test_the_pages_load_from_here_alone(web: httpx.Client) -> None:
+def test_the_pages_load_from_here_alone(web):
     for path in ("/", "/docs"):
         page = web.get(path)
         assert_safe(page)
@@ -146,7 +143,7 @@ def test_the_pages_load_from_here_alone(web: httpx.Client) -> None:
         refused(web.get(path), 404)
 
 
-def test_the_manual_is_made_from_the_document_which_says_its_own_address(web: httpx.Client, server: Serving) -> None:
+def test_the_manual_is_made_from_the_document_which_says_its_own_address(web, server):
     document = web.get("/openapi.json").json()
     assert set(document["paths"]) == {"/v1/captions", "/v1/hidden", "/v1/log-probabilities", "/v1/models", "/healthz"}
     (body,) = document["paths"]["/v1/captions"]["post"]["requestBody"]["content"].items()
@@ -181,12 +178,10 @@ def test_the_manual_is_made_from_the_document_which_says_its_own_address(web: ht
         ({"files": None, "content": b"xx", "headers": {"content-type": "multipart/form-data"}}, 400, ["boundary"]),
     ],
 )
-def test_what_cannot_be_done_is_refused_with_the_reason(
-    web: httpx.Client, request_: dict[str, Any], status: int, words: list[str]
-) -> None:
+def test_what_cannot_be_done_is_refused_with_the_reason(web, request_, status, words):
     refused(web.post("/v1/captions", **{"files": form(RED), **request_}), status, *words)
 
 
-def test_two_models_of_one_name_cannot_be_served(captioners: list[Captioner]) -> None:
+def test_two_models_of_one_name_cannot_be_served(captioners):
     with pytest.raises(SatError, match="two models are called small-soft"):
         make_app([captioners[0], captioners[0]])

@@ -29,7 +29,7 @@ from show_attend_tell.server.guard import Connection, networks
 # Who may ask
 
 
-def test_without_a_token_only_this_machine_is_answered(server: Serving) -> None:
+def test_without_a_token_only_this_machine_is_answered(server):
     for host in ("localhost:1", "127.0.0.1", "[::1]:8000"):
         assert WEB.get(f"{server.url}/healthz", headers={"host": host}).status_code == 200
     for host in ("example.org", "example.org:8000", "127.0.0.1.example.org", "[", "192.168.1.5"):
@@ -41,7 +41,7 @@ def test_without_a_token_only_this_machine_is_answered(server: Serving) -> None:
     assert server.ask(RED, headers={"origin": server.url}).is_success
 
 
-def test_with_a_token_every_question_must_bring_it() -> None:
+def test_with_a_token_every_question_must_bring_it():
     with serving(small_captioners(), token="se cret") as running:
         for kind in ("bearer", "BEARER", "Bearer "):
             assert WEB.get(f"{running.url}/v1/models", headers={"authorization": f"{kind} se cret"}).status_code == 200
@@ -78,9 +78,7 @@ HERE = "photos.example.org"
         ("127.0.0.1:8000", f"https://{HERE}", {"host": f"{HERE}, other.example"}, 403),
     ],
 )
-def test_an_origin_is_compared_as_browsers_do(
-    host: str, origin: str, forwarded: dict[str, str], status: int, proxied: Serving, named: Serving
-) -> None:
+def test_an_origin_is_compared_as_browsers_do(host, origin, forwarded, status, proxied, named):
     headers = {"host": host, "origin": origin, "authorization": "Bearer t"}
     headers |= {f"x-forwarded-{name}": value for name, value in forwarded.items()}
     assert WEB.get(f"{named.url}/v1/models", headers=headers).status_code == status
@@ -88,7 +86,7 @@ def test_an_origin_is_compared_as_browsers_do(
     assert WEB.get(f"{proxied.url}/v1/models", headers=headers).status_code == expected
 
 
-def test_what_a_named_proxy_says_is_in_the_document_alone(proxied: Serving, named: Serving) -> None:
+def test_what_a_named_proxy_says_is_in_the_document_alone(proxied, named):
     said = {"x-forwarded-host": HERE, "x-forwarded-proto": "HTTPS", "x-forwarded-prefix": "/captions/"}
     for server, address in ((named, f"https://{HERE}/captions"), (proxied, proxied.url)):
         document = WEB.get(f"{server.url}/openapi.json", headers=said).json()
@@ -153,7 +151,7 @@ def response(answer: bytes) -> httpx.Response:
     return httpx.Response(int(status.split()[1]), headers=headers, content=body)
 
 
-def test_every_answer_carries_the_safety_headers(server: Serving) -> None:
+def test_every_answer_carries_the_safety_headers(server):
     captions = f"{server.url}/v1/captions"
     assert_safe(server.ask(RED).raise_for_status())
     refused(WEB.get(f"{server.url}/nowhere"), 404)
@@ -167,7 +165,7 @@ def test_every_answer_carries_the_safety_headers(server: Serving) -> None:
     assert problem["title"] == "Bad Request"
 
 
-def test_the_answers_to_faults_carry_them() -> None:
+def test_the_answers_to_faults_carry_them():
     with held() as (running, gate, first):
         gate.open.set()
         first.result()
@@ -202,7 +200,7 @@ def impatient() -> Iterator[Serving]:
         yield running
 
 
-def test_half_sent_headers_time_out(impatient: Serving) -> None:
+def test_half_sent_headers_time_out(impatient):
     refused(response(answer_to(impatient, HALF)), 408, "0.2 s")
     with connected(impatient) as connection:
         connection.sendall(WHOLE)
@@ -212,7 +210,7 @@ def test_half_sent_headers_time_out(impatient: Serving) -> None:
     assert answer_to(impatient, b"") == b""  # nothing came, and nothing is said
 
 
-def test_a_stalled_body_does_not_hold_up_the_end() -> None:
+def test_a_stalled_body_does_not_hold_up_the_end():
     with serving(small_captioners()) as running, connected(running) as connection:
         connection.sendall(BODY)
         until(lambda: len(running.server.server_state.tasks) == 1)
@@ -220,7 +218,7 @@ def test_a_stalled_body_does_not_hold_up_the_end() -> None:
         refused(response(received(connection)), 503, "stopping")
 
 
-def test_shutting_down_finishes_what_is_in_flight() -> None:
+def test_shutting_down_finishes_what_is_in_flight():
     with held() as (running, gate, first):
         futures = [first, *(post_aside(running, photo) for photo in PHOTOS[1:3])]
         until(lambda: len(running.server.server_state.tasks) == 3)
@@ -231,7 +229,7 @@ def test_shutting_down_finishes_what_is_in_flight() -> None:
         assert [future.result().status_code for future in futures] == [200, 200, 200]
 
 
-def test_what_takes_too_long_at_the_end_is_told_so() -> None:
+def test_what_takes_too_long_at_the_end_is_told_so():
     with held() as (running, gate, first):
         running.server.config.timeout_graceful_shutdown = 0.2
         futures = [first, post_aside(running, PHOTOS[1])]

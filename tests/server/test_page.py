@@ -2,18 +2,16 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from browsing import counts, keys, press, reads, says
 from builders import shape_photo, shape_scenes
 from PIL import Image
-from playwright.sync_api import Page, expect
-from serving import Serving, serving, small_captioners
+from playwright.sync_api import expect
+from serving import serving, small_captioners
 
 SCENES = shape_scenes(3)
-Open = Callable[..., Page]
 
 
 @pytest.fixture
@@ -25,9 +23,7 @@ def photos(tmp_path: Path) -> list[Path]:
     return files
 
 
-def test_a_photo_is_captioned_and_explored(
-    open_page: Open, server: Serving, photos: list[Path], tmp_path: Path
-) -> None:
+def test_a_photo_is_captioned_and_explored(open_page, server, photos, tmp_path):
     page = open_page(server.url)
     reads(page, "#model option", ["small-soft", "small-hard", "both, side by side"])
     page.set_input_files("#choose", photos[:2])
@@ -80,7 +76,7 @@ def test_a_photo_is_captioned_and_explored(
     expect(page.get_by_role("button", name="Remove: photo1.png")).to_be_focused()
 
 
-def test_by_keyboard_alone(open_page: Open, server: Serving, photos: list[Path]) -> None:
+def test_by_keyboard_alone(open_page, server, photos):
     page = open_page(server.url)
     page.on("filechooser", lambda _: None)  # the browser hands its choosers over from now on, not just when Space falls
     expect(page.locator("#settings")).to_be_visible()
@@ -105,9 +101,7 @@ def test_by_keyboard_alone(open_page: Open, server: Serving, photos: list[Path])
     says(page, ".sat-readout", "evidence")
 
 
-def test_a_bad_file_is_told_and_the_others_are_captioned(
-    open_page: Open, server: Serving, photos: list[Path], tmp_path: Path
-) -> None:
+def test_a_bad_file_is_told_and_the_others_are_captioned(open_page, server, photos, tmp_path):
     bad = tmp_path / "notes <b>.jpg"
     bad.write_bytes(b"<svg onload=alert(1)>")
     page = open_page(server.url)
@@ -119,9 +113,7 @@ def test_a_bad_file_is_told_and_the_others_are_captioned(
     expect(failed.get_by_role("button", name="Save")).to_have_count(0)
 
 
-def test_many_photos_are_a_grid_and_each_opens_in_its_place(
-    open_page: Open, server: Serving, photos: list[Path]
-) -> None:
+def test_many_photos_are_a_grid_and_each_opens_in_its_place(open_page, server, photos):
     page = open_page(server.url)
     page.set_input_files("#choose", photos * 2)
     counts(page, ".sat-captions", 6)  # few are shown in full
@@ -141,7 +133,7 @@ def test_many_photos_are_a_grid_and_each_opens_in_its_place(
     counts(page, ".sat-tile", 0)
 
 
-def test_on_a_phone_and_in_the_dark(open_page: Open, server: Serving, photos: list[Path]) -> None:
+def test_on_a_phone_and_in_the_dark(open_page, server, photos):
     phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
     page = open_page(server.url, color_scheme="dark", **phone)
     expect(page.get_by_text("Take a photo")).to_be_visible()
@@ -167,7 +159,7 @@ def test_on_a_phone_and_in_the_dark(open_page: Open, server: Serving, photos: li
     expect(open_page(server.url).get_by_text("Take a photo")).to_be_hidden()  # where there is a mouse
 
 
-def test_a_server_that_goes_away_and_comes_back(open_page: Open, photos: list[Path]) -> None:
+def test_a_server_that_goes_away_and_comes_back(open_page, photos):
     with serving(small_captioners()) as running:
         page = open_page(running.url)
         page.set_input_files("#choose", photos[0])
@@ -181,7 +173,7 @@ def test_a_server_that_goes_away_and_comes_back(open_page: Open, photos: list[Pa
         expect(page.get_by_role("alert")).to_be_hidden()
 
 
-def test_a_token_is_asked_for_once(open_page: Open, photos: list[Path]) -> None:
+def test_a_token_is_asked_for_once(open_page, photos):
     with serving(small_captioners(), token="secret") as running:
         page = open_page(running.url)
         page.get_by_role("textbox", name="Token").fill("wrong")
@@ -197,11 +189,9 @@ def test_a_token_is_asked_for_once(open_page: Open, photos: list[Path]) -> None:
         counts(page, ".sat-captions", 2)
 
 
-def test_the_manual_can_be_tried_out_and_asks_no_other_host(
-    open_page: Open, server: Serving, photos: list[Path]
-) -> None:
+def test_the_manual_can_be_tried_out_and_asks_no_other_host(open_page, server, photos):
     page = open_page(server.url)
-    asked: list[str] = []
+    asked = []
     page.on("request", lambda request: asked.append(request.url))
     page.get_by_role("link", name="API").click()
     operation = page.locator(".opblock", has_text="/v1/captions")

@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import httpx
 import pytest
@@ -11,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.proof
 
 
-def test_the_api_fuzzed_from_its_own_document(tmp_path: Path) -> None:
+def test_the_api_fuzzed_from_its_own_document(tmp_path):
     serve = [sys.executable, "-c", "from show_attend_tell.cli import main; main()", "serve", "--port", "0"]
     with subprocess.Popen(serve, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

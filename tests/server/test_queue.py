@@ -55,7 +55,7 @@ def done(captioner: Captioner, requests: Callable[[], Sequence[list[Job]]]) -> t
         gate.hold()
         answers = [asyncio.create_task(queue.answer(jobs(captioner, "first")))]
         assert await asyncio.to_thread(gate.reached.wait, 60)
-        order: list[Job] = []
+        order = []
         for request in requests():
             answers.append(asyncio.create_task(queue.answer(request)))
             for job in request:
@@ -72,14 +72,14 @@ def done(captioner: Captioner, requests: Callable[[], Sequence[list[Job]]]) -> t
 # Turns
 
 
-def test_requests_take_turns(captioner: Captioner) -> None:
+def test_requests_take_turns(captioner):
     scored = {"captions": ("word3",)}  # one at a time
     names = (["a1", "a2", "a3", "a4"], ["b1"], ["c1", "c2"])
     _, order = done(captioner, lambda: [jobs(captioner, *each, **scored) for each in names])
     assert [job.photo.source for job in order] == ["a1", "b1", "c1", "a2", "c2", "a3", "a4"]
 
 
-def test_what_waits_is_searched_together_where_that_is_faster(captioner: Captioner) -> None:
+def test_what_waits_is_searched_together_where_that_is_faster(captioner):
     def requests() -> list[list[Job]]:
         narrow, wide = jobs(captioner, *"abcdef", beam_size=2), jobs(captioner, *"abc", beam_size=1000)
         return [narrow[:2], wide, narrow[2:], jobs(captioner, *"ab", captions=("word3 word4",))]
@@ -90,7 +90,7 @@ def test_what_waits_is_searched_together_where_that_is_faster(captioner: Caption
     assert gate.batches == [1, 6, *of_wide, 1, 1]  # the first, the narrow ones, the wide ones, and each scored one
 
 
-def test_what_is_searched_together_is_answered_as_alone() -> None:
+def test_what_is_searched_together_is_answered_as_alone():
     captioner = small_captioners()[0]
     alone = [captioner(shape_photo(*scene)) for scene in SCENES]
     with held() as (running, gate, first):
@@ -104,7 +104,7 @@ def test_what_is_searched_together_is_answered_as_alone() -> None:
         assert answer["log_probability"] == pytest.approx(caption.log_probability, abs=1e-4)
 
 
-def test_a_photo_is_encoded_once_for_models_of_one_encoder() -> None:
+def test_a_photo_is_encoded_once_for_models_of_one_encoder():
     captioners = small_captioners()
     gates = [Gate(captioner) for captioner in captioners]
     with serving(captioners) as running:
@@ -117,7 +117,7 @@ def test_a_photo_is_encoded_once_for_models_of_one_encoder() -> None:
 # Who leaves
 
 
-def test_photos_of_a_client_that_has_gone_leave_the_queue() -> None:
+def test_photos_of_a_client_that_has_gone_leave_the_queue():
     with held() as (running, gate, first):
         for _ in range(3):
             with pytest.raises(httpx.ReadTimeout):  # whose client then closes the connection
@@ -130,7 +130,7 @@ def test_photos_of_a_client_that_has_gone_leave_the_queue() -> None:
     assert gate.encoded == 2
 
 
-def test_a_request_that_takes_too_long_is_told_so_and_not_done() -> None:
+def test_a_request_that_takes_too_long_is_told_so_and_not_done():
     with held(limits=Limits(request_seconds=0.9)) as (running, gate, first):
         second = post_aside(running, PHOTOS[1])
         for future in (first, second):
@@ -142,7 +142,7 @@ def test_a_request_that_takes_too_long_is_told_so_and_not_done() -> None:
     assert gate.batches == [1, 1]  # the first, which was begun, and the last: nobody waited for the second
 
 
-def test_a_full_queue_says_when_to_come_back() -> None:
+def test_a_full_queue_says_when_to_come_back():
     with held(limits=Limits(waiting_photos=4)) as (running, gate, first):
         second = post_aside(running, *PHOTOS[1:3])
         until(lambda: waiting(running) == 2)
@@ -159,7 +159,7 @@ def test_a_full_queue_says_when_to_come_back() -> None:
         assert running.ask(*PHOTOS[:4]).is_success  # room again
 
 
-def test_an_error_of_one_job_fails_that_job_only(captioner: Captioner) -> None:
+def test_an_error_of_one_job_fails_that_job_only(captioner):
     def requests() -> list[list[Job]]:
         good, (bad,) = jobs(captioner, *"abc"), jobs(captioner, "bad")
         bad.photo.pixels["e"].fill(float("nan"))

@@ -8,12 +8,11 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from packaging.requirements import Requirement
 from PIL import Image
 from pydantic import TypeAdapter
-from serving import PHOTOS, RED, WEB, Serving, encoded, refused, serving, small_captioners
+from serving import PHOTOS, RED, WEB, encoded, refused, serving, small_captioners
 
 from show_attend_tell.server import schema
 from show_attend_tell.server.limits import Limits
@@ -43,13 +42,13 @@ def png(width: int, height: int) -> bytes:
     ],
     ids=range(7),
 )
-def test_a_bad_photo_is_refused_by_name(server: Serving, photo: bytes, status: int, word: str) -> None:
+def test_a_bad_photo_is_refused_by_name(server, photo, status, word):
     problem = refused(server.ask(photo), status, "Photo 1 (photo0.png)", word)
     if status == 413:
         assert problem["limit"] == "photo_pixels" and problem["maximum"] == 50_000_000
 
 
-def test_a_bad_photo_is_answered_beside_the_others(server: Serving) -> None:
+def test_a_bad_photo_is_answered_beside_the_others(server):
     photos = (PHOTOS[0], b"hello", PHOTOS[2], b"")
     answer = server.ask(*photos, model=["small-soft", "small-hard"])
     assert answer.status_code == 207
@@ -86,7 +85,7 @@ FORM = {"content-type": "multipart/form-data; boundary=a"}
         ('filename="../../etc/b.jpg"', "b.jpg"),
     ],
 )
-def test_names_of_files_are_read_in_every_notation(web: httpx.Client, disposition: str, name: str) -> None:
+def test_names_of_files_are_read_in_every_notation(web, disposition, name):
     body = part(f'name="photos"; {disposition}', RED) + b"--a--\r\n"
     assert web.post("/v1/captions", content=body, headers=FORM).raise_for_status().json()[0]["source"] == name
 
@@ -100,28 +99,28 @@ def test_names_of_files_are_read_in_every_notation(web: httpx.Client, dispositio
         ("text/plain; charset=windows-1250", "caf\u00e9".encode("cp1250")),
     ],
 )
-def test_a_text_is_read_in_the_charset_that_it_names(web: httpx.Client, kind: str, text: bytes) -> None:
+def test_a_text_is_read_in_the_charset_that_it_names(web, kind, text):
     photo = part('name="photos"; filename="a.png"', RED)
     body = photo + part(f'name="captions"\r\nContent-Type: {kind}', text) + b"--a--\r\n"
     found = web.post("/v1/log-probabilities", content=body, headers={"content-type": "Multipart/Form-Data; Boundary=a"})
     assert found.raise_for_status().json()[0]["captions"][0]["caption"] == "caf\u00e9"
 
 
-def test_a_charset_that_is_not_known_and_a_compressed_body_are_refused(web: httpx.Client) -> None:
+def test_a_charset_that_is_not_known_and_a_compressed_body_are_refused(web):
     named, text = "name=\"photos\"; filename*=klingon''a.jpg", 'name="captions"\r\nContent-Type: text/plain; charset='
     for body in (part(named, RED), part(text + "klingon", b"a"), part(text + "utf-8", b"caf\xe9")):
         refused(web.post("/v1/captions", content=body + b"--a--\r\n", headers=FORM), 400, "charset", "UTF-8")
     refused(web.post("/v1/captions", content=b"", headers={**FORM, "content-encoding": "gzip"}), 415, "gzip")
 
 
-def test_a_form_that_is_cut_short_is_refused_as_such(web: httpx.Client) -> None:
+def test_a_form_that_is_cut_short_is_refused_as_such(web):
     body = part('name="beam_size"', b"1") + part('name="photos"; filename="a.png"', RED)
     refused(web.post("/v1/captions", content=body[:-200], headers=FORM), 400, "cut short")
     refused(web.post("/v1/captions", content=body, headers=FORM), 400, "cut short")
     assert web.post("/v1/captions", content=body + b"--a--\r\n", headers=FORM).status_code == 200
 
 
-def test_heic_is_read_with_its_package(server: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heic_is_read_with_its_package(server, monkeypatch):
     heif = pytest.importorskip("pillow_heif")
     heif.register_heif_opener()
     phone, large = (encoded(Image.new("RGB", size, "red"), "HEIF") for size in ((64, 48), (80, 70)))
@@ -135,17 +134,17 @@ def test_heic_is_read_with_its_package(server: Serving, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_long_body_is_refused_and_not_kept(chunked: bool) -> None:
+def test_a_long_body_is_refused_and_not_kept(chunked):
     with serving(small_captioners(), limits=Limits(request_bytes=100_000)) as running:
         body = [part('name="photos"; filename="a"', bytes(10_000)), *[bytes(10_000)] * 30]
-        content: Any = iter(body) if chunked else b"".join(body)
+        content = iter(body) if chunked else b"".join(body)
         response = WEB.post(f"{running.url}/v1/captions", content=content, headers=FORM)
         problem = refused(response, 413, "100,000 bytes")
         assert problem["limit"] == "request_bytes" and problem["maximum"] == 100_000
         assert running.ask(RED).is_success
 
 
-def test_bodies_in_memory_are_bounded_together() -> None:
+def test_bodies_in_memory_are_bounded_together():
     small = len(RED) + 1000
     with serving(small_captioners(), limits=Limits(held_bytes=small)) as running:
         for _ in range(3):  # what was held is let go
@@ -156,7 +155,7 @@ def test_bodies_in_memory_are_bounded_together() -> None:
         assert running.ask(RED).is_success
 
 
-def test_nothing_is_written_to_disk(server: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_written_to_disk(server, monkeypatch):
     def rolled(file: Any) -> None:
         raise AssertionError("a photo went to the disk")
 
@@ -166,7 +165,7 @@ def test_nothing_is_written_to_disk(server: Serving, monkeypatch: pytest.MonkeyP
     assert server.ask(photo).is_success
 
 
-def test_no_starlette_is_allowed_that_would_write_photos_to_the_disk() -> None:
+def test_no_starlette_is_allowed_that_would_write_photos_to_the_disk():
     extras = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     (starlette,) = (found for found in map(Requirement, extras["serve"]) if found.name == "starlette")
     assert "0.45.3" not in starlette.specifier and "0.46" in starlette.specifier

@@ -42,7 +42,7 @@ class Static:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.asked: list[str] = []  # "GET /index.html"
+        self.asked = []  # "GET /index.html"
         self.damaged = ""  # the start of the names of files whose last byte is changed
         self.away = False  # whether it hangs up on everybody
         self.url = ""
@@ -110,8 +110,8 @@ def visited(browser: Browser, site: Static) -> Iterator[BrowserContext]:
 @pytest.fixture
 def opened(site: Static) -> Iterator[Callable[..., Page]]:
     """Opens the page; at the end no script may have failed, and nothing may have broken the content policy."""
-    pages: list[Page] = []
-    failures: list[str] = []
+    pages = []
+    failures = []
 
     def open_page(context: BrowserContext) -> Page:
         page = context.new_page()
@@ -153,7 +153,7 @@ def save(page: Page, number: int, act: str, file: Path) -> None:
 def saved(page: Page, number: int, file: Path) -> list[dict[str, Any]]:
     """What the page saves of a photo as JSON."""
     save(page, number, "Save JSON", file)
-    found: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
+    found = json.loads(file.read_text(encoding="utf-8"))
     return found
 
 
@@ -174,10 +174,8 @@ def assert_pythons(found: dict[str, Any], captioner: Captioner, photo: Path) -> 
     assert found.keys() == expected.keys()
 
 
-def test_captions_are_pythons_and_nothing_leaves_the_page(
-    opened: Callable[..., Page], visited: BrowserContext, site: Static, tmp_path: Path
-) -> None:
-    asked: list[tuple[str, str]] = []
+def test_captions_are_pythons_and_nothing_leaves_the_page(opened, visited, site, tmp_path):
+    asked = []
     visited.on("request", lambda request: asked.append((request.method, request.url)))
     page = opened(visited)
     assert page.evaluate("crossOriginIsolated")  # threads, though the server sends no header for them
@@ -213,9 +211,7 @@ def test_captions_are_pythons_and_nothing_leaves_the_page(
     assert all(line.startswith("GET /sub/") for line in site.asked), site.asked
 
 
-def test_what_is_not_a_photo_is_told_and_without_a_network_photos_are_captioned(
-    opened: Callable[..., Page], visited: BrowserContext, site: Static, tmp_path: Path
-) -> None:
+def test_what_is_not_a_photo_is_told_and_without_a_network_photos_are_captioned(opened, visited, site, tmp_path):
     bad = tmp_path / "notes <b>.jpg"
     bad.write_bytes(b"<svg onload=alert(1)>")
     page = opened(visited)
@@ -234,9 +230,7 @@ def test_what_is_not_a_photo_is_told_and_without_a_network_photos_are_captioned(
         site.away = False
 
 
-def test_a_download_that_arrives_damaged_is_not_kept(
-    opened: Callable[..., Page], browser: Browser, site: Static
-) -> None:
+def test_a_download_that_arrives_damaged_is_not_kept(opened, browser, site):
     with browser.new_context() as context:
         page = opened(context)
         site.damaged = MODELS[0]
@@ -252,7 +246,7 @@ def test_a_download_that_arrives_damaged_is_not_kept(
         assert kept and not any(MODELS[0] + "-" in url for url in kept)
 
 
-def test_every_answer_has_the_safety_headers(opened: Callable[..., Page], visited: BrowserContext) -> None:
+def test_every_answer_has_the_safety_headers(opened, visited):
     page = opened(visited)
     for path in ("", "index.html", "sw.js", "models/models.json"):
         headers = page.evaluate("(path) => fetch(path).then((answer) => Object.fromEntries(answer.headers))", path)

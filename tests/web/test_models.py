@@ -50,9 +50,7 @@ WHOLE = CHANCE.standard_normal((13, 7)).astype(np.float32)
     ],
     ids=range(5),
 )
-def test_weights_are_stored_in_the_fewest_bits_that_keep_them(
-    weight: NDArray[np.float32], stored: int, tmp_path: Path
-) -> None:
+def test_weights_are_stored_in_the_fewest_bits_that_keep_them(weight, stored, tmp_path):
     graph = Graph()
     graph.output(graph.linear(graph.input("x", "N", 7), weight), "y", 2)
     weights = PackedWeights()
@@ -61,7 +59,7 @@ def test_weights_are_stored_in_the_fewest_bits_that_keep_them(
     np.testing.assert_array_equal(run(graph, tmp_path, np.eye(7, dtype=np.float32)), weight.T)
 
 
-def test_the_same_weights_are_stored_once(tmp_path: Path) -> None:
+def test_the_same_weights_are_stored_once(tmp_path):
     graph = Graph()
     once = graph("Gather", graph.constant(SIXTEEN), graph("Cast", graph.input("x", "N"), to=7))
     graph.output(graph.linear(once, SIXTEEN[:-1]), "y", 2)  # tied embeddings
@@ -72,7 +70,7 @@ def test_the_same_weights_are_stored_once(tmp_path: Path) -> None:
     assert_allclose(found, SIXTEEN @ SIXTEEN[:-1].T, rtol=1e-5)
 
 
-def test_the_graphs_of_the_classifier_and_of_the_ngrams_are_pythons() -> None:
+def test_the_graphs_of_the_classifier_and_of_the_ngrams_are_pythons():
     features = CHANCE.standard_normal((2, 9, 8)).astype(np.float32)
     classes = Classes(CHANCE.standard_normal((5, 8)), CHANCE.standard_normal(5), list("abcde"), [])
     (p,) = Session(models.classifier(classes))(annotations=features)

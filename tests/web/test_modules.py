@@ -70,7 +70,7 @@ SIZES = [(31, 17), (300, 211), (13, 300), (300, 13), (90, 250), (48, 64), (64, 4
 
 
 @pytest.mark.parametrize("resize", get_args(Resize))
-def test_photos_are_resized_as_pillow_resizes_them(run: Run, resize: Resize) -> None:
+def test_photos_are_resized_as_pillow_resizes_them(run, resize):
     preprocessing = Preprocessing(resize=resize, size=64)
     chance = np.random.default_rng(3)
     given, expected = [], []
@@ -163,7 +163,7 @@ def likes(much: float) -> Filter:
     return filtered
 
 
-def test_the_search_is_pythons(run: Run) -> None:
+def test_the_search_is_pythons(run):
     chance = np.random.default_rng(5)
     table = np.log(chance.dirichlet(np.full(7, 0.5), size=(8, 8)))
     names = ("beam_size", "max_length", "length_penalty", "allow_repetitions", "liked")
@@ -192,7 +192,7 @@ FILTERED = """({ PhotoWords, apply, secondUse, wordFilters }, { known, forms, un
     })"""
 
 
-def test_class_words_and_second_uses_are_pythons(run: Run) -> None:
+def test_class_words_and_second_uses_are_pythons(run):
     """Six classes: two have words of their own, and four have none, of which three get their names."""
     names = ["tabby", "terrier", "sea otter", "red school bus", "red-eyed unicorn", "newt"]
     above = [["cat", "animal"], ["dog", "animal"], ["animal"], ["vehicle"], ["animal"], ["animal"]]
@@ -244,7 +244,7 @@ def test_class_words_and_second_uses_are_pythons(run: Run) -> None:
     assert {"a red-eyed unicorn of animal", "two animal", "a black animal sign"} <= shown
 
 
-def test_ngrams_are_counted_as_in_python(run: Run) -> None:
+def test_ngrams_are_counted_as_in_python(run):
     captions = [[], [4], [4, 4, 4, 4], [2, 3, 2, 3, 2], [5, 1, 6, 7], [9, 8, 7, 6, 5]]
     found = run("({ counted }, captions) => captions.map(counted)", captions)
     for caption, ngrams in zip(captions, found, strict=True):
@@ -252,7 +252,7 @@ def test_ngrams_are_counted_as_in_python(run: Run) -> None:
         assert [(one["ngram"], one["length"]) for one in ngrams] == expected
 
 
-def test_places_are_hidden_as_in_python(run: Run) -> None:
+def test_places_are_hidden_as_in_python(run):
     chance = np.random.default_rng(5)
     values, offset, side = chance.normal(size=(3, 5, 7)), (0.3, -0.2), 35
     square = chance.normal(size=(3, side, side)).astype(np.float32)
@@ -282,7 +282,7 @@ def test_places_are_hidden_as_in_python(run: Run) -> None:
     assert (np.abs(np.reshape(found["hidden"], square.shape) - ours) > 1e-4).mean() < 0.03  # at the border
 
 
-def test_what_came_out_is_told_as_in_python(run: Run) -> None:
+def test_what_came_out_is_told_as_in_python(run):
     encoder = small_encoder()
     captioner = captioner_of(small_checkpoint(encoder), encoder, name="small")
     caption = captioner(shape_photo("red", "circle", left=True), evidence=True)
@@ -306,5 +306,5 @@ def test_what_came_out_is_told_as_in_python(run: Run) -> None:
         assert found == json.loads(json.dumps(values))
 
 
-def test_types_are_right() -> None:
+def test_types_are_right():
     node("node_modules/typescript/bin/tsc")

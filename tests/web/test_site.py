@@ -47,7 +47,7 @@ def address(asked: list[str]) -> Iterator[str]:
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
     """The first page in a browser that has never been there; at the end no script may have failed."""
-    failures: list[str] = []
+    failures = []
     context = browser.new_context(service_workers="allow")
     page = context.new_page()
     page.on("pageerror", lambda error: failures.append(str(error)))
@@ -70,7 +70,7 @@ def spoken(words: Locator) -> list[str]:
     return [text.partition("\n")[0] for text in words.all_inner_texts()]
 
 
-def test_the_example_lights_words_and_nothing_is_downloaded(page: Page, asked: list[str]) -> None:
+def test_the_example_lights_words_and_nothing_is_downloaded(page, asked):
     words = example(page).locator(".sat-word")
     expect(words.nth(3)).to_be_visible()
     words.nth(1).click()
@@ -80,7 +80,7 @@ def test_the_example_lights_words_and_nothing_is_downloaded(page: Page, asked: l
     assert spoken(words) == caption.words
 
 
-def test_hide_works_at_once_and_the_example_is_as_high_as_its_content(page: Page) -> None:
+def test_hide_works_at_once_and_the_example_is_as_high_as_its_content(page):
     example(page).locator(".sat-word", has_text="motorcycle").click()
     press(example(page), "Hide this")
     expect(example(page).get_by_role("heading", name="Hidden elsewhere")).to_be_visible()
@@ -94,7 +94,7 @@ def test_hide_works_at_once_and_the_example_is_as_high_as_its_content(page: Page
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_a_photo_is_captioned_in_the_example_s_place(page: Page) -> None:
+def test_a_photo_is_captioned_in_the_example_s_place(page):
     page.set_input_files(".front input", ROOT / "examples" / "dogs.jpg")
     words = captioner(page).locator(".sat-word")
     expect(words.first).to_be_visible(timeout=PATIENCE)
@@ -105,7 +105,7 @@ def test_a_photo_is_captioned_in_the_example_s_place(page: Page) -> None:
     expect(page.locator(".front iframe")).to_have_count(1)
 
 
-def test_a_download_can_be_cancelled(page: Page) -> None:
+def test_a_download_can_be_cancelled(page):
     page.route("**/models/*.bin", lambda route: None)  # which never arrive
     page.set_input_files(".front input", ROOT / "examples" / "dogs.jpg")
     back = page.locator(".front-back")
@@ -117,7 +117,7 @@ def test_a_download_can_be_cancelled(page: Page) -> None:
     expect(back).to_be_hidden()
 
 
-def test_every_page_says_what_it_is_where_it_is_shared() -> None:
+def test_every_page_says_what_it_is_where_it_is_shared():
     pages = [file for file in SITE.rglob("*.html") if (Path(file).parts[-2] != "_static" and "try" not in file.parts)]
     assert len(pages) > 30
     for file in pages:

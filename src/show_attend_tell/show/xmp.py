@@ -19,7 +19,11 @@ NAMESPACES = {
     "sat": "urn:show-attend-tell:",
 }
 DESCRIPTION = "dc:description"
-READ = "dc:description tiff:ImageDescription photoshop:CaptionWriter photoshop:SidecarForExtension sat:caption"
+ALT_TEXT = "Iptc4xmpCore:AltTextAccessibility"
+READ = (
+    "dc:description tiff:ImageDescription Iptc4xmpCore:AltTextAccessibility photoshop:CaptionWriter "
+    "photoshop:SidecarForExtension sat:caption"
+)
 PROPERTIES = {  # that are read, by namespace and local name
     f"{NAMESPACES[prefix]} {local}": f"{prefix}:{local}"
     for prefix, _, local in (name.partition(":") for name in READ.split())
