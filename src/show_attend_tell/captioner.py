@@ -186,7 +186,10 @@ class Captioner:
                 if isinstance(photo, PhotoError):
                     yield photo
                 else:
-                    yield self.assemble(next(captions), config, size=photo.size, source=photo.source, kept=photo.kept)
+                    caption = self.assemble(
+                        next(captions), config, size=photo.size, source=photo.source, kept=photo.kept
+                    )
+                    yield dataclasses.replace(caption, passed_over=photo.passed_over)
 
     def resolve_config(self, config: GenerationConfig | None = None, **overrides: Any) -> GenerationConfig:
         """How captions are made: the model's settings, or those given, with other values for some.

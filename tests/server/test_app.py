@@ -36,6 +36,12 @@ def test_a_caption_is_what_the_captioner_says(server, captioners):
     assert len({answer["caption"] for answer in answers}) > 1
 
 
+def test_what_was_passed_over_in_a_photo_is_in_its_answer(server):
+    content = PHOTOS[0][:33] + b"\0\0\0\x09pHYs" + bytes(13) + PHOTOS[0][33:]
+    (answer,) = server.ask(content).json()
+    assert answer["passed_over"] == "pHYs"
+
+
 def test_every_setting_of_generation_can_be_asked_for(server, captioners):
     assert {*schema.SETTINGS, "filters"} == {field.name for field in dataclasses.fields(GenerationConfig)}
     sampled = {"do_sample": True, "num_captions": 2, "temperature": 0.7, "top_k": 5, "top_p": 0.9, "seed": 3}

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -161,5 +161,6 @@ class Queue:
         results: list[Any] = []
         for photo, hypotheses in zip((job.photo for job in jobs), hypotheses_by_photo, strict=True):
             caption = captioner.assemble(hypotheses, config, size=photo.size, source=photo.source, kept=photo.copy)
+            caption = replace(caption, passed_over=photo.passed_over)
             results.append(caption if hide is None else captioner.hide(caption, hide.word, place=hide.place))
         return results

@@ -162,6 +162,8 @@ class CaptionAnswer(OfPhoto):
     """where a location looks, down and right of its cell's middle, in cells"""
     settings: Record
     """the model, and how the caption was made"""
+    passed_over: str | None = None
+    """what of the photo's file is damaged, missing or too large, and was not needed"""
 
 
 class Variant(Described):
