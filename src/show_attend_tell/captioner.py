@@ -106,10 +106,28 @@ class Captioner:
         self.checkpoint.save(as_path(folder), bits=bits)
 
     @overload
-    def __call__(self, photos: Photo, config: GenerationConfig | None = None, **options: Any) -> Caption: ...
+    def __call__(
+        self,
+        photos: Photo,
+        config: GenerationConfig | None = None,
+        *,
+        evidence: bool = False,
+        filters: Sequence[Filter] = (),
+        batch_size: int = 8,
+        progress: bool | None = None,
+        **overrides: Any,
+    ) -> Caption: ...
     @overload
     def __call__(
-        self, photos: Iterable[Photo], config: GenerationConfig | None = None, **options: Any
+        self,
+        photos: Iterable[Photo],
+        config: GenerationConfig | None = None,
+        *,
+        evidence: bool = False,
+        filters: Sequence[Filter] = (),
+        batch_size: int = 8,
+        progress: bool | None = None,
+        **overrides: Any,
     ) -> list[Caption]: ...
     def __call__(
         self,
