@@ -283,8 +283,14 @@ def test_to_dict_is_complete_and_plain(options, captioner, photos, tmp_path):
     photos[0].save(tmp_path / "photo.png")
     caption = captioner(tmp_path / "photo.png", seed=4, **options)
     values = json.loads(json.dumps(caption.to_dict(), allow_nan=False))
-    fields = {field.name for field in dataclasses.fields(Caption)} - {"kept", "others", "hidden", "passed_over"}
-    assert values.keys() == fields | {"caption", "confidence", "reaches_min_confidence"}
+    fields = {field.name for field in dataclasses.fields(Caption)} - {
+        "kept",
+        "others",
+        "hidden",
+        "passed_over",
+        "unlike",
+    }
+    assert values.keys() == fields | {"caption", "confidence", "reaches_min_confidence", "warning"}
     assert values["caption"] == str(caption) and values["words"] == caption.words
     source = str(tmp_path / "photo.png")
     assert values["source"] == source and values["visible_box"] == [0, 0, 50, 30]
@@ -339,6 +345,11 @@ def test_a_caption_says_how_far_its_words_can_be_trusted(captioner, photos, tmp_
         assert (small.warning is None) == (size == (24, 24)) and bool(small.to_check) == (size != (24, 24))
         if size != (24, 24):
             assert np.nanmax(small.word_confidence) <= 0.5 and f"{size[0]} × {size[1]}" in str(small.warning)
+    again.checkpoint.confidence |= {"center": np.zeros(11), "far": np.zeros(())}
+    far = captioner_of(again.checkpoint, small_encoder())(photos[0])
+    assert np.nanmax(far.word_confidence) <= 0.5
+    assert far.to_row()["to_check"] == ", ".join([*far.to_check, "unlike the photos that it learnt from"])
+    assert far.to_dict()["warning"] == far.warning is not None and far.warning in far.html()
     assert again(photos[0], do_sample=True).word_confidence is None  # it is of captions that were searched
     damaged = {"confidence": {"words": judged, "offsets": offsets, "weights": np.zeros(5)}}
     with pytest.raises(SatError, match="model is damaged: these arrays do not tell how far words can be trusted"):

@@ -24,6 +24,7 @@ from show_attend_tell.show.pictures import Colormap, Shown, Style
 from show_attend_tell.show.pictures.figure import FigureData, of_log_odds
 from show_attend_tell.values import Array, Record
 
+UNLIKE = "unlike the photos that it learnt from"
 CHECK = 0.5  # confidence below which a word is marked, to be checked
 
 
@@ -43,6 +44,7 @@ class Caption:
     evidence: NDArray[np.float32] | None = None  # (T, rows, columns) in nats, see `Backend.evidence`; None unless asked
     rerank_score: float | None = None  # agreement with the photo's visual n-grams, from 0; None without reranker
     word_confidence: NDArray[np.float64] | None = None  # (T,) 0 to 1: probability that a word is right; NaN: not judged
+    unlike: bool = False  # whether the photo is unlike those that the model learnt from, where these were few
     source: str | None = None  # the photo's path, when it came from one
     size: tuple[int, int] | None = None  # the photo's width and height in pixels
     visible_box: tuple[float, float, float, float] | None = None  # what the encoder saw of it, in its pixels
@@ -82,6 +84,11 @@ class Caption:
         """The words that are more probably wrong than right: their confidence is below 0.5."""
         return [self.words[number] for number in self._to_check()]
 
+    @property
+    def doubts(self) -> list[str]:
+        """`to_check`, and after it that the photo is `unlike` those that the model learnt from."""
+        return self.to_check + [UNLIKE] * self.unlike
+
     def _to_check(self) -> list[int]:
         if self.word_confidence is None:
             return []
@@ -97,10 +104,10 @@ class Caption:
 
     @property
     def warning(self) -> str | None:
-        """Why the caption is not to be trusted at all: its photo has too few pixels. Its confidence is halved then."""
-        if self.size is None or min(self.size) >= FEWEST:
-            return None
-        return f"{self.size[0]} × {self.size[1]} pixels are too few to see what is there: the caption is a guess"
+        """Why the caption is a guess, and its confidence halved: its photo has too few pixels, or is `unlike`."""
+        if self.size is not None and min(self.size) < FEWEST:
+            return f"{self.size[0]} × {self.size[1]} pixels are too few to see what is there: the caption is a guess"
+        return f"{UNLIKE}: the caption is a guess" if self.unlike else None
 
     @property
     def photo(self) -> Image.Image | None:
@@ -133,6 +140,7 @@ class Caption:
             "confidence": None if self.confidence is None else round(self.confidence, 6),
             "word_confidence": None if confidence is None else [None if each != each else each for each in confidence],
             "reaches_min_confidence": self.reaches_min_confidence,
+            "warning": self.warning,
             "alternatives": [{"caption": text, "log_probability": score} for text, score in self.alternatives],
             "size": None if self.size is None else list(self.size),
             "visible_box": None if self.visible_box is None else list(self.visible_box),
@@ -143,11 +151,11 @@ class Caption:
         }
 
     def to_row(self) -> Record:
-        """What a table says of the caption; ``to_check`` are words with commas, or None where none was judged."""
+        """What a table says of the caption; ``to_check`` is `doubts` with commas, or None where none was judged."""
         return {
             "caption": self.text,
             "confidence": None if self.confidence is None else round(self.confidence, 6),
-            "to_check": None if self.word_confidence is None else ", ".join(self.to_check),
+            "to_check": None if self.word_confidence is None else ", ".join(self.doubts),
             "log_probability": round(self.log_probability, 6),
             "complete": self.complete,
         }

@@ -351,7 +351,7 @@ class Captioner:
         too_small = size is not None and min(size) < FEWEST
         settings = {"model": self.name, **dataclasses.replace(self.decoding, config=config).settings()}
         others = [] if config.num_captions is None else hypotheses[1:]
-        trust = 0.5 if too_small else 1.0  # of too few pixels, each word is to be checked
+        trust = 0.5 if too_small or best.unlike else 1.0  # then each word is to be checked
         return Caption(
             words=best.said(vocabulary),
             log_probability=best.log_probability,
@@ -362,6 +362,7 @@ class Captioner:
             locations=None if locations is None else np.stack([locations // columns, locations % columns], axis=1),
             rerank_score=best.rerank_score,
             word_confidence=None if best.word_confidence is None else trust * np.array(best.word_confidence, float),
+            unlike=best.unlike,
             complete=best.ended,
             alternatives=[
                 (vocabulary.tokenizer.text(other.said(vocabulary)), other.log_probability) for other in hypotheses[1:]

@@ -11,9 +11,9 @@ from searching import MODELS, talkative
 
 from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import SatError
 from show_attend_tell.generation import Decoding, explain
-from show_attend_tell.rerank import confidence
-from show_attend_tell.rerank.confidence import Confidence, fit, regression
+from show_attend_tell.rerank.confidence import MANY, Confidence, fit, regression
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis
 
@@ -111,7 +111,7 @@ def test_a_regression_is_at_the_least_of_its_loss() -> None:
 
     def loss(w: Any, c: float, o: Any) -> float:
         total = features @ w + c + o[groups]
-        ridges = confidence.RIDGE * np.square(w * features.std(0)).sum() + confidence.OFFSET_RIDGE * np.square(o).sum()
+        ridges = MANY[0] * np.square(w * features.std(0)).sum() + MANY[2] * np.square(o).sum()
         return float((counts * np.logaddexp(0, np.where(right, -total, total))).sum() + ridges / 2)
 
     least = loss(weights, common, own)
@@ -120,20 +120,39 @@ def test_a_regression_is_at_the_least_of_its_loss() -> None:
         assert loss(*moved) > least
 
 
+def fitted(model: tuple[TorchBackend, Any, Any], said: list[list[str]], start: Confidence | None = None) -> Any:
+    backend, features, found = model
+    parts = (slice(19), slice(19, None))
+    batches = [(backend, None, None, features[part], found[part], [said] * PHOTOS, [1.0] * PHOTOS) for part in parts]
+    return fit(VOCABULARY, batches, start)
+
+
 def test_it_is_fitted_to_what_people_say() -> None:
     """People name each noun of the first half of the nouns, and none of the others."""
-    backend, features, found = found_for(PHOTOS)
-    said = [[["the", "dogs", "and", "a", "cat"], ["a", "man", "is", "with", "a", "woman"]]] * PHOTOS
-    batches = [(features[part], found[part], said[part], [1.0] * 141) for part in (slice(99), slice(99, None))]
-    packed = fit(backend, VOCABULARY, None, batches)
-    assert packed is not None and packed["words"].tolist() == sorted(NOUNS)
-    best = [each[0] for each in Confidence(packed).add(backend, features, found, 0.0)]
+    model = found_for(PHOTOS)
+    packed = fitted(model, [["the", "dogs", "and", "a", "cat"], ["a", "man", "is", "with", "a", "woman"]])
+    assert packed["words"].tolist() == sorted(NOUNS)
+    best = [each[0] for each in Confidence(packed).add(*model, 0.0)]
     judged = [pair for each in best for pair in zip(each.words, each.word_confidence, strict=True) if pair[0] in NOUNS]
     right = [value for word, value in judged if word in NOUNS[:4]]
     wrong = [value for word, value in judged if word in NOUNS[4:]]
     assert np.mean(right) > 0.75 > 0.25 > np.mean(wrong)
     assert sum(right) + sum(wrong) == pytest.approx(len(right), rel=0.02)  # about as many as are right
-    few = (features[:50], found[:50], said[:50], [1.0] * 50)
-    assert fit(backend, VOCABULARY, None, [few]) is None  # too few photos
-    german = [[["ein", "hund", "und", "eine", "katze"]]] * PHOTOS
-    assert fit(backend, VOCABULARY, None, [(features, found, german, [1.0] * PHOTOS)]) is None
+    assert not any(each.unlike for each in best)
+    assert fitted(model, [["ein", "hund", "und", "eine", "katze"]]) is None
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_few_photos_move_the_confidence_of_the_start_and_make_no_noun_certain(right: bool) -> None:
+    """All nouns are right, or none is, against what the start expects."""
+    model = found_for(70)
+    start = Confidence({**ARRAYS, "offsets": np.full(len(NOUNS), -3 if right else 3)})
+    scale = Confidence(fitted(model, [["the", "is", "a", *(WORDS if right else ["of"])]], start))
+    best = [each[0] for each in scale.add(*model, 0.0)]
+    values = np.concatenate([each.word_confidence for each in best])
+    values = values[~np.isnan(values)]
+    assert abs(values.mean() - right) < 0.25 and 5e-4 < values.min() < values.max() < 0.9995
+    features = model[1]
+    assert np.mean(scale.unlike(features)) < 0.1 and all(scale.unlike(features + 1))
+    with pytest.raises(SatError, match="another size"):
+        scale.unlike(features[..., :-1])

@@ -404,6 +404,7 @@ def test_few_photos_are_judged_by_trainings_without_them(dataset, soft, tmp_path
     assert not first & second and first | second == batches[-1]  # the halves, and the training itself
     (line,) = (line for line in messages if line.startswith("two trainings, each on one half of 13 photos and judged"))
     assert "CIDEr " in line and line.endswith("of 13 photos") and model.training["on_val"] == line
+    assert any("cannot tell how far its nouns can be trusted" in line for line in messages)
     epochs = [line["epoch"] for line in epochs_logged(tmp_path / "model")]
     assert epochs == [*range(model.training["epochs"] + 1)] and len(epochs) > 1
 
@@ -419,6 +420,22 @@ def test_few_photos_are_judged_by_trainings_without_them(dataset, soft, tmp_path
     assert same_model(model, soft) and model.training["epochs"] == 0
     assert any("neither had an epoch with fewer nats a word than start" in line for line in messages)
     assert [line["epoch"] for line in epochs_logged(tmp_path / "worse")] == [0]  # no training but the two
+
+
+def test_the_trainings_that_judge_fit_the_confidence(dataset, soft, tmp_path):
+    copies = [replace(each, name=f"{copy}-{each.name}") for copy in range(6) for each in dataset.examples]
+    many = replace(dataset, examples=tuple(copies))
+    arrays = {"words": soft.vocabulary.encode(["circle", "square"])[:-1], "offsets": [0.0] * 2, "weights": [0.1] * 3}
+    start = replace(soft, confidence={name: np.array(values, "f4") for name, values in arrays.items()})
+    how = {"cautious": True, "selected_by": "cider_and_nats", "epochs": 2, "clip": 1.0}
+    for rate in (0.01, 30.0):  # the second gives the start back
+        config = small_config(learning_rate=rate, **how)
+        model, _ = run(many, config, tmp_path / str(rate), init_from=start)
+        assert same_model(model, start) == (rate == 30.0)
+        assert "far" in (model.confidence or ())
+        again, _ = run(many, config, tmp_path / str(rate), init_from=start, resume=True, trainer=killing(1))
+        np.testing.assert_equal(again.confidence, model.confidence)
+        start = model
 
 
 def test_an_ended_training_goes_on_with_more_epochs(dataset, tmp_path):
@@ -597,11 +614,13 @@ def test_confidence_is_of_captions_that_are_made_as_the_model_makes_them(tokeniz
 
     generation = GenerationConfig(beam_size=4, max_length=6, rare_word_exponent=0.5, allow_repetitions=True)
     decoding = Decoding(vocabulary=data.vocabulary, config=generation, reranker=Constant({}))
-    assert confidence_of(decoder, data, decoding) is None  # val has too few photos
+    assert confidence_of([(decoder, data, decoding)], None) is None  # val has too few photos
     assert not seen
     references = {name: [data.vocabulary.decode(words)] for name, words in data.captions}
     many = replace(data, validation=list(references.items()))
-    assert confidence_of(decoder, many, decoding) and {(beam, weight) for beam, _, weight in seen} == {(4, 0.5)}
+    assert confidence_of([(decoder, many, decoding)], None) and {(beam, weight) for beam, _, weight in seen} == {
+        (4, 0.5)
+    }
     assert all(longest <= 6 for _, longest, _ in seen)
 
 

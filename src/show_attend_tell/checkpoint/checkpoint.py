@@ -8,7 +8,7 @@
 | README.md | the card, below what the hub reads of it: what the model is, what it was trained on, what it scores |
 | encoder.safetensors | weights of the encoder that were fine-tuned: blocks of it in 8 bits, or all of it |
 | ngrams.safetensors | the reranker's visual n-grams, in 4 and 8 bits a weight; another reranker has another name |
-| confidence.safetensors | how far each noun can be trusted; only when val had photos enough, and English captions |
+| confidence.safetensors | how far each noun can be trusted; only with photos enough, and English captions |
 | class_words.safetensors | how far the words of classes are raised; only where the encoder has a classifier |
 
 Models may share their visual n-grams and their encoder's tuned weights: config.json names these by their SHA-256, and

@@ -21,6 +21,11 @@ plural. So a synonym counts as wrong. The nouns are those of the English list in
 their ids, so that no list is needed later. The name of a class is judged by the classifier alone
 (`class_words.confidence_of_name`): people rarely use it, but that does not make it wrong.
 
+Few photos cannot fit all that. Their confidence is drawn to that of the model to start from: the log odds by the start
+move by an offset of all words and those of the words, by a share of themselves, and with log p and the share of
+captions. Draws of Flickr8k and COCO chose the ridges. Such a confidence also has the mean annotation of its photos, and
+how far from it a photo may lie that is like them.
+
 B photos · N captions · T words · J judged words of the vocabulary · F features · M judged words of captions.
 """
 
@@ -32,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from show_attend_tell.backends.base import Backend
+from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.data.parts_of_speech import FUNCTION_WORDS, part_of_speech, singular
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
@@ -41,10 +47,11 @@ from show_attend_tell.search.hypotheses import Hypothesis
 
 PLAIN = 3  # features without a reranker
 OF_CLASSES = 3  # features that class words add
-PHOTOS_TO_JUDGE = 200  # of val at least; of fewer, the probabilities would not be calibrated
+PHOTOS_TO_JUDGE = 200  # at least; of fewer, the probabilities would not be calibrated
+FEW_TO_JUDGE = 60  # at least, where it is drawn to the confidence of the model to start from
 ENGLISH = 0.2  # share of function words from which captions are taken to be English
-RIDGE = 1.0  # of the weights of standardized features
-OFFSET_RIDGE = 3.0  # of the words' offsets
+OF_FEW = [0, 2]  # features whose weights few photos change: log p, and the share of captions
+LIKE = 0.98  # share of a small set's photos that are no further from their mean than ``far``
 UNCERTAIN = 1.5  # variance of the log odds of a word that val does not have
 SEEN = 3  # uses on val that halve it
 
@@ -55,6 +62,12 @@ NOT_JUDGED = frozenset(  # nouns of place and amount, which are true of nearly a
 Array = NDArray[Any]
 
 
+# What draws a regression to zero: the ridges of the weights of features, which are divided by their standard deviation,
+# of the offset of all rows, and of the words' offsets; and the least standard deviation.
+MANY = 1.0, 1e-6, 3.0, 1e-6
+FEW = 20.0, 0.1, 30.0, 1.0  # no feature is enlarged, and photos whose nouns are all right make none certain
+
+
 class Confidence:
     """The probability that each judged word of a caption is right."""
 
@@ -63,8 +76,8 @@ class Confidence:
     ) -> None:
         """Take ``words`` (J,), ``offsets`` (J,), ``scales`` (J,) and ``weights`` (F,), and the model's other parts.
 
-        Older arrays have no scales: they are 1 then. A confidence that was fitted without class words does not
-        use them. Raises `SatError` for arrays that do not fit.
+        Older arrays have no scales: they are 1 then. A small set's have ``center`` (D,) and ``far`` besides. A
+        confidence that was fitted without class words does not use them. Raises `SatError` for arrays that do not fit.
         """
         self.reranker = reranker
         try:
@@ -74,12 +87,15 @@ class Confidence:
             size = feature_count(reranker, self.class_words)
             if words.ndim != 1 or not words.shape == offsets.shape == scales.shape or self.weights.shape != (size,):
                 raise ValueError(f"shapes {words.shape}, {offsets.shape}, {scales.shape}, {self.weights.shape}")
-            if not np.isfinite(np.concatenate([offsets, scales, self.weights])).all():
+            self.center = arrays.get("center", np.zeros(1))
+            self.far = float(arrays.get("far", np.inf))
+            if not np.isfinite(np.concatenate([offsets, scales, self.weights, self.center])).all():
                 raise ValueError("values that are no numbers")
         except (KeyError, ValueError) as error:
             raise SatError(f"these arrays do not tell how far words can be trusted ({error})") from error
-        self.offsets: dict[int, float] = dict(zip(words.tolist(), offsets.tolist(), strict=True))
-        self.scales: dict[int, float] = dict(zip(words.tolist(), scales.tolist(), strict=True))
+        # the offset and the scale of each judged word
+        of_words = zip(offsets.tolist(), scales.tolist(), strict=True)
+        self.judged = dict(zip(words.tolist(), of_words, strict=True))
 
     def add(self, backend: Backend, features: Any, found: Sequence[list[Hypothesis]], least: float) -> list[Any]:
         """The captions of each photo, of features (B, L, D), the best one first with its words' confidence (T,).
@@ -89,21 +105,28 @@ class Confidence:
         word and have none twice, so it is no "a dog is jumping over a wooden".
         """
         judged = self.judge(backend, features, found if least else [each[:1] for each in found], found)
+        unlike = self.unlike(features)
         result = []
-        for hypotheses, confident in zip(found, judged, strict=True):
+        for hypotheses, confident, far in zip(found, judged, unlike, strict=True):
             worst = least_trusted(hypotheses, confident)
             chosen = next((number for number, each in enumerate(worst) if each >= least), int(np.argmax(worst)))
-            best = dataclasses.replace(hypotheses[chosen], word_confidence=confident[chosen])
+            best = dataclasses.replace(hypotheses[chosen], word_confidence=confident[chosen], unlike=far)
             result.append([best, *hypotheses[:chosen], *hypotheses[chosen + 1 :]])
         return result
+
+    def unlike(self, features: Any) -> list[bool]:
+        """Which photos, of features (B, L, D), are far from those that the confidence was fitted to."""
+        if len(self.center) not in (1, features.shape[-1]):
+            raise SatError(f"the confidence reads annotations of another size than {features.shape[-1]}")
+        distances = np.linalg.norm(as_array(features.mean(1)) - self.center, axis=1).tolist()
+        return [distance > self.far for distance in distances]
 
     def judge(
         self, backend: Backend, features: Any, captions: Sequence[list[Hypothesis]], found: Sequence[list[Hypothesis]]
     ) -> list[list[list[float]]]:
         """The confidence of each word of some captions of each photo, of all that were ``found``; NaN for none."""
-        rows = judged_words(backend, features, captions, found, self.offsets, self.reranker, self.class_words)
-        offsets = np.array([self.offsets[word] for word in rows.words])
-        scales = np.array([self.scales[word] for word in rows.words])
+        rows = judged_words(backend, features, captions, found, self.judged, self.reranker, self.class_words)
+        offsets, scales = np.array([self.judged[word] for word in rows.words]).reshape(-1, 2).T
         odds = scales * (rows.features @ self.weights + offsets)
         right = np.exp(-np.logaddexp(0, -odds))  # the logistic function
         confidence = [[[float("nan")] * len(caption.words) for caption in of_photo] for of_photo in captions]
@@ -182,64 +205,100 @@ def judged_words(
     return Judged(np.array(rows, np.float64).reshape(-1, feature_count(reranker, class_words)), words, places)
 
 
-def fit(
-    backend: Backend,
-    vocabulary: Vocabulary,
-    reranker: Reranker | None,
-    batches: Iterable[tuple[Any, Sequence[list[Hypothesis]], Sequence[Sequence[Sequence[str]]], Sequence[float]]],
-    class_words: ClassWords | None = None,
-) -> dict[str, Array] | None:
-    """What `Confidence` takes, of photos' features (B, L, D), their captions, best first, those by people, and weights.
+# A model's back end, reranker and class words; photos' features (B, L, D), the captions that it found for them, best
+# first, those by people, and how often each photo counts.
+Batch = tuple[Backend, Reranker | None, ClassWords | None, Any, Any, Any, Sequence[float]]
 
-    Names of classes are left out. None for fewer than `PHOTOS_TO_JUDGE` photos, for captions that are not English,
-    and where all nouns or none are right.
+
+class Nouns(NamedTuple):
+    """The judged nouns of photos' captions, and the photos."""
+
+    features: Array  # (M, F)
+    words: Array  # (M,), their ids
+    right: Array  # (M,), whether people use them
+    weights: Array  # (M,), how often each counts
+    pooled: Array  # (N, D), the mean annotation of each photo
+
+
+def fit(vocabulary: Vocabulary, batches: Iterable[Batch], start: Confidence | None = None) -> dict[str, Array] | None:
+    """What `Confidence` takes, by photos that the models which captioned them have not seen.
+
+    With ``start``, the confidence of the model that they started from, it is drawn to that one, and moves along few
+    directions only: log odds in all, their slope, and `OF_FEW`. None for captions that are not English, and where
+    nothing can be told. Names of classes are left out.
     """
-    nouns = {
+    judged = {
         number: word
         for number, word in enumerate(vocabulary.words)
         if part_of_speech(word) == "noun" and word not in NOT_JUDGED
     }
-    rows: list[Array] = []
+    nouns = compared(batches, judged)
+    if nouns is None or not len(nouns.right):
+        return None
+    size = nouns.features.shape[1]
+    ids = np.array([*judged], dtype=np.int32)
+    weights = np.zeros(size)
+    offsets = scales = np.zeros(len(ids))
+    directions = np.eye(size)
+    ridges = MANY
+    if start is not None:
+        if len(start.weights) != size:
+            return None
+        new = np.median([offset for offset, _ in start.judged.values()]), 0.0
+        offsets, scales = np.transpose([start.judged.get(word, new) for word in ids.tolist()])
+        weights = start.weights
+        directions = np.stack([weights, *directions[OF_FEW]], axis=1)
+        ridges = FEW
+    elif len({*nouns.right}) < 2:
+        return None
+    seen, groups, times = np.unique(np.searchsorted(ids, nouns.words), return_inverse=True, return_counts=True)
+    known = nouns.features @ weights + offsets[seen][groups]
+    inputs = nouns.features @ directions
+    factors, common, own = regression(inputs, groups, nouns.right, nouns.weights, known=known, ridges=ridges)
+    offsets = offsets + common
+    offsets[seen] += own
+    uses = np.bincount(seen, times, len(ids))
+    scales = np.maximum(scales, (1 + np.pi / 8 * UNCERTAIN / (1 + uses / SEEN)) ** -0.5)
+    arrays = {"offsets": offsets, "scales": scales, "weights": weights + directions @ factors}
+    if start is not None:
+        arrays["center"] = nouns.pooled.mean(0)
+        distances = np.linalg.norm(nouns.pooled - arrays["center"], axis=1)
+        photos = len(distances)
+        arrays["far"] = np.quantile(distances, LIKE) * photos / (photos - 1)  # as from the mean of the others
+    return {"words": ids} | {name: value.astype(np.float32) for name, value in arrays.items()}
+
+
+def compared(batches: Iterable[Batch], judged: Mapping[int, str]) -> Nouns | None:
+    """The ``judged`` nouns of the best captions, beside the captions by people; None where these are not English."""
+    features: list[Array] = []
     words: list[int] = []
     right: list[bool] = []
-    weights: list[float] = []  # of the rows
-    photos = 0
+    weights: list[float] = []
+    pooled: list[Array] = []
     people_said = 0  # words
     function_words = 0
-    for features, found, references, photo_weights in batches:
+    for backend, reranker, class_words, annotations, found, references, photo_weights in batches:
         best = [captions[:1] for captions in found]
-        judged = judged_words(backend, features, best, found, nouns, reranker, class_words)
+        of_batch = judged_words(backend, annotations, best, found, judged, reranker, class_words)
         by_people = [[word for caption in of_photo for word in caption] for of_photo in references]
         people_said += sum(map(len, by_people))
         function_words += sum(word in FUNCTION_WORDS for of_photo in by_people for word in of_photo)
         nouns_of_people = [{*of_photo, *map(singular, of_photo)} for of_photo in by_people]
         plain = []
-        for row, (word, (photo, _, time)) in enumerate(zip(judged.words, judged.places, strict=True)):
-            if time in (found[photo][0].names or {}):
+        for row, (word, (photo, _, time)) in enumerate(zip(of_batch.words, of_batch.places, strict=True)):
+            if time in (best[photo][0].names or {}):
                 continue
-            noun = nouns[word]
+            noun = judged[word]
             plain.append(row)
             words.append(word)
             right.append((singular(noun) or noun) in nouns_of_people[photo])
             weights.append(photo_weights[photo])
-        rows.append(judged.features[plain])
-        photos += len(found)
-    if photos < PHOTOS_TO_JUDGE or function_words < ENGLISH * people_said or len(set(right)) < 2:
+        features.append(of_batch.features[plain])
+        pooled.append(as_array(annotations.mean(1)))
+    if function_words < ENGLISH * people_said:
         return None
-    ids = np.array(sorted(nouns), dtype=np.int32)
-    seen, groups, times = np.unique(words, return_inverse=True, return_counts=True)
-    factors, common, own = regression(np.concatenate(rows), groups, np.array(right), np.array(weights))
-    offsets = np.full(len(ids), common)
-    offsets[np.searchsorted(ids, seen)] += own
-    uses = np.zeros(len(ids))
-    uses[np.searchsorted(ids, seen)] = times
-    scales = (1 + np.pi / 8 * UNCERTAIN / (1 + uses / SEEN)) ** -0.5
-    return {
-        "words": ids,
-        "offsets": offsets.astype(np.float32),
-        "scales": scales.astype(np.float32),
-        "weights": factors.astype(np.float32),
-    }
+    arrays = np.array(words, int), np.array(right, bool), np.array(weights)
+    return Nouns(np.concatenate(features), *arrays, np.concatenate(pooled))
 
 
 def balanced(photos: Sequence[int]) -> list[float]:
@@ -248,24 +307,33 @@ def balanced(photos: Sequence[int]) -> list[float]:
     return [number**-0.5 / mean for number in photos]
 
 
-def regression(features: Array, groups: Array, right: Array, counts: Array) -> tuple[Array, float, Array]:
-    """A logistic regression with a ridge, of features (M, F), the group of each row (M,), and whether it is right (M,).
+def regression(
+    features: Array,
+    groups: Array,
+    right: Array,
+    counts: Array,
+    *,
+    known: Array | float = 0.0,
+    ridges: tuple[float, float, float, float] = MANY,
+) -> tuple[Array, float, Array]:
+    """A logistic regression with ridges, of features (M, F), the group of each row (M,), and whether it is right (M,).
 
-    ``counts`` say how often each row counts (M,). Returns the weights (F,), the offset of all rows, and that of each
-    group besides, by Newton's method.
+    ``counts`` say how often each row counts (M,), and ``known`` are log odds to which the regression adds. Returns the
+    weights (F,), the offset of all rows, and that of each group besides, by Newton's method.
     """
     center = features.mean(0)
-    spread = np.maximum(features.std(0), 1e-6)
+    of_weights, of_all, of_words, least_spread = ridges
+    spread = np.maximum(features.std(0), least_spread)
     size = features.shape[1]
     own = np.eye(groups.max() + 1)[groups]
     inputs = np.concatenate([(features - center) / spread, np.ones((len(features), 1)), own], axis=1)
-    ridge = np.concatenate([np.full(size, RIDGE), [1e-6], np.full(own.shape[1], OFFSET_RIDGE)])
+    ridge = np.concatenate([np.full(size, of_weights), [of_all], np.full(own.shape[1], of_words)])
     solution = np.zeros(len(ridge))
-    for _ in range(50):
-        probable = 1 / (1 + np.exp(-inputs @ solution))
+    for _ in range(100):
+        probable = 1 / (1 + np.exp(-known - inputs @ solution))
         curvature = (inputs * (counts * probable * (1 - probable))[:, None]).T @ inputs + np.diag(ridge)
         step = np.linalg.solve(curvature, inputs.T @ (counts * (probable - right)) + ridge * solution)
-        solution -= step
+        solution -= step / max(1, np.abs(step).max() / 4)  # no longer, so that it converges
         if np.abs(step).max() < 1e-9:
             break
     weights = solution[:size] / spread

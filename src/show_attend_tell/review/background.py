@@ -98,7 +98,7 @@ class Captioning(Background):
                 made = {
                     "caption": caption.text,
                     "confidence": caption.confidence,
-                    "to_check": caption.to_check,
+                    "to_check": caption.doubts,
                     "alternatives": [text for text, _ in caption.alternatives[:OTHERS]],
                     "instead": model.instead(caption),
                 }

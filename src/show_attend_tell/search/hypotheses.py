@@ -52,6 +52,7 @@ class Hypothesis:
     rerank_score: float | None = None  # None until a reranker gives it
     evidence: Any = None  # ∂ log p(y_t) / ∂ e_ti (T, L), an array, in nats; None unless asked for
     word_confidence: Any = None  # of each word, 0 to 1 or NaN (T,); None until `rerank.confidence` gives it
+    unlike: bool = False  # whether the photo is far from those that the confidence was fitted to
     names: Mapping[int, ClassName] | None = (
         None  # names of classes by the places of their stand-ins; None without classes
     )

@@ -152,6 +152,8 @@ class CaptionAnswer(OfPhoto):
     """probability that each word is right; null for words not judged"""
     reaches_min_confidence: bool | None
     """whether all judged words reach `min_confidence`; null without one"""
+    warning: str | None
+    """why the caption is a guess: too few pixels, or an unlike photo"""
     alternatives: list[Alternative]
     """the beam's other captions, best first, or the other sampled ones"""
     size: tuple[int, int] | None

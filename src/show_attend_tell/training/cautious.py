@@ -15,6 +15,8 @@ several choices, the nearest to the start that is at most one standard error wor
 - **Reranker.** That of the start is kept, or adapted or fitted anew if leave-one-out errors on the training photos
   prove the gain (`rerank.adapt`). A start without one gets one that is fitted to the photos.
 - **Class words.** Those of the start stay, and fit the new words.
+- **Confidence.** Where divisions judge, each half's photos are captioned by the other half's training, or by the start
+  where this is given back, at most `SHOWN` photos in all. The start's confidence moves as these captions say.
 - **Decoding.** The generation config stays that of the start, with a beam size of `LARGE_BEAM_SIZE` if its reranker was
   fitted anew, or is `DECODING` where the start had none. If val has `VAL_FOR_DECODING` photos or more, the best config
   on val replaces it if its CIDEr is better by more than two standard errors.
@@ -27,6 +29,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -116,6 +119,7 @@ class Verdict:
     share: float  # of the way from the start's weights; 0: the start is as good
     epochs: int
     text: str  # what was compared
+    confidence: dict[str, Any] | None = None  # what `rerank.confidence.fit` gave by photos that no training has seen
 
 
 def figures_of(decoder: Decoder, data: TrainingData, config: TrainingConfig) -> Figures:
@@ -164,8 +168,8 @@ def verdict_of(file: Path, about: object, judge: Callable[[], Verdict]) -> Verdi
     """The verdict that a file keeps ``about`` something, so that a resumed training does not judge again."""
     identity = hashlib.sha256(repr(about).encode()).hexdigest()[:16]
     known = ranks.gathered(read_json(file) if file.exists() else {})[0]
-    if known.get("identity") == identity:
-        return Verdict(known["share"], known["epochs"], known["text"])
+    if known.pop("identity", None) == identity:
+        return Verdict(**known)
     verdict = judge()
     if ranks.is_main():
         write_text(file, json.dumps({"identity": identity, **dataclasses.asdict(verdict)}))
@@ -174,12 +178,17 @@ def verdict_of(file: Path, about: object, judge: Callable[[], Verdict]) -> Verdi
 
 def judge_by_val(config: TrainingConfig, data: TrainingData, decoder: Decoder, start: Decoder) -> Verdict:
     """How far from ``start`` a trained decoder should go, by `SHOWN` photos of val at most; else all of it."""
-    few = replace(data, validation=data.validation[:: -(-len(data.validation) // SHOWN)], parts=())
+    few = shown(data, SHOWN)
     before = copied(start)
     shares = SHARES if config.cautious else (0.0, 1.0)
     figures = figures_by_share(decoder, before, copied(decoder), few, config, shares)
     choice = choose_share(figures) if config.cautious else 1
     return Verdict(shares[choice], config.epochs, f"on val: {figures[choice or -1].beside(figures[0])}")
+
+
+def shown(data: TrainingData, photos: int) -> TrainingData:
+    """The data with so many of the validation photos at most, at even distances."""
+    return replace(data, validation=data.validation[:: -(-len(data.validation) // photos)], parts=())
 
 
 def judged_by_divisions(config: TrainingConfig, val: int) -> bool:
@@ -195,22 +204,6 @@ def epochs_to_judge(config: TrainingConfig, *, gains: bool = True) -> int:
     return -(-config.epochs // 2) if gains else min(PATIENCE + 1, config.epochs)
 
 
-def val_chooses_decoding(config: TrainingConfig, val: int) -> bool:
-    """Whether val, with so many photos, may choose how the model generates captions."""
-    return not config.cautious or val >= VAL_FOR_DECODING
-
-
-@dataclass(frozen=True)
-class Division:
-    """A training on one half of the photos, judged by the other half."""
-
-    data: TrainingData  # whose validation photos are the other half
-    decoder: Decoder
-    trained: Mapping[str, Tensor]  # weights of the best epoch
-    best_epoch: int
-    nats: tuple[float, float, float]  # by the start, by the best epoch after it; and the number of words
-
-
 def judge_by_divisions(
     config: TrainingConfig,
     data: TrainingData,
@@ -220,33 +213,47 @@ def judge_by_divisions(
     trainer: type[Trainer],
     *,
     show: bool,
-) -> Verdict:
-    """How far from ``start``, the model ``name``, and how long to train, by two trainings on half of the photos."""
-    references: dict[str, list[list[str]]] = {name: [list(words) for words in texts] for name, texts in data.validation}
-    references |= {each.name: [list(words) for words in each.captions] for each in dataset.split("train")}
+) -> tuple[Verdict, list[tuple[Decoder, TrainingData]]]:
+    """How far from ``start``, the model ``name``, and how long to train, by two trainings on half of the photos.
+
+    Also decoders as far from the start, each with data whose validation photos, `SHOWN` in all, it has not seen.
+    """
+    references = dict(data.validation) | {each.name: each.captions for each in dataset.split("train")}
     before = copied(start)
-    divisions = []
+    last = epochs_to_judge(config)
+    trainings: list[Trainer] = []
+    trained: list[Mapping[str, Tensor]] = []
+    nats = np.zeros(3)
     for number, half in enumerate(halves(config, data, references), start=1):
         what = f"training {number} of 2 that judge"
-        with Progress(total=epochs_to_judge(config), desc=what, unit="epoch", disable=not show, leave=False) as bar:
+        with Progress(total=last, desc=what, unit="epoch", disable=not show, leave=False) as bar:
             training = trainer(config, half, device=next(start.parameters()).device, initial=before, init_from=name)
-            divisions.append(train_division(training, before, epochs_to_judge(config), bar.update))
+            best, nats_of_half = train_division(training, before, last, bar.update)
+        trainings.append(training)
+        trained.append(best)
+        nats += nats_of_half
     what = f"two trainings, each on one half of {plural(len(references), 'photo')} and judged by the other half"
     # one that was still improving at its end says that the training needs all its epochs
-    last = epochs_to_judge(config)
-    epochs = [config.epochs if each.best_epoch == last else each.best_epoch for each in divisions]
+    epochs = [config.epochs if each.best_epoch == last else each.best_epoch for each in trainings]
     if not any(epochs):
-        first, best, words = np.sum([each.nats for each in divisions], axis=0)
-        none = f"neither had an epoch with fewer nats a word than {name} ({first / words:.2f}; at best "
-        return Verdict(0.0, 0, f"{what}: {none}{best / words:.2f})")
-    of_halves = [figures_by_share(each.decoder, before, each.trained, each.data, config) for each in divisions]
+        at_start, after, words = nats
+        none = f"neither had an epoch with fewer nats a word than {name} ({at_start / words:.2f}; at best "
+        unseen = shown(replace(data, validation=[*references.items()]), SHOWN)
+        return Verdict(0.0, 0, f"{what}: {none}{after / words:.2f})"), [(start, unseen)]
+    of_halves = [
+        figures_by_share(training.average, before, best, training.data, config)
+        for training, best in zip(trainings, trained, strict=True)
+    ]
     figures = [
         Figures(np.concatenate([a.nats, b.nats], 1), np.concatenate([a.ciders, b.ciders]))
         for a, b in zip(*of_halves, strict=True)
     ]
     choice = choose_share(figures)
     chosen = max(1, round(sum(epochs) / 2)) if choice else 0
-    return Verdict(SHARES[choice], chosen, f"{what}: {figures[choice or -1].beside(figures[0])}")
+    for training, best in zip(trainings, trained, strict=True):
+        training.average.load_state_dict(interpolate(before, best, SHARES[choice]))
+    verdict = Verdict(SHARES[choice], chosen, f"{what}: {figures[choice or -1].beside(figures[0])}")
+    return verdict, [(each.average, shown(each.data, SHOWN // 2)) for each in trainings]
 
 
 def halves(
@@ -275,8 +282,11 @@ def halves(
 
 def train_division(
     training: Trainer, start: Mapping[str, Tensor], epochs: int, epoch_ended: Callable[[], object]
-) -> Division:
-    """Train until nats a word have not improved for `PATIENCE` epochs, or for so many epochs."""
+) -> tuple[Mapping[str, Tensor], tuple[float, float, float]]:
+    """Train until nats a word have not improved for `PATIENCE` epochs, or for so many epochs.
+
+    Returns the weights of the best epoch, and nats: by the start, by the best epoch after it; and the number of words.
+    """
     data = training.data
     at_start, words = nats_of_photos(training.average, data).sum(1)
     least = at_start
@@ -294,7 +304,7 @@ def train_division(
             training.best_epoch = training.epoch
             trained = copied(training.average)
         epoch_ended()
-    return Division(data, training.average, trained, training.best_epoch, (at_start, after, words))
+    return trained, (at_start, after, words)
 
 
 def copied(decoder: Decoder) -> dict[str, Tensor]:

@@ -123,12 +123,13 @@ def estimate(dataset: Dataset, config: TrainingConfig, start: Start, vocabulary:
         half, _ = rates.training(captions[::2], config.batch_size, cautious.epochs_to_judge(config, gains=gains))
         judging = 2 * (1 + FORWARD) * half  # with the nats a word of the other half after each epoch
         if gains:
-            judging += len(cautious.SHARES) * config.validation_beam_size * rates.generation * (len(train) + len(val))
+            beams = len(cautious.SHARES) * config.validation_beam_size + cautious.LARGE_BEAM_SIZE  # for the confidence
+            judging += beams * rates.generation * (len(train) + len(val))
         else:
             stop = 0
     training, updates = rates.training(captions, config.batch_size, stop)
     beams = sum(GRID.beam_sizes) + (sum(GRID.large_beam_sizes) if config.visual_ngrams else 0)
-    chosen = cautious.val_chooses_decoding(config, len(val))
+    chosen = not config.cautious or len(val) >= cautious.VAL_FOR_DECODING
     # About what a step holds for a word of a caption, attention's layer and the logits, each three to four times: with
     # its gradient and what the gradient needs.
     attention = getattr(config.decoder, "attention_size", 0)

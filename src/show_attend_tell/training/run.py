@@ -23,6 +23,7 @@ from show_attend_tell.checkpoint.packing import as_tensors, weights_digest
 from show_attend_tell.data.tokenizers import ENGLISH, KARPATHY
 from show_attend_tell.devices import computes_bf16, pick_device
 from show_attend_tell.files import file_lock
+from show_attend_tell.generation import Decoding
 from show_attend_tell.model.interface import Decoder
 from show_attend_tell.progress import Progress, progress_shown
 from show_attend_tell.training import cautious, ranks
@@ -36,7 +37,7 @@ from show_attend_tell.training.selection import Chosen, choose_generation
 from show_attend_tell.training.stages import Stage, complete
 from show_attend_tell.training.stages.card import write_card
 from show_attend_tell.training.stages.class_words import fit_class_words
-from show_attend_tell.training.stages.confidence import fit_confidence
+from show_attend_tell.training.stages.confidence import confidence_of, fit_confidence, fitting
 from show_attend_tell.training.stages.data import prepare
 from show_attend_tell.training.stages.decoding import choose_decoding
 from show_attend_tell.training.stages.reranker import fit_reranker
@@ -182,14 +183,29 @@ def is_resuming(plan: TrainingPlan) -> bool:
 def judge_small_data(work: Work, start: Decoder | None) -> Verdict | None:
     """The stage "judge small data": how far, and for how many epochs, a training should go; None where val decides."""
     plan, data = work.plan, work.data
-    if start is None or not work.start_may_be_given_back:
+    model = plan.start.checkpoint
+    if start is None or model is None or not work.start_may_be_given_back:
         return None
     if not cautious.judged_by_divisions(plan.config, len(data.validation)):
         return None
     about = identity(plan.config, data), work.weights_of_start, cautious.SHARES
-    name = plan.start.name or ""
-    divisions = partial(cautious.judge_by_divisions, plan.config, data, plan.dataset)
-    judge = partial(divisions, start, name, work.trainer, show=True)
+
+    def judge() -> Verdict:
+        halves = partial(cautious.judge_by_divisions, plan.config, data, plan.dataset, start)
+        verdict, unseen = halves(plan.start.name or "", work.trainer, show=True)
+        of_start = Decoding.of(model)
+        judges = []
+        for decoder, half in unseen:
+            decoding = replace(of_start, vocabulary=data.vocabulary)
+            if verdict.share:
+                like = replace(model, vocabulary=data.vocabulary, training={})
+                for stage in what_captions_need(work._replace(data=half), like, decoder, None)[:3]:
+                    stage.run()
+                decoding = Decoding.of(like)
+            judges.append((decoder, half, decoding))
+        arrays = confidence_of(judges, of_start.confidence, show=True)
+        return replace(verdict, confidence=arrays and {name: array.tolist() for name, array in arrays.items()})
+
     verdict = cautious.verdict_of(plan.state.with_name("divisions.json"), about, judge)
     log(verdict.text)
     return verdict
@@ -284,21 +300,25 @@ def complete_model(work: Work, start: Decoder | None, verdict: Verdict | None) -
             log(verdict.text)
         if verdict is not None:
             apply_verdict(model, decoder, start, verdict, name)
+    by_halves = None if verdict is None else verdict.confidence
     stages = [Stage("card", partial(write_card, model, plan.output, plan.bits))]
     if origin.checkpoint is not None and model.training["epochs"] == 0:
         give_start_back(model, origin.checkpoint, name, config.learning_rate)
+        model.confidence = fitting(by_halves, Decoding.of(model)) or model.confidence
     else:
         if model.tuned_encoder is not None:  # that of the best epoch, which the decoder was trained with
             origin.encoder.adopt(as_tensors(model.tuned_encoder))
         model.confidence = None
-        stages = [*what_captions_need(work, model, decoder), *stages]
+        stages = [*what_captions_need(work, model, decoder, by_halves), *stages]
     settings = identity(config, data), config.visual_ngrams, sorted(plan.given or ())
     about = hashlib.sha256(repr((settings, weights_digest(model.weights))).encode()).hexdigest()
     complete(model, stages, plan.state.with_name("unfinished"), about)
     return model
 
 
-def what_captions_need(work: Work, model: Checkpoint, decoder: Decoder) -> list[Stage]:
+def what_captions_need(
+    work: Work, model: Checkpoint, decoder: Decoder, by_halves: dict[str, Any] | None
+) -> list[Stage]:
     """The stages that fill in a model whose weights are trained. A new one is a file in `stages/` and a line here."""
     plan, data = work.plan, work.data
     config = plan.config
@@ -310,9 +330,10 @@ def what_captions_need(work: Work, model: Checkpoint, decoder: Decoder) -> list[
     usual = partial(cautious.kept_decoding, config, model, same_kind, own_length=own_length)
     how: dict[str, Any] = {"kept": usual if config.cautious else None, "filters": custom_english}
     wanted = config.visual_ngrams
+    doubt = None if before is None else Decoding.of(before).confidence
     return [
         Stage("reranker", partial(fit_reranker, model, data, reranker, work.device, wanted=wanted)),
         Stage("class words", partial(fit_class_words, model, data, before, wanted=custom_english)),
         Stage("decoding", partial(choose_decoding, model, decoder, data, config, choose=work.choose, **how)),
-        Stage("confidence", partial(fit_confidence, model, decoder, data, show=True)),
+        Stage("confidence", partial(fit_confidence, model, decoder, data, doubt, by_halves, show=True)),
     ]

@@ -326,7 +326,8 @@
     function facts() {
       const settings = caption.settings || {}, found = [];
       if (caption.note) found.push(caption.note);
-      if (Math.min(...(caption.size ?? [FEWEST])) < FEWEST) found.push("too few pixels to see what is there: the caption is a guess");
+      if (caption.warning) found.push(caption.warning);
+      else if (Math.min(...(caption.size ?? [FEWEST])) < FEWEST) found.push("too few pixels to see what is there: the caption is a guess");
       if (caption.confidence != null) found.push(`this caption: ${expected(caption.confidence)}`);
       if (caption.reaches_min_confidence === false) found.push(`no caption reaches ${settings.min_confidence}`);
       if (cropped) found.push("striped: not seen by the model");

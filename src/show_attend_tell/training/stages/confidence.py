@@ -1,7 +1,9 @@
-"""Stage "confidence": how far the nouns of the model's captions can be trusted, by val."""
+"""Stage "confidence": how far the nouns of the model's captions can be trusted, by photos that it has not seen."""
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 
@@ -11,36 +13,71 @@ from show_attend_tell.data.tokenizers import ENGLISH, KARPATHY
 from show_attend_tell.generation import Decoding
 from show_attend_tell.model.interface import Decoder
 from show_attend_tell.rerank import confidence
+from show_attend_tell.rerank.confidence import Batch, Confidence, feature_count
 from show_attend_tell.training import ranks
 from show_attend_tell.training.data import TrainingData
+from show_attend_tell.training.ranks import log
 from show_attend_tell.training.selection import BATCH_SIZE, searches
 
 
-def fit_confidence(model: Checkpoint, decoder: Decoder, data: TrainingData, *, show: bool) -> None:
-    """Fit the confidence of the model's captions; the first rank alone does, and the others do not wait."""
-    if ranks.is_main():
-        model.confidence = confidence_of(decoder, data, Decoding.of(model), show=show)
+def fit_confidence(
+    model: Checkpoint,
+    decoder: Decoder,
+    data: TrainingData,
+    start: Confidence | None,
+    by_halves: Mapping[str, Any] | None,
+    *,
+    show: bool,
+) -> None:
+    """Give the model its confidence, that ``by_halves`` or by val; the first rank alone does, the others do not wait.
+
+    Where val is small, it is drawn to the confidence of the ``start``.
+    """
+    if not ranks.is_main():
+        return
+    decoding = Decoding.of(model)
+    drawn_to = start if len(data.validation) < confidence.PHOTOS_TO_JUDGE else None
+    val = decoder, data, decoding
+    model.confidence = fitting(by_halves, decoding) or confidence_of([val], drawn_to, show=show)
+    if model.confidence is None:
+        log(
+            "the model cannot tell how far its nouns can be trusted: that takes English captions of "
+            f"{confidence.FEW_TO_JUDGE} photos that no training has seen, {confidence.PHOTOS_TO_JUDGE} without a start"
+        )
+
+
+def fitting(by_halves: Mapping[str, Any] | None, decoding: Decoding) -> dict[str, NDArray[Any]] | None:
+    """The confidence as arrays; None where the model has other parts than the models that it was fitted to."""
+    if by_halves is None or len(by_halves["weights"]) != feature_count(decoding.reranker, decoding.class_words):
+        return None
+    return {name: np.array(value, "int32" if name == "words" else "float32") for name, value in by_halves.items()}
 
 
 @torch.no_grad()
 def confidence_of(
-    decoder: Decoder,
-    data: TrainingData,
-    decoding: Decoding,
-    *,
-    show: bool = False,
+    judges: Sequence[tuple[Decoder, TrainingData, Decoding]], start: Confidence | None, *, show: bool = False
 ) -> dict[str, NDArray[Any]] | None:
-    """How far the nouns of a model's captions with this decoding can be trusted, by val; None as `fit`."""
-    if len(data.validation) < confidence.PHOTOS_TO_JUDGE or data.vocabulary.tokenizer not in (KARPATHY, ENGLISH):
+    """How far nouns can be trusted, by models, data whose validation photos they have not seen, and how they caption.
+
+    It is drawn to that of the ``start``, and needs fewer photos, where there is one. None for too few, and as `fit`.
+    """
+    photos = sum(len(data.validation) for _, data, _ in judges)
+    least = confidence.PHOTOS_TO_JUDGE if start is None else confidence.FEW_TO_JUDGE
+    vocabulary = judges[0][1].vocabulary
+    if photos < least or vocabulary.tokenizer not in (KARPATHY, ENGLISH):
         return None
+    return confidence.fit(vocabulary, (batch for judge in judges for batch in batches_of(*judge, show=show)), start)
+
+
+def batches_of(decoder: Decoder, data: TrainingData, decoding: Decoding, *, show: bool) -> Iterator[Batch]:
+    """The captions of the validation photos, beside people's."""
     names, references = zip(*data.validation, strict=True)
     parts = [range(len(names))[part] for part in data.parts or [slice(None)]]
     weights = [
         weight for part, weight in zip(parts, confidence.balanced([*map(len, parts)]), strict=True) for _ in part
     ]
+    model = TorchBackend(decoder), decoding.reranker, decoding.class_words
     found = searches(decoder, data, names, decoding, show=show)
-    batches = (
-        (annotations, [*map(decoding.ranked, hypotheses)], references[at:][:BATCH_SIZE], weights[at:])
-        for at, (annotations, hypotheses) in zip(range(0, len(names), BATCH_SIZE), found, strict=True)
-    )
-    return confidence.fit(TorchBackend(decoder), data.vocabulary, decoding.reranker, batches, decoding.class_words)
+    for at, (annotations, hypotheses) in zip(range(0, len(names), BATCH_SIZE), found, strict=True):
+        part = slice(at, at + BATCH_SIZE)
+        yield *model, annotations, [*map(decoding.ranked, hypotheses)], references[part], weights[part]
