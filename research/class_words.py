@@ -85,18 +85,13 @@ def right_nouns(captions: Sequence[Sequence[str]], references: Sequence[Sequence
 def fitted_confidence(captioner: Captioner, datasets: Sequence[Dataset], cache: Path) -> Any:
     """The confidence of nouns by the vals, as training fits it, with the captioner's own settings."""
     sizes = [len(dataset.split("val")) for dataset in datasets]
+    model = captioner.backend, captioner.decoding.reranker, captioner.decoding.class_words
     batches = (
-        (features, found, [example.captions for example in examples], [weight] * len(examples))
+        (*model, features, found, [example.captions for example in examples], [weight] * len(examples))
         for dataset, weight in zip(datasets, confidence.balanced(sizes), strict=True)
         for examples, features, found in searched(captioner, dataset, "val", captioner.resolve_config(), cache=cache)
     )
-    return confidence.fit(
-        captioner.backend,
-        captioner.checkpoint.vocabulary,
-        captioner.decoding.reranker,
-        batches,
-        captioner.decoding.class_words,
-    )
+    return confidence.fit(captioner.checkpoint.vocabulary, batches)
 
 
 @reporting

@@ -618,9 +618,8 @@ def test_confidence_is_of_captions_that_are_made_as_the_model_makes_them(tokeniz
     assert not seen
     references = {name: [data.vocabulary.decode(words)] for name, words in data.captions}
     many = replace(data, validation=list(references.items()))
-    assert confidence_of([(decoder, many, decoding)], None) and {(beam, weight) for beam, _, weight in seen} == {
-        (4, 0.5)
-    }
+    assert confidence_of([(decoder, many, decoding)], None)
+    assert {(beam, weight) for beam, _, weight in seen} == {(4, 0.5)}
     assert all(longest <= 6 for _, longest, _ in seen)
 
 
