@@ -82,7 +82,7 @@ def main() -> None:
         "tokens of src": (sum(map(tokens, files("src"))), 186_600),
         "tokens of tests": (sum(map(tokens, files("tests"))), 216_200),
         "lines of the longest file of src": (max(lines(*files("src"))), 400),
-        "lines of web/src": (sum(lines(*files("web/src", suffix=".ts"))), 2_225),  # its aim is 2,200
+        "lines of web/src": (sum(lines(*files("web/src", suffix=".ts"))), 2_200),
         "lines of README": (sum(lines(ROOT / "README.md")), 130),
         "lines of docs": (documentation(*(ROOT / "docs").rglob("*.md")), 2_000),
         "patches in tests": (patches(), 60),

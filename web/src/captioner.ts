@@ -15,6 +15,7 @@ import { search, type GenerationConfig } from "./search/beam.ts";
 import { secondUse, wordFilters, type Unfinished } from "./search/filters.ts";
 import { ranked, type Backpointers, type Hypothesis } from "./search/hypotheses.ts";
 import { OnnxDecoder, OnnxSession, type Said } from "./search/onnx.ts";
+import { logProbabilities } from "./search/session.ts";
 
 /** A model as `models.json` describes it. */
 export interface Model {
@@ -151,9 +152,7 @@ export class Captioners {
     return {
       model,
       encoder: await encoding,
-      decoder: new OnnxDecoder(runtime, Object.fromEntries(sessions), {
-        vocabularySize: model.words.length, attends: model.attention !== "uniform",
-      }),
+      decoder: new OnnxDecoder(runtime, Object.fromEntries(sessions), model.words.length, model.attention !== "uniform"),
       reranker: ngrams,
       confidence: arrays.has("confidence.words") ? new Confidence(arrays, ngrams) : null,
     };
@@ -186,13 +185,17 @@ export class Captioners {
 
   /** What came out when the place of a caption's word was hidden, or a mask of runs, as `Captioner.hide` of Python. */
   async hide(file: Blob, caption: Caption, step: number | null, mask: number[] | null): Promise<object> {
-    const loaded = await this.loaded.get(caption.settings.model)!, { model, encoder, decoder } = loaded;
+    const loaded = await this.loaded.get(caption.settings.model)!;
+    const { model, encoder, decoder } = loaded;
     const { size: side, mean, std } = model.preprocessing;
     const cells = mask ? ofRuns(mask) : outline(caption.evidence![step!], model.offset);
     if (!cells) throw new Error(`the photo has no evidence for "${caption.words[step!]}": choose another word`);
-    const photo = await decoded(file), square = pixels(photo, model.preprocessing);
+    const photo = await decoded(file);
+    const square = pixels(photo, model.preprocessing);
     photo.close();
-    const masks = withControls(cells), cover = blurred(square, side), variants: Variant[] = [];
+    const masks = withControls(cells);
+    const cover = blurred(square, side);
+    const variants: Variant[] = [];
     let ids: number[] = [];
     for (const part of [null, ...masks]) {
       const annotations = await encoder.annotate(part ? hidden(square, cover, part, side) : square);
@@ -201,8 +204,9 @@ export class Captioners {
       if (!part) ids = known;
       const plain = (word: string) => model.singular?.[word.toLowerCase()] ?? word.toLowerCase();
       const words = found.words.map((word, at) => ({ shown: plain(word), known: plain(model.words[known[at]]) }));
-      const likely = step === null ? null : await OnnxSession.logProbability(decoder, annotations, ids.slice(0, step + 1));
-      variants.push({ caption: found.caption, words, log_p: likely });
+      const forced = step === null ? []
+        : await logProbabilities(ids.slice(0, step + 1), await OnnxSession.start(decoder, annotations));
+      variants.push({ caption: found.caption, words, log_p: forced.at(-1) ?? null });
     }
     const word = step === null ? null : caption.words[step];
     return answer(variants, step, word, masks, model.related ?? {}, await pictureOf(cover, side, mean, std));

@@ -63,7 +63,8 @@ function spread(locations: number, offset: number): number[][] {
 
 /** The standard normal distribution below z, to 1e-7 (Abramowitz and Stegun 7.1.26). */
 function normal(z: number): number {
-  const x = Math.abs(z) / Math.SQRT2, t = 1 / (1 + 0.3275911 * x);
+  const x = Math.abs(z) / Math.SQRT2;
+  const t = 1 / (1 + 0.3275911 * x);
   const series = 0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)));
   const tail = 0.5 * t * series * Math.exp(-x * x);
   return z > 0 ? 1 - tail : tail;
@@ -71,7 +72,8 @@ function normal(z: number): number {
 
 /** The connected pieces with most light, of some cells of a map. */
 function largestPieces(light: number[], chosen: number[]): Cells {
-  const waiting = new Set(chosen), pieces: [light: number, cells: number[]][] = [];
+  const waiting = new Set(chosen);
+  const pieces: [light: number, cells: number[]][] = [];
   for (const start of chosen) {
     if (!waiting.delete(start)) continue;
     const piece = [start];

@@ -74,13 +74,13 @@ function rowsOf(photo: ImageBitmap): Rows {
   };
 }
 
-/** The rows of a square of RGB pixels. */
-function rowsOfPixels(values: Uint8ClampedArray, side: number): Rows {
+/** The rows of RGB pixels (H, W). */
+function rowsOfPixels(values: Uint8ClampedArray, width: number): Rows {
   return (first, count) => {
-    const found = new Uint8ClampedArray(4 * count * side);
-    for (let at = 0; at < count * side; at++)
+    const found = new Uint8ClampedArray(4 * count * width);
+    for (let at = 0; at < count * width; at++)
       for (let channel = 0; channel < 3; channel++)
-        found[4 * at + channel] = values[3 * (first * side + at) + channel];
+        found[4 * at + channel] = values[3 * (first * width + at) + channel];
     return found;
   };
 }
@@ -114,8 +114,9 @@ function resized(rows: Rows, [width, height]: [number, number], box: Box, size: 
   const across = width === size && left === 0 && right === width ? null : bilinear(width, left, right, size);
   const down = height === size && top === 0 && bottom === height ? null : bilinear(height, top, bottom, size);
   const columnsFirst = down !== null && height - size > 2 * Math.max(0, width - size);
-  return columnsFirst ? alongRows(lowered(rows, width, height, down, size), width, across, size)
-    : alongColumns(narrowed(rows, width, height, across, size), down, size);
+  if (!columnsFirst) return alongColumns(narrowed(rows, width, height, across, size), down, size);
+  const low = rowsOfPixels(lowered(rows, width, height, down, size), width);
+  return narrowed(low, width, size, across, size);
 }
 
 /** All rows of a photo made narrower: (H, size). */
@@ -162,17 +163,6 @@ function lowered(rows: Rows, width: number, height: number, down: Weights[], siz
     });
   }
   return Uint8ClampedArray.from(sums, (sum) => sum >> BITS);
-}
-
-/** All rows of columns (size, W) made narrower: (size, size). */
-function alongRows(columns: Uint8ClampedArray, width: number, across: Weights[] | null, size: number): Uint8ClampedArray {
-  if (!across) return columns;
-  const found = new Uint8ClampedArray(size * size * 3);
-  for (let y = 0; y < size; y++)
-    for (let x = 0; x < size; x++)
-      for (let channel = 0; channel < 3; channel++)
-        found[3 * (y * size + x) + channel] = weighted(columns, 3 * y * width + channel, 3, across[x]);
-  return found;
 }
 
 /** The weighted mean of every `step`-th value, rounded. */

@@ -29,7 +29,6 @@ declare namespace SatCaptions {
 }
 
 declare namespace SatPhotos {
-  class Waiting extends Error {}
   class Refused extends Error {
     constructor(message: string, another?: boolean);
   }
@@ -42,9 +41,6 @@ declare namespace SatPhotos {
     acts: [string, (photo: SatPhoto, button: HTMLButtonElement) => void][];
   }): {
     photos: SatPhoto[];
-    enqueue(photo: SatPhoto): void;
-    resume(): void;
-    fail(photo: SatPhoto, error: Error): void;
     notice(text: string): void;
     save(photo: SatPhoto, blob: Blob, ending: string): void;
   };

@@ -4,7 +4,7 @@ T words, end token excluded · J judged words of the vocabulary · F features. *
 
 import type { Arrays, Numbers } from "../safetensors.ts";
 import type { Hypothesis } from "../search/hypotheses.ts";
-import type { DecoderSession } from "../search/session.ts";
+import { logProbabilities, type DecoderSession } from "../search/session.ts";
 import type { PhotoWords } from "./class-words.ts";
 import type { VisualNgrams } from "./visual-ngrams.ts";
 
@@ -33,7 +33,7 @@ export class Confidence {
     best: Hypothesis, found: Hypothesis[], expected: Float32Array | null, seen: PhotoWords | null, blind: DecoderSession,
     nameAt = -1,
   ): Promise<(number | null)[]> {
-    const without = await blindLogProbabilities(best.words, blind);
+    const without = await logProbabilities(best.words, blind);
     const mean = best.logProbability / (best.words.length + Number(best.ended));
     return best.words.map((word, time) => {
       if (time === nameAt) return seen!.confidenceOfName;
@@ -55,20 +55,6 @@ export class Confidence {
       return 1 / (1 + Math.exp(-this.scales.get(word)! * total));
     });
   }
-}
-
-/** log p of each word of a caption given those before it (T,), by a session. */
-async function blindLogProbabilities(words: number[], session: DecoderSession): Promise<number[]> {
-  const found = [];
-  let previous = session.vocabularySize;
-  for (const word of words) {
-    await session.step([previous]);
-    const all = await session.best([0], session.vocabularySize, [{ ids: [], weights: [] }]);
-    found.push(all.scores[all.words.indexOf(word)]);
-    session.reorder([0]);
-    previous = word;
-  }
-  return found;
 }
 
 const clipped = (value: number, least: number, most: number) => Math.min(most, Math.max(least, value));

@@ -8,22 +8,16 @@ import type { Runtime } from "../runtime.ts";
 import type { Added } from "./filters.ts";
 import { distinct, type Continuations, type SessionStep, type DecoderSession } from "./session.ts";
 
-const RAISED = 64; // nats by which a word is ahead of all others
-
 /** A trained decoder: the graphs that `web/models.py` wrote. */
 export class OnnxDecoder {
-  readonly vocabularySize: number;
-  readonly attends: boolean; // whether it has attention weights
   private readonly byWord = new Map<number, Float32Array>(); // what each word adds, once it is known
 
   constructor(
     readonly runtime: Runtime,
     readonly graphs: Record<"start" | "words" | "attend" | "advance" | "best" | "evidence", InferenceSession>,
-    { vocabularySize, attends }: { vocabularySize: number; attends: boolean },
-  ) {
-    this.vocabularySize = vocabularySize;
-    this.attends = attends;
-  }
+    readonly vocabularySize: number,
+    readonly attends: boolean, // whether it has attention weights
+  ) {}
 
   /** Each word's share of the gates and of the deep output, biases included: (1, P, S) for words (P,). */
   async ofWords(words: number[]): Promise<Tensor> {
@@ -86,17 +80,6 @@ export class OnnxSession implements DecoderSession {
   static blind(decoder: OnnxDecoder, annotations: Tensor): Promise<OnnxSession> {
     const zeros = new Float32Array((annotations.data as Float32Array).length);
     return OnnxSession.start(decoder, decoder.runtime.tensor(zeros, [...annotations.dims]));
-  }
-
-  /** log p of the last of some words, given those before it (teacher forcing), at annotations (1, L, D). */
-  static async logProbability(decoder: OnnxDecoder, annotations: Tensor, words: number[]): Promise<number> {
-    const session = await OnnxSession.start(decoder, annotations);
-    for (const [at, word] of [decoder.vocabularySize, ...words.slice(0, -1)].entries()) {
-      if (at) session.reorder([0]);
-      await session.step([word]);
-    }
-    const { scores } = await session.best([0], 1, [{ ids: [words.at(-1)!], weights: [RAISED] }]);
-    return scores[0] - RAISED;
   }
 
   async step(words: number[]): Promise<SessionStep> {

@@ -1,6 +1,6 @@
 /** What a search knows of a decoder: `search/session.py` for one photo.
 
-P′ running paths · Q rows of attention · L locations · N continuations. */
+P′ running paths · Q rows of attention · L locations · N continuations · T words, end token excluded. */
 
 import type { Added } from "./filters.ts";
 
@@ -41,4 +41,18 @@ export interface DecoderSession {
 export function distinct(paths: number[]): [numbers: number[], rows: number[]] {
   const numbers = [...new Set(paths)].sort((one, other) => one - other);
   return [numbers, paths.map((path) => numbers.indexOf(path))];
+}
+
+/** log p of each word of a caption, given those before it (T,): teacher forcing by a session that has just started. */
+export async function logProbabilities(words: number[], session: DecoderSession): Promise<number[]> {
+  const found = [];
+  let previous = session.vocabularySize;
+  for (const word of words) {
+    await session.step([previous]);
+    const all = await session.best([0], session.vocabularySize, [{ ids: [], weights: [] }]);
+    found.push(all.scores[all.words.indexOf(word)]);
+    session.reorder([0]);
+    previous = word;
+  }
+  return found;
 }
