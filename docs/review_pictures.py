@@ -16,7 +16,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 LEFT_OUT = ("dogs.jpg", "photographer.jpg")  # the photos are those that a rule has chosen, and coffee.jpg
 PHOTOS = 13
-HIDDEN = "#view, #draw { display: none }"  # in the moving picture, which is small
+HIDDEN = "#options, #draw { display: none }"  # in the moving picture, which is small
 PHONE = {"width": 390, "height": 700}
 DESKTOP = {"width": 1200, "height": 700}
 

@@ -39,6 +39,12 @@ function problem(where, message) {
 
 // What is shown
 
+/** On a phone (as narrow as in review.css) the choices are behind "Options". */
+const narrow = matchMedia("(max-width: 48rem)");
+const fold = () => { element("options").open = !narrow.matches; };
+narrow.addEventListener("change", fold);
+fold();
+
 async function order() {
   const { ids, folders } = await ask("order", asked());
   const known = [...view.folder.options].map((option) => option.value);
