@@ -71,20 +71,20 @@ def strongest_noun(caption: Caption, panels: Panels) -> int:
     return max(nouns or content(caption), key=panels.peaks.__getitem__)
 
 
-def gallery(captioner: Captioner) -> None:
+def gallery(captioner: Captioner, columns: int, name: str) -> None:
     """The first photos of the readings, each beside the map of its strongest noun, with its caption and its verdict."""
     with READINGS.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))[:SHOWN]
     below = 2 * (SIZE + 8) + SIZE
     height = HEIGHT + below + GAP
-    picture = Image.new("RGB", (2 * CELL + GAP, height * (SHOWN // 2) - GAP), "white")
+    picture = Image.new("RGB", (columns * (CELL + GAP) - GAP, height * (SHOWN // columns) - GAP), "white")
     draw = ImageDraw.Draw(picture)
     for number, row in enumerate(rows):
         photo = ROOT / "examples" / row["photo"]
         caption = captioner(photo, evidence=True)
         if str(caption) != row["caption"]:
             raise SystemExit(f"{photo.name} has another caption now: judge it again, and write it into {READINGS.name}")
-        x, y = number % 2 * (CELL + GAP), number // 2 * height
+        x, y = number % columns * (CELL + GAP), number // columns * height
         panels = panels_of(caption, Style(), 2 * SIDE, 2 * HEIGHT)
         noun = strongest_noun(caption, panels)
         for place, image in enumerate((panels.photo, panel_image(panels, noun))):
@@ -92,7 +92,7 @@ def gallery(captioner: Captioner) -> None:
         line = write(draw, caption, x, y + HEIGHT + SIZE + 8, noun)
         mark(draw, row["reading"], x, line + SIZE + 10)
         draw_text(draw, x + 26, line + SIZE + 10, f"{row['reading']}: {row['note']}", SIZE - 3, GRAY)
-    picture.save(IMAGES / "gallery.jpg", quality=84)
+    picture.save(IMAGES / name, quality=84)
 
 
 def cards() -> None:
@@ -192,7 +192,8 @@ def mark(draw: ImageDraw.ImageDraw, reading: str, x: int, y: int) -> None:
 def main() -> None:
     """Make all pictures."""
     captioner = Captioner.from_pretrained("everyday-soft", backend="onnx")
-    gallery(captioner)
+    gallery(captioner, 2, "gallery.jpg")
+    gallery(captioner, 1, "gallery-phone.jpg")
     first_change(captioner)
     cards()
     caption = captioner(ROOT / "examples" / "motorcycle.jpg", evidence=True)

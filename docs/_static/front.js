@@ -9,8 +9,15 @@
   const note = bar.querySelector(".front-note"), whole = bar.querySelector(".front-whole");
   const address = new URL(front.dataset.try, document.baseURI).href;
   const said = note.textContent;
-  // within this page: no header of its own, and a photo that leaves room for its caption
-  const FRAMED = ".sat-header { display: none } .sat-page main { padding: 1rem } .sat-photo, .preview { max-width: calc(24rem * var(--ratio, 1)) }";
+  // within this page: no header and no second button, the caption in sight below its photo, and the choices below both
+  const FRAMED = `
+    :is(.sat-header, #intake, #cost, .credits) { display: none !important }
+    .sat-page main { padding: 1rem }
+    .sat-photo, .preview { max-width: min(100%, 24rem * var(--ratio, 1)) }
+    .sat-captions { display: flex; flex-direction: column }
+    .sat-captions > .sat-group { order: 1 }
+    .sat-captions > :is(.sat-options, .sat-about) { order: 2; margin-top: 1rem }
+    .sat-captions > .sat-options ~ .sat-about { order: 3; margin-top: 0 }`;
   let captioner = null;
 
   /** The document in a frame; null where the browser keeps it apart, as it does for files that are opened from a disk. */
@@ -60,6 +67,7 @@
     example.hidden = true;
     example.style.display = "none";
     front.append(captioner);
+    front.scrollIntoView({ block: "start" });
     back.textContent = "Cancel";
     back.hidden = whole.hidden = false;
     note.textContent = "Loading …";
