@@ -169,9 +169,9 @@ class Caption:
     ) -> str:
         """One page to explore the caption in, word by word, that needs no other file and no network.
 
-        Captions ``compare``, of the same photo by another model, say, are on the page too; ``cards`` are models' cards
-        (`Checkpoint.card`) by name. ``hidden`` is what `Captioner.hide` gave for these captions: the page answers what
-        if a word's place were hidden. Raises `SatError` for a caption without its photo.
+        Captions in ``compare``, such as another model's, are on the page too; ``cards`` are models' cards
+        (`Checkpoint.card`) by name. ``hidden`` is what `Captioner.hide` gave for these captions: the page then
+        shows what happens when a word's place is hidden. Raises `SatError` for a caption without its photo.
         """
         answers = list(hidden)
         captions = [
@@ -201,7 +201,7 @@ class Caption:
     ) -> Image.Image:
         """The photo once for every word, light where its evidence is, or its attention (paper sec. 5.4).
 
-        ``compare`` are captions to stand beside it, of the same photo by another model, say. ``shown`` "attention"
+        ``compare`` has captions to show beside it, such as another model's. ``shown`` "attention"
         shows α, and so does a caption without evidence. ``colormap`` "heat" shows colors over a gray photo, for
         color-blind eyes and print; ``dark`` draws on a dark page. All words of a caption share one scale, unless
         ``per_word_scale`` gives each its own peak. Raises `SatError` for a caption without its photo or of a model

@@ -212,7 +212,7 @@ class Captioner:
     def resolve_config(self, config: GenerationConfig | None = None, **overrides: Any) -> GenerationConfig:
         """How captions are made: the model's settings, or those given, with other values for some.
 
-        Raises `InvalidValue` for what is no configuration, and `SatError` for a wrong value, and when it uses a
+        Raises `InvalidValue` for anything but a configuration, and `SatError` for a wrong value, and when it uses a
         reranker or attention and the model has none.
         """
         if config is not None and not isinstance(config, GenerationConfig):
@@ -259,7 +259,7 @@ class Captioner:
         evidence: bool = False,
         **overrides: Any,
     ) -> Caption:
-        """A caption of one's own as the model reads it, word by word (teacher forcing), with its attention.
+        """Your own caption as the model reads it, word by word (teacher forcing), with its attention.
 
         The text is tokenized as training captions were; a word that the model does not know counts as ``<unk>``. With
         the attention mode "sample", the seed and the photo's pixels draw the locations. Raises `SatError` for a text

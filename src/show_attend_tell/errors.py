@@ -5,7 +5,7 @@ They keep their fields when they are pickled, so they come back whole from worke
 
 
 class SatError(Exception):
-    """A mistake that the user can mend; its text is "subject: reason: remedy", as far as they are given."""
+    """A mistake that the user can correct; its text is "subject: reason: remedy", as far as they are given."""
 
     def __init__(self, reason: str = "", *, subject: str | None = None, remedy: str | None = None) -> None:
         super().__init__(reason)

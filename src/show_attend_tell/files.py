@@ -30,7 +30,7 @@ def read_text(file: Path) -> str:
         raise SatError(f"cannot read {file}: {error}; it must be text in UTF-8") from error
     except OSError as error:
         kind = MissingFile if isinstance(error, FileNotFoundError) else SatError
-        raise kind(f"cannot read {file} ({error.strerror})", remedy="name a text file that is there") from error
+        raise kind(f"cannot read {file} ({error.strerror})", remedy="name a text file that exists") from error
 
 
 def read_lines(file: Path) -> Iterator[str]:

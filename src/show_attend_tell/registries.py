@@ -63,7 +63,7 @@ class Registry(MutableMapping[str, Value]):
         if name not in self._entries:
             raise UnknownName(
                 f"no {self._kind} {name!r} is registered (registered: {', '.join(self.names())})",
-                remedy="name the module that defines it by --plugin MODULE, or import this module before",
+                remedy="name the module that defines it with --plugin MODULE, or import it first",
             )
         return self._entries[name]
 

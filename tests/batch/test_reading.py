@@ -76,10 +76,10 @@ def test_a_folder_gives_its_photos_in_order(tmp_path):
     [
         ("empty", None, r"empty: no photo in this folder, .* \(--recursive reads subfolders\)$"),
         ("*.jpg", None, "no such photo, .*: put quotes around a name with spaces"),
-        ("photos", "nope", "--column nope: no source is a Parquet file"),
+        ("photos", "nope", "--column nope: no source is or contains a Parquet file"),
         ("nosuchprotocol://x", None, "cannot be opened"),
-        ("x.ZIP", None, r"x\.ZIP: of archives, tar files are read \(\.tar .*: unpack it"),
-        ("x.tar.zst", None, r"x\.tar\.zst: of archives, tar files are read"),
+        ("x.ZIP", None, r"x\.ZIP: only tar archives are read \(\.tar .*: unpack it"),
+        ("x.tar.zst", None, r"x\.tar\.zst: only tar archives are read"),
     ],
 )
 def test_a_source_without_photos_is_refused(source, column, why, tmp_path):

@@ -48,9 +48,9 @@ def test_a_table_goes_on_and_keeps_what_a_person_wrote(desk):
         assert f"4 photos: {new} new" in sat(*other, "--overwrite").stdout
     assert "mine too" in Path("t-1.csv").read_text() and "mine" not in Path("t.csv").read_text()
     alone = ("caption", "p/0.png", "--output", "t.csv", *GREEDY[:4])
-    assert "rows of a run of other photos or settings" in refused(*alone)
+    assert "rows of a run with other photos or settings" in refused(*alone)
     Path("notes.csv").write_text("my notes")
-    assert "no run made it" in refused("caption", "p", "--output", "notes.csv", *GREEDY)
+    assert "not made by a run" in refused("caption", "p", "--output", "notes.csv", *GREEDY)
     assert Path("notes.csv").read_text() == "my notes"
 
 

@@ -141,9 +141,9 @@ def test_an_output_of_something_else_is_refused(tmp_path):
         ([folder], tmp_path / "out.csv", {}, r"must end in \.jsonl, \.parquet"),
         ([folder], str(tmp_path / "photos" / "000.png"), {}, r"must end in \.csv, \.tsv, \.jsonl, \.parquet"),
         ([folder], str(output), {}, r"out\.jsonl: a folder: give .*/out\.jsonl/ "),
-        ([folder], str(tmp_path / "file.jsonl"), {}, "is there already, and no run made it"),
+        ([folder], str(tmp_path / "file.jsonl"), {}, "exists already, and was not made by a run"),
         ([folder], tmp_path / "file.jsonl", {}, "a file"),
-        ([folder], tmp_path / "mine.jsonl", {}, "no run made it"),
+        ([folder], tmp_path / "mine.jsonl", {}, "was not made by a run"),
         ([tmp_path / "absent"], tmp_path / "new.jsonl", {}, "no photo"),
     ]
     for sources, target, how, why in refusals:

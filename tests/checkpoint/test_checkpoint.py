@@ -188,7 +188,7 @@ CONFIG_REFUSED = [  # where in config.json, the value there, and why; None leave
     ("format", 3, "format 3, and this version reads format 4: train it again"),
     ("format", None, "damaged.*format"),
     ("scores", {"test": {"bleu_1": "65"}}, "damaged"),
-    ("scores", {"test": {"bleu_1": float("nan")}}, "damaged.*NaN is no number"),
+    ("scores", {"test": {"bleu_1": float("nan")}}, "damaged.*NaN is not a number"),
     ("scores", {"test": {"beam_size": 0}}, "beam_size is 0"),
     ("decoder", None, "damaged.*decoder"),
     ("decoder.heads", 8, "heads"),
@@ -236,7 +236,7 @@ def test_missing_files_are_named(saved, tmp_path):
     weights.unlink()
     refused(saved, "missing or damaged", file="model.safetensors")
     weights.mkdir()  # which even the superuser cannot read as a file
-    refused(saved, r"cannot be read \(Is a directory\): give yourself the right", file="model.safetensors")
+    refused(saved, r"cannot be read \(Is a directory\): change its permissions", file="model.safetensors")
     (saved / "config.json").unlink()
     refused(saved, "is not a model: it has no config.json")
 

@@ -126,7 +126,7 @@ def test_pictures_replace_earlier_ones_and_no_other_file(form, photos, model, tm
     assert "1 picture " in sat(*command, "--style", "dark=true").stdout
     assert (folder / f"photo0.{form}").read_bytes() != first
     (folder / f"photo0.{form}").write_bytes(b"mine")
-    assert f"photo0.{form} is there already, and was not drawn by this command: name another" in refused(*command)
+    assert f"photo0.{form} exists already and was not drawn by this command: name another" in refused(*command)
     assert (folder / f"photo0.{form}").read_bytes() == b"mine"
 
 

@@ -179,7 +179,7 @@ def test_what_cannot_be_written_is_named_before_the_work(photos, data, tmp_path,
         (
             PermissionError(errno.EACCES, os.strerror(errno.EACCES), "somewhere"),
             1,
-            "sat: somewhere cannot be read or written (Permission denied): mend that, or name another place",
+            "sat: somewhere cannot be read or written (Permission denied): fix that, or name another place",
         ),
         (ModuleNotFoundError("no torch", name="torch"), 1, "sat: sat work needs PyTorch: pip install "),
         (KeyboardInterrupt(), 130, "sat: interrupted"),

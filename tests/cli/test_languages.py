@@ -68,7 +68,7 @@ def test_a_model_of_other_words_is_not_started_from(tmp_path):
     english = caption_folder(tmp_path / "english", "english")
     sat("train", english, "--output", tmp_path / "start", "--epochs", 1, "--init-from", "none", *SMALL)
     train = ("train", caption_folder(tmp_path / "chinese", "chinese"), "--output", tmp_path / "model", *SMALL)
-    assert "cuts captions at their spaces (tokenizer english), and these have none" in refused(
+    assert "splits captions at spaces (tokenizer english), and these captions have none" in refused(
         *train, "--init-from", tmp_path / "start"
     )
     texts = tmp_path / "texts.txt"

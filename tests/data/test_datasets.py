@@ -266,7 +266,7 @@ def test_what_stands_for_no_caption_is_empty(folder):
     (folder / "captions.jsonl").write_text("\n".join(rows))
     dataset = read_dataset(folder)
     assert dataset.examples[0].raw == ("none of two dogs", "a nan bread")
-    assert dataset.report.notes == ["6 captions with nothing but nan, null, NA or none, read as empty"]
+    assert dataset.report.notes == ["6 captions with only nan, null, NA or none, read as empty"]
     assert dataset.report.empty_captions == 9
 
 

@@ -346,7 +346,7 @@ def test_files_that_are_no_photo_are_refused_by_name(scene, tmp_path):
     (tmp_path / "gone.jpg").symlink_to(tmp_path / "moved.jpg")
     for name, content, message in (
         ("absent.jpg", b"", "no such file"),
-        ("gone.jpg", b"", "a link to a file that is not there"),
+        ("gone.jpg", b"", "a link to a file that does not exist"),
         ("scan.jpg", b"%PDF-1.7", "a PDF, not a photo"),
         ("", b"", "a folder"),
         ("cut.jpg", whole[: len(whole) * 2 // 3], "damaged"),
@@ -457,7 +457,7 @@ def test_find_photos_in_files_folders_and_globs(folder):
     assert find_photos(["."]).skipped == find_photos(["*"]).skipped == "1 file and 2 subfolders"
     (folder / "gone.jpg").symlink_to("moved.jpg")
     note = find_photos(["."]).note
-    assert "2 files" in note and "notes.txt" in note and "gone.jpg, a link to a file that is not there" in note
+    assert "2 files" in note and "notes.txt" in note and "gone.jpg, a link to a file that does not exist" in note
     assert found("gone.jpg") == [Path("gone.jpg")]  # named, so it is tried
     (folder / "gone.jpg").unlink()
     deeper = find_photos(["."], recursive=True)  # hidden folders are left out, and links, which may lead back

@@ -57,11 +57,11 @@ TABLES: dict[str, Any] = {  # the file, its lines, and its encoding
 
 # A caption as it is written, what is read of it, and how the note about it begins.
 CLEANED: list[tuple[object, list[str], str]] = [
-    (json.dumps(TWO), TWO, "1 caption with a list, of which each part is read as a caption"),
+    (json.dumps(TWO), TWO, "1 caption with a list, each part of which is read as a caption"),
     (repr(TWO), TWO, "1 caption with a list"),
     ("['a dog' 'two cats'\n \"a cat\"]", ["a dog", "two cats", "a cat"], "1 caption with a list"),  # NumPy's
     ("('a dog', 'two cats')", ["a dog", "two cats"], "1 caption with a list"),
-    ("a dog's tail | two cats|", TWO, "1 caption with |, of which each part is read as a caption"),
+    ("a dog's tail | two cats|", TWO, "1 caption with |, each part of which is read as a caption"),
     ("a dog's tail\n\ntwo cats\n", TWO, "1 caption with line breaks"),
     ("[a dog, two cats]", ["[a dog, two cats]"], "to look at: 1 caption in [ ] that cannot be read as a list"),
     ("a &quot;dog&amp;#39;s&quot; tail &amp; R&D;", ['a "dog\'s" tail & R&D;'], "1 caption with HTML entities"),
@@ -129,7 +129,7 @@ FORMS: dict[str, tuple[str, str, dict[str, list[str]], str]] = {
         "captions.csv",
         "photo,caption,is_rejected\na.jpg,a shop,False\na.jpg,no idea,TRUE\nb.jpg,a wall,nan\n",
         {"a.jpg": ["a shop"], "b.jpg": ["a wall"]},
-        "left out: 1 caption that the file marks as not to be used: 'is_rejected' (1)",
+        "left out: 1 caption that the file says not to use: 'is_rejected' (1)",
     ),
     "marks in JSON": (
         "captions.jsonl",
@@ -139,7 +139,7 @@ FORMS: dict[str, tuple[str, str, dict[str, list[str]], str]] = {
             {"photo": "b.jpg", "caption": ["no", "idea"], "precanned": 1},
         ),
         {"a.jpg": ["a shop"]},
-        "left out: 3 captions that the file marks as not to be used: 'precanned' (2), 'approved' (1)",
+        "left out: 3 captions that the file says not to use: 'precanned' (2), 'approved' (1)",
     ),
     "VizWiz": (
         "captions_all.json",
@@ -152,7 +152,7 @@ FORMS: dict[str, tuple[str, str, dict[str, list[str]], str]] = {
             ],
         ),
         {"a.jpg": ["a shop"]},
-        "left out: 2 captions that the file marks as not to be used: 'is_rejected' (2), 'is_precanned' (1)",
+        "left out: 2 captions that the file says not to use: 'is_rejected' (2), 'is_precanned' (1)",
     ),
     "two languages": (
         "captions.csv",
@@ -211,7 +211,7 @@ FORMS: dict[str, tuple[str, str, dict[str, list[str]], str]] = {
         "flickr_annotations_30k.csv",
         'raw,sentids,filename,img_id\n"[""Two men."", ""A yard""]","[0, 1]",a.jpg,0\n"[""A girl""]",[2],b.jpg,1\n',
         {"a.jpg": ["Two men.", "A yard"], "b.jpg": ["A girl"]},
-        "2 captions with a list, of which each part is read as a caption",
+        "2 captions with a list, each part of which is read as a caption",
     ),
     "ids that are texts": (
         "captions_all.json",

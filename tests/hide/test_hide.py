@@ -87,7 +87,7 @@ def test_what_cannot_be_hidden(captioner, caption):
         ("a dog", {"word": "dog"}, "not a caption"),
         (caption, {"word": "zebra"}, "no word"),
         (caption, {"word": len(caption.words)}, "no word"),
-        (caption, {}, "nothing is to be hidden"),
+        (caption, {}, "there is nothing to hide"),
         (caption, {"place": [(0, 0, 50, 30)]}, "all of what"),
         (caption, {"word": 0, "place": np.ones((50, 30))}, "height and width"),
         (plain, {"word": 0}, "evidence=True"),

@@ -132,7 +132,7 @@ def test_sat_compare(tmp_path):
     assert lines[2].startswith("| BLEU-1 ") and len({len(line) for line in lines[:12]}) == 1  # aligned
     cider, notes = next(line for line in lines if line.startswith("| CIDEr")), " ".join(lines[12:])
     assert "7 photos, split tokens" in notes and "300 resamples, seed 0" in notes
-    assert "another seed moves bad." in notes and "METEOR is left out: Java" in notes
+    assert "another seed changes bad." in notes and "METEOR is left out: Java" in notes
 
     found = json.loads(sat(*command, "--json", "-").stdout)
     assert found["trainings"] == {"bad": 1, "good": 2} and found["first"] == "bad"

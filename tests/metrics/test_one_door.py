@@ -100,7 +100,7 @@ def test_a_data_folder_has_the_references_of_its_split(tmp_path):
     references = read_references([tmp_path])
     assert references.texts == {example.name: [f"dog {example.name[:-4]}", "cat"] for example in test}
     assert references.split == "test" and len(references.training or ()) == 2 * 16
-    assert "20 captions with a list, of which each part is read as a caption" in references.notes
+    assert "20 captions with a list, each part of which is read as a caption" in references.notes
 
 
 ADDRESSES = [(f"a red mug number {number}", f"https://images.example.org/{number}/view") for number in range(3)]
@@ -140,7 +140,7 @@ def test_boxes_beside_photos_are_no_captions(tmp_path):
     put_photos(tmp_path, "a.jpg", "b.jpg")
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_text("0 0.5 0.5 0.2 0.1\n")
-    with pytest.raises(SatError, match=r"a\.txt and the like, beside photos, have no words; looked for"):
+    with pytest.raises(SatError, match=r"a\.txt and the like, beside photos, contain no words; looked for"):
         read_dataset(tmp_path)
 
 

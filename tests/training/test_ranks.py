@@ -70,7 +70,7 @@ def check_alike(processes, folder, steps):
     # the death of a process ends the others, and leaves the last state
     assert [process.returncode for process in started] == [1, 7, *[1] * (processes - 2)]
     assert f"process 0 of {processes} lost the others: one of them has ended" in said[0]
-    assert "go on with --resume" in said[0]
+    assert "continue with --resume" in said[0]
     with safe_open(folder / "dying" / "training" / "state.safetensors", framework="pt") as state:
         assert json.loads(state.metadata()["progress"])[0] == 0  # epochs finished, when it was written
 
@@ -186,7 +186,7 @@ def test_a_training_of_the_command_outlives_what_happens_to_a_process(how, tmp_p
     assert process.returncode != 0 and time.monotonic() - began < 60
     assert not any(Path(f"/proc/{pid}/cmdline").exists() for pid in victims)
     expected = {"interrupted": "sat: interrupted. To go on from here", "stopped": "did not answer for 8 s"}
-    assert expected.get(how, "go on with --resume") in err, err
+    assert expected.get(how, "continue with --resume") in err, err
 
     command = training(data, tmp_path / "model", "--resume", processes=2)
     process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

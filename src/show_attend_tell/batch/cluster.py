@@ -67,7 +67,7 @@ def write_by_ray(
         left_out: dict[str, str] = ray.get(gathered.add.remote({}))
     except ray.exceptions.RayError as error:
         reason = str(error).strip().splitlines()[-1]  # the error of a worker, if one raised any
-        raise SatError(f"Ray ended the run ({reason})", remedy="mend that, and give the command again") from error
+        raise SatError(f"Ray ended the run ({reason})", remedy="fix that, and run the command again") from error
     finally:
         if started:
             ray.shutdown()

@@ -173,9 +173,9 @@ class Output:
         file = f"{self.folder}/{MANIFEST}"
         if not self.system.exists(file):
             if self.file is not None and self.system.exists(self.file):
-                return "is there already, and no run made it"
+                return "exists already, and was not made by a run"
             files = self.system.ls(self.folder, detail=False)
-            return "the folder has files, and no run made it" if files else ""
+            return "the folder has files that no run made" if files else ""
         try:
             before = json.loads(self.system.cat_file(file))
             sizes = {**before["file_sizes"], **manifest["file_sizes"]}

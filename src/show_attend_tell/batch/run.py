@@ -152,7 +152,7 @@ def run(
                         bar.update(len(rows))
         except KeyboardInterrupt:
             counts = [result.photos for result in targets.finish(ended=False)] or [len(targets)]
-            log(f"{min(counts):,} of {plural(total, 'photo')} done; the same command goes on")
+            log(f"{min(counts):,} of {plural(total, 'photo')} done; the same command continues")
             raise
         if targets.passed_over:
             log(read_without(targets.passed_over))

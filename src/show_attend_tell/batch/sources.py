@@ -81,7 +81,7 @@ def find_pieces(
         taken.update(versions)
     if column is not None and not any(piece.kind == "parquet" for piece in pieces):
         raise InvalidValue(
-            "no source is a Parquet file or has one", subject=f"--column {column}", remedy="leave it out"
+            "no source is or contains a Parquet file", subject=f"--column {column}", remedy="leave it out"
         )
     return pieces
 
@@ -129,7 +129,7 @@ def _pieces(system: Any, files: Mapping[str, str], column: str | None) -> Iterat
             yield _of_parquet(Piece("parquet", (file,), size=system.size(file), column=column))
         elif file.lower().endswith(OTHER_ARCHIVES):
             raise InvalidValue(
-                f"of archives, tar files are read ({' '.join(TAR)})",
+                f"only tar archives are read ({' '.join(TAR)})",
                 subject=file,
                 remedy="unpack it, and give its folder",
             )

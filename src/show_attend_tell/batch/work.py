@@ -40,12 +40,10 @@ class BatchConfig:
     workers: Count = Field(1, description="workers, each with the model")
     rows: Count = Field(1000, description="rows that are written together, as a part of the output")
     column: str | None = Field(
-        None, description="column of Parquet files with the photos or their paths; none: a usual name"
+        None, description="column of Parquet files that holds the photos or their paths; none: a usual name"
     )
     recursive: bool = Field(False, description="photos in subfolders too")
-    overwrite: bool = Field(
-        False, description="write a table that is there anew, though other settings made it; a copy is kept"
-    )
+    overwrite: bool = Field(False, description="replace a table that was made with other settings; a copy is kept")
 
 
 @dataclass

@@ -25,7 +25,9 @@ def read_arrays(file: Path, *, unpacked: bool = False, remedy: str = "copy the m
         open(file, "rb").close()  # safetensors would call a file missing that may not be read
         arrays = load_file(file)
     except (PermissionError, IsADirectoryError) as error:
-        raise SatError(f"{file} cannot be read ({error.strerror}): give yourself the right to read it") from None
+        raise SatError(
+            f"{file} cannot be read ({error.strerror}): change its permissions so that you may read it"
+        ) from None
     except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
         raise SatError(f"{file} is missing or damaged ({error}): {remedy}") from error
     if not unpacked:

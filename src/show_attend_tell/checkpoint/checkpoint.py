@@ -214,12 +214,14 @@ def read_configuration(file: Path) -> tuple[Description, dict[str, str], str | N
     except SatError as error:
         raise SatError(f"{file}: {error}") from error
     except OSError as error:
-        raise SatError(f"{file} cannot be read ({error.strerror}): give yourself the right to read it") from None
+        raise SatError(
+            f"{file} cannot be read ({error.strerror}): change its permissions so that you may read it"
+        ) from None
 
 
 def reject_non_finite(constant: str) -> NoReturn:
     """Raise `ValueError` for NaN or an infinity, which are not JSON."""
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")
 
 
 def smallest(weights: Arrays) -> dict[str, NDArray[Any]]:

@@ -66,14 +66,15 @@ RENAMED = {
     multiple=True,
     metavar="FILE",
     help="File for the captions: a table (.csv, .tsv, .jsonl, .parquet; FILE/ is a folder of parts), everything for a "
-    "program (.json) or a page to explore (.html). - is standard output, a line of photo, tab and caption each, and "
-    "-.json JSON. xmp writes sidecars with descriptions for photo managers. It may be given several times.",
+    "program (.json) or a page to explore (.html). - is standard output, with a line of photo, tab and caption for "
+    "each; -.json is the same as JSON. xmp writes sidecars with descriptions for photo managers. It may be given "
+    "several times.",
 )
 @click.option(
     "--save-maps",
     type=FOLDER,
     metavar="FOLDER",
-    help="Folder for pictures of what supported each word. Earlier ones are replaced, other files never.",
+    help="Folder for pictures of what supported each word. Earlier pictures are replaced, other files never.",
 )
 @options_from(
     "show_attend_tell.show.pictures.style:PictureFile show_attend_tell.show.pictures.style:Style",
@@ -84,7 +85,7 @@ RENAMED = {
     "--hide",
     metavar="WORD",
     help="Hide what a word of the caption lit, caption the photo again, and say whether the word is gone, beside five "
-    "controls; nouns hides each noun that has a confidence. A page and JSON hold what came out.",
+    "controls; nouns hides each noun that has a confidence. Pages and JSON include the results.",
 )
 @options_from("show_attend_tell.show.sidecar:SidecarSettings", into="sidecar", rest="--sidecar")
 @model_option()
@@ -113,10 +114,10 @@ def caption(
 ) -> None:
     """Caption photos: files, folders, globs or addresses.
 
-    Photos in tar files and in tables (Parquet) are read too, and - is a photo from standard input. Into a table or
-    sidecars, --workers processes or a cluster caption any number of photos. The same command goes on where it was
-    interrupted. It does photos again that had an error or have changed, and never those whose captions you have
-    edited. Anything else is made in one go. Ctrl-C ends the command, and the files then hold the captions made so far.
+    It also reads photos in tar files and in tables (Parquet); - is a photo from standard input. For tables and
+    sidecars, --workers processes or a cluster caption any number of photos, and the same command resumes an
+    interrupted run. It captions again the photos that had an error or have changed, but never those whose captions
+    you have edited. All other output is made in one go. After Ctrl-C, the files hold the captions made so far.
     """
     from show_attend_tell.batch.reading import expected
     from show_attend_tell.batch.run import Targets, run, select, tables_of
@@ -159,7 +160,7 @@ def check_hide(word: str, outputs: Sequence[Named], *, captions: int) -> None:
         raise SatError(f"--hide {word} is for one caption, and here are {captions}: give --hide {NOUNS}")
     for output in outputs:
         if output.form in (*TABLES, "-", "xmp"):
-            raise SatError(f"--output {output.target} has no place for what --hide finds: name a page or JSON")
+            raise SatError(f"--output {output.target} cannot hold the results of --hide: name a page or JSON")
 
 
 def open_sidecars(outputs: Sequence[Named], options: Mapping[str, Any], model: str) -> "Sidecars | None":

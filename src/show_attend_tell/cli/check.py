@@ -50,8 +50,8 @@ Log = Callable[[str], None]
 def check(data: Path, encoder: dict[str, Any], restval: bool, json_file: str | None, device: str) -> None:
     """Look at a data set before training.
 
-    Counts photos, captions and words, opens every photo to find damaged ones, lists captions to look at, and estimates
-    the time and the disk that a training takes, from rates measured on a handful of photos.
+    Counts photos, captions and words, opens every photo to find damaged ones, lists captions to look at, and
+    estimates the time and the disk space that a training takes, from a handful of photos.
     """
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.data.inspection import inspect, without_captions
@@ -170,9 +170,9 @@ def _estimated(takes: "Estimate", start: str | None) -> list[str]:
         f"the encoded photos and {takes.model / 1e6:,.0f} for the model and the state of its training"
     )
     if not takes.updates:
-        lines.append("probably no training is better than its start, and then it ends there")
+        lines.append("training will probably not help; then it ends with the start model")
     if hasattr(os, "getloadavg") and os.getloadavg()[0] > 1.5 * (os.cpu_count() or 1):
-        lines.append("other programs are busy here: without them it takes less time")
+        lines.append("other programs are running here: without them it takes less time")
     return lines
 
 
@@ -200,7 +200,7 @@ def in_words(inspection: "Inspection", tokens: str = "words") -> list[str]:
     else:
         lines.append(f"language: {language.script or 'unknown'} script")
     rules = (
-        (inspection.very_long, "longer than the model can say"),
+        (inspection.very_long, "longer than the model's captions can be"),
         (
             inspection.other_language,
             "of another script than most; or, by their share of English words, not of the language of the rest",

@@ -66,7 +66,7 @@ class BaseCommand(click.Command):
         for parameter in self.get_params(ctx):
             values = texts.get(str(parameter.name))
             if "" in (values if isinstance(values, (list, tuple)) else [values]):
-                why = "it is empty, like a shell variable that is not set: give a value, or leave it out"
+                why = "it is empty, perhaps from a shell variable that is not set: give a value, or leave it out"
                 raise click.BadParameter(why, ctx, parameter)
         return super().parse_args(ctx, args)
 
@@ -132,7 +132,7 @@ class Commands(click.Group):
             raise  # `sat … | head`, which click sees to
         except OSError as error:  # a full disk, a folder that may not be written
             what = error.filename or "a file or standard output"
-            fail(f"{what} cannot be read or written ({error.strerror or error}): mend that, or name another place", 1)
+            fail(f"{what} cannot be read or written ({error.strerror or error}): fix that, or name another place", 1)
         except KeyboardInterrupt:
             fail("interrupted", 130)
 

@@ -92,8 +92,8 @@ def report(evaluation: Path, other: Path | None, output: Path) -> None:
 
     It shows the scores, the best and the worst captions, and every photo.
 
-    EVALUATION is a file of sat evaluate --json. OTHER is one of the same photos, to compare with. The page shows where
-    each word looked if the evaluation was made with --attention.
+    EVALUATION is a file of sat evaluate --json. OTHER is another evaluation of the same photos, to compare it with.
+    The page shows where each word looked if the evaluation was made with --attention.
     """
     from show_attend_tell.checkpoint.hub import card_of, shipped_models
     from show_attend_tell.messages import first_three, plural

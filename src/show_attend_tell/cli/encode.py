@@ -50,9 +50,9 @@ def encode(sources: tuple[str, ...], output: str, encoder: dict[str, Any], batch
     """Encode any number of photos into a table.
 
     Sources are as for sat caption. Each photo is a row: its source and annotations, or its error. The encoder is
-    vgg19 with --resize crop, unless it is named. The same command goes on where it was interrupted.
+    vgg19 with --resize crop, unless you name another. The same command resumes an interrupted run.
 
-    A data folder needs none of this: sat train and sat evaluate encode its photos once, and keep them.
+    A data folder needs none of this: sat train and sat evaluate encode its photos once, and keep the result.
     """
     from show_attend_tell.batch.run import Targets, run, select, tables_of
     from show_attend_tell.batch.work import BatchConfig, EncodeBatch

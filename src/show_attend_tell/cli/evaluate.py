@@ -53,9 +53,9 @@ def tokens_option(default: str) -> Callable[[F], F]:
     return click.option(
         "--tokens",
         type=click.Choice(get_args(Tokens)),
-        help="Tokens that are compared: split (those of the split file), english (the same, and numbers keep their "
-        "points), raw (raw references, cut at spaces), ptb (PTB tokens of the raw captions), unicode (words by the "
-        f"rules of Unicode) or characters (for scripts without spaces). [default: {default}]",
+        help="Tokens that are compared: split (those of the split file), english (the same, but numbers keep their "
+        "decimal points), raw (raw references, split at spaces), ptb (PTB tokens of the raw captions), unicode (words "
+        f"by the rules of Unicode) or characters (for scripts without spaces). [default: {default}]",
     )
 
 
@@ -68,7 +68,7 @@ def tokens_option(default: str) -> Callable[[F], F]:
 @seed_option("sampled locations")
 @json_option("the scores and the captions")
 @click.option("--attention", is_flag=True, help="With --json: evidence and attention maps too, about 60 kB a photo.")
-@click.option("--card", is_flag=True, help="Scores are also written on the model's card; --model must be a folder.")
+@click.option("--card", is_flag=True, help="Also write the scores on the model's card; --model must be a folder.")
 @cache_option
 @compute_options
 def evaluate(
@@ -130,7 +130,7 @@ def evaluate(
     "--references",
     "most",
     type=click.IntRange(1),
-    help="References of a photo that count, the first ones. [default: all]",
+    help="Number of references that count for a photo, from the first on. [default: all]",
 )
 @json_option("the scores and the captions")
 def score(
@@ -140,10 +140,10 @@ def score(
 
     Scores are ×100: BLEU with and without brevity penalty, METEOR, ROUGE-L, CIDEr and SPICE.
 
-    HYPOTHESES is COCO results JSON, a file of sat evaluate --json, JSON lines, a table with or without names of its
-    columns (photo,caption), or a text file with one caption per line. REFERENCES is a data folder, Karpathy's split
-    file, COCO's captions JSON, Flickr's token file, or files of those forms. Captions are cleaned as for sat train.
-    Photos are told by name or number. Only where there is none, in text files, they are told by their order.
+    HYPOTHESES is COCO results JSON, a file of sat evaluate --json, JSON lines, a table with or without column names
+    (photo,caption), or a text file with one caption per line. REFERENCES is a data folder, Karpathy's split
+    file, COCO's captions JSON, Flickr's token file, or files in those formats. Captions are cleaned as for sat
+    train. Photos are matched by name or number; plain text files have neither, so their lines are matched by order.
     """
     from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, SHIPPED
     from show_attend_tell.data.vocabulary import Vocabulary

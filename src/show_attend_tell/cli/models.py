@@ -18,7 +18,7 @@ Examples:
 def models(name: str | None) -> None:
     """List the models of this package, or show the card of one.
 
-    NAME is a shipped model, a folder or a hub id. CIDEr is that of the test photos, ×100.
+    NAME is a shipped model, a folder or a hub id. CIDEr is measured on the test photos, ×100.
     """
     from show_attend_tell.checkpoint.checkpoint import read_configuration
     from show_attend_tell.checkpoint.hub import SHIPPED, card_of, shipped_models, shipped_size

@@ -69,7 +69,7 @@ def check_pictures(pictures: Sequence[Path], photos: Sequence[Path]) -> None:
             raise SatError(f"the picture {picture} would overwrite a photo: name another folder")
         check_writable(picture)
         if picture.is_file() and not is_signed(picture):
-            raise SatError(f"{picture} is there already, and was not drawn by this command: name another folder")
+            raise SatError(f"{picture} exists already and was not drawn by this command: name another folder")
 
 
 def picture_names(files: Sequence[str | Path], form: str) -> list[str]:

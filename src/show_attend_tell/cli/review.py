@@ -49,14 +49,14 @@ Examples:
     "--output",
     type=FILE,
     metavar="FILE",
-    help="File for the table, .csv, for example where the photos' folder cannot be written. [default: captions.csv in "
+    help="CSV file for the table, for example if the photos' folder is read-only. [default: captions.csv in "
     "the folder, or the table itself]",
 )
 @model_option()
 @click.option(
-    "--compare", metavar="MODEL", callback=note_shadowed, help="Another model, whose captions are offered beside."
+    "--compare", metavar="MODEL", callback=note_shadowed, help="Another model, whose captions are offered too."
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of the page. [default: one that is free]")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of the page. [default: a free one]")
 @click.option("--browser/--no-browser", default=True, help="Whether to open the page in a browser.")
 @loading_options
 def review(
@@ -68,10 +68,10 @@ def review(
     browser: bool,
     loading: dict[str, Any],
 ) -> None:
-    """Look at captions, the least trusted first, and mend them.
+    """Review captions, the most doubtful first, and correct them.
 
-    Opens a page for this machine alone. What is decided is on the disk at once, and the table is written every few
-    seconds. Photos without a caption are captioned in the background. Photos are never changed. Ctrl-C ends it.
+    Opens a page that only this machine can reach. Each decision is on the disk at once; the table is written every
+    few seconds. Photos without a caption are captioned in the background. Photos are never changed. Ctrl-C ends it.
     """
     from show_attend_tell.data.photos import find_photos
     from show_attend_tell.review.running import copied, running, serving
@@ -135,27 +135,27 @@ def show(address: str, note: str, browser: bool) -> None:
     "form",
     type=click.Choice(["xmp", "jsonl", "imagefolder", "coco", "alt"]),
     required=True,
-    help="Form: sidecars beside the photos, a line of JSON for each photo, the metadata of an imagefolder, COCO's "
+    help="Format: sidecars beside the photos, a line of JSON for each photo, the metadata of an imagefolder, COCO's "
     "captions, or alternative texts (.csv).",
 )
 @click.option("--output", metavar="FILE", help="File to write; - is standard output. [default: beside the table]")
 @click.option(
     "--above",
     type=click.FloatRange(0, 1),
-    help="Also captions that nobody reviewed, from this confidence on. [default: reviewed ones only]",
+    help="Include captions that nobody reviewed, if they have at least this confidence. [default: reviewed ones only]",
 )
 @click.option("--alt-text", "alt", is_flag=True, help="Sidecars have the alternative texts too, as IPTC's Alt Text.")
 def export(table: Path, form: str, output: str | None, above: float | None, alt: bool) -> None:
     """Write the captions of an edited table for other programs.
 
-    What a photo is for, and names of people and places, the model cannot know: these come from those who edit.
+    The model cannot know what a photo is for, or names of people and places: these come from whoever edits.
     """
     from show_attend_tell.review.export import NAMES, exported, for_sidecars, write_sidecars
     from show_attend_tell.review.table import read_table
 
     rows = for_sidecars(read_table(table).rows, above)
     if not rows:
-        raise SatError("nobody has reviewed a caption", subject=str(table), remedy="sat review, or give --above 0.8")
+        raise SatError("no caption has been reviewed yet", subject=str(table), remedy="sat review, or give --above 0.8")
     if form == "xmp":
         sentences, problems = write_sidecars(rows, alt=alt)
         for sentence in sentences:

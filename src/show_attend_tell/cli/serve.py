@@ -22,13 +22,13 @@ Examples:
 
 
 @click.command(cls=BaseCommand, epilog=EXAMPLES)
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=8000,
     show_default=True,
-    help="Port to listen at; 0 picks a free one.",
+    help="Port to listen on; 0 picks a free one.",
 )
 @model_option(
     default=None,
@@ -39,7 +39,7 @@ Examples:
     "--token",
     envvar="SAT_TOKEN",
     show_envvar=True,
-    help="Secret that requests must bring as Authorization: Bearer TOKEN. Other users of this machine may see "
+    help="Secret that requests must send as Authorization: Bearer TOKEN. Other users of this machine may see "
     "options; the variable is safer.",
 )
 @click.option(

@@ -24,7 +24,7 @@ from show_attend_tell.cli.options import options_from
 EXAMPLES = """
 DATA is a folder, or several, with the photos in images/ and one of these: captions.csv, .tsv or .jsonl with custom data
 (photo,caption[,split]), a Hugging Face imagefolder's metadata, COCO's captions_*.json, a Karpathy split file
-(dataset*.json), or the original Flickr token and split files. See what it holds with: sat check DATA
+(dataset*.json), or the original Flickr token and split files. To see what it contains: sat check DATA
 
 \b
 Examples:
@@ -59,7 +59,7 @@ Examples:
 @click.option(
     "--epochs",
     type=click.IntRange(1),
-    help="Largest number of epochs; with --resume, more than before let an ended training go on. [default: the "
+    help="Maximum number of epochs; with --resume, a larger number continues a finished training. [default: the "
     "preset's; for custom data by the number of captions]",
 )
 @click.option("--seed", type=SEED, help="Random seed. [default: the preset's]")
@@ -73,7 +73,7 @@ Examples:
 @click.option(
     "--attention",
     type=click.Choice(["soft", "hard", "uniform"]),
-    help="Kind of attention to train; uniform weighs all locations alike, as a control. [default: soft]",
+    help="Kind of attention to train; uniform weighs all locations equally, as a control. [default: soft]",
 )
 @click.option(
     "--set",
@@ -87,7 +87,7 @@ Examples:
     "--init-from",
     metavar="MODEL",
     callback=note_shadowed,
-    help="Model whose decoder the training starts from, with its --resize and its words; none starts afresh. "
+    help="Model whose decoder the training starts from, with its --resize and its words; none starts from scratch. "
     "[default: without --preset, everyday-soft for soft attention on fewer than 2,000 custom photos with English "
     "captions; otherwise none]",
 )
@@ -119,7 +119,7 @@ def train(
 ) -> None:
     """Train a captioner on a folder of captioned photos.
 
-    Started by torchrun, several processes share each batch.
+    When torchrun starts it, several processes share each batch.
     """
     from show_attend_tell.checkpoint.hub import shipped_models
     from show_attend_tell.model.registry import plugins

@@ -127,7 +127,10 @@ def choose_tokenizer(
     if main not in SPACELESS:
         return UNICODE, f"words by the rules of Unicode, since the captions are not English ({main} script)"
     if language.spaces:
-        return UNICODE, f"words at their spaces; {main} script is usually written without, but these captions have them"
+        return (
+            UNICODE,
+            f"words between spaces; {main} script is usually written without spaces, but these captions have them",
+        )
     learnt = Unigram.fit(dataset.texts("train"), minimum_count=minimum_count, size=size - 2)
     return learnt, (
         f"{len(learnt.scores):,} pieces of words learnt from the training captions, since {main} script has no spaces "

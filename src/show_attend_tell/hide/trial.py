@@ -38,7 +38,7 @@ from show_attend_tell.values import Record
 from show_attend_tell.vision.prepared import prepare_photo
 
 # of the everyday models, as research/hide.py measured it
-USUALLY = "Of 525 nouns in captions of test photos, 60 % went when hidden here, and 20 % when hidden elsewhere."
+USUALLY = "Of 525 nouns in captions of test photos, 60 % disappeared when hidden here, and 20 % when hidden elsewhere."
 SHOWN = 32  # pixels of a side of what hides, on a page: it has no detail
 
 
@@ -53,7 +53,7 @@ class Variant(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Hidden:
-    """A place of a photo was hidden and the photo captioned again; and so with the same outline in other places."""
+    """The results of hiding a place of a photo, and the same outline in other places, and captioning it again."""
 
     before: Caption  # of the whole photo
     step: int | None  # the number of the word that is looked for; None for a place without a word
@@ -139,7 +139,7 @@ class Hidden:
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """What is to be hidden of a caption's photo: a place, and as the control the same outline in five other places.
+    """What to hide in a caption's photo: a place, and as controls the same outline in five other places.
 
     The place of a word is the outline of a fifth of what the encoder saw, with most of the word's evidence, so the
     caption needs its evidence. Another place is boxes (left, top, right, bottom) or a mask (H, W), true where it is
@@ -165,7 +165,7 @@ class Trial:
         if place is not None:
             mask = of_place(place, size, box)
         elif step is None:
-            raise InvalidValue("nothing is to be hidden: give a word of the caption or a place")
+            raise InvalidValue("there is nothing to hide: give a word of the caption or a place")
         else:
             mask = on_photo(outline_of(caption, step), size, box)
         cells = on_cells(mask, box)

@@ -80,7 +80,7 @@ def read_references(
         if with_words or by_lines:
             spoken.setdefault(photo.name, []).extend(with_words)
     if not any(spoken.values()):
-        raise SatError(f"{files[0]} lists {plural(len(photos), 'photo')} and no reference of any")
+        raise SatError(f"{files[0]} lists {plural(len(photos), 'photo')} but no references")
     training = [caption for photo in photos if photo.split == "train" for caption in photo.captions]
     language = ""
     if tokens is None:
@@ -114,7 +114,7 @@ def _listing(source: Path, notes: list[str], *, references: bool = True) -> Capt
         ]
         return CaptionFile(dataset.name, [source], photos, custom=dataset.custom)
     if references and tokens_of(source):
-        raise SatError(f"{source} is an evaluation, whose captions are no references: give the data set's own file")
+        raise SatError(f"{source} is an evaluation, whose captions are not references: give the data set's own file")
     listing = read_listing(source, sentences=True)
     remarks = [*listing.notes]
     if strays := listing.strays.total():
@@ -211,7 +211,7 @@ def _with_captions(file: Path, references: References) -> list[PhotoEntry]:
     if len(photos) != len(references.texts):
         raise SatError(
             f"{file} has {plural(len(photos), 'caption')} and {references.source} references of "
-            f"{plural(len(references.texts), 'photo')}; give a caption a line, in that order"
+            f"{plural(len(references.texts), 'photo')}; give one caption per line, in that order"
         )
     return [replace(photo, name=name) for name, photo in zip(references.texts, photos, strict=True)]
 

@@ -104,13 +104,15 @@ class Comparison:
             f"{self.resamples:,} resamples, seed {self.seed}."
         ]
         if self.photos == 1:
-            lines.append("There is one photo only, so the intervals say nothing.")
+            lines.append("There is only one photo, so the intervals say nothing.")
         if single := [name for name, number in self.trainings.items() if number == 1]:
             lines.append(
-                f"The intervals are over photos: they do not say how far another seed moves {', '.join(single)}."
+                f"The intervals are over photos: they do not say how much another seed changes {', '.join(single)}."
             )
         if any(1 < number < 5 for number in self.trainings.values()):
-            lines.append("With fewer than five trainings of a system the intervals are too narrow, with two by far.")
+            lines.append(
+                "With fewer than five trainings of a system, the intervals are too narrow; with two, much too narrow."
+            )
         lines += [f"{METRICS[metric].label} is left out: {reason}." for metric, reason in self.missing.items()]
         return lines
 

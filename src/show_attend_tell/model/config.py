@@ -96,7 +96,7 @@ class DecoderConfig(Config):
         "scale", description='one number for all annotations; "layer": each by itself'
     )
     annotation_window: Count = Field(
-        1, description="locations on a side of the window that each annotation is the mean of; 1: no window"
+        1, description="side of the window, in locations, whose mean replaces each annotation; 1: no window"
     )
     dropout: ShareBelowOne = Field(
         0.5, description="on the initial-state layer, on h before the deep output, on the deep output"

@@ -90,7 +90,7 @@ class Confidence:
             self.center = arrays.get("center", np.zeros(1))
             self.far = float(arrays.get("far", np.inf))
             if not np.isfinite(np.concatenate([offsets, scales, self.weights, self.center])).all():
-                raise ValueError("values that are no numbers")
+                raise ValueError("values that are not numbers")
         except (KeyError, ValueError) as error:
             raise SatError(f"these arrays do not tell how far words can be trusted ({error})") from error
         # the offset and the scale of each judged word

@@ -53,29 +53,29 @@ class GenerationConfig:
         0.0, description="how much more the reranker counts rare words than common ones"
     )
     min_confidence: Annotated[float, Field(ge=0, le=1)] = Field(
-        0.0, description="least confidence of the caption's nouns; 0: any"
+        0.0, description="minimum confidence of the caption's nouns; 0: any"
     )
-    max_length: Words = Field(40, description="words of a caption at most, end token included")
+    max_length: Words = Field(40, description="maximum number of words, end token included")
     allow_repetitions: bool = Field(
-        False, description="whether a caption may have a word twice in a row, or three words in a row twice"
+        False, description="whether a caption may have the same word twice in a row, or the same three words twice"
     )
-    repetition_cost: Amount = Field(0.0, description="nats that a second use of the same noun or color costs")
+    repetition_cost: Amount = Field(0.0, description="cost of each further use of the same noun or color, in nats")
     class_weight: Amount = Field(
-        0.0, description="weight of the words of the classes that the encoder's classifier sees; 0: none"
+        0.0, description="weight of the words for classes that the encoder's classifier sees; 0: none"
     )
     filters: tuple[tuple[str, float], ...] = Field(
-        (), description="registered filters without a field here, each with its value"
+        (), description="registered filters that have no setting here, each with its value"
     )
     num_captions: Count | None = Field(
-        None, description="captions of a photo: diverse ones of the beam, or drawn ones; none: one"
+        None, description="number of captions of a photo, diverse ones of the beam or drawn ones; none: one"
     )
     do_sample: bool = Field(False, description="draw the words at random")
     temperature: Rate = Field(
         0.3, description="temperature of drawn words; below 1, probable words become more probable"
     )
-    top_k: CountOrNone = Field(0, description="draw among that many most probable words; 0: among all")
+    top_k: CountOrNone = Field(0, description="draw among this many most probable words; 0: among all")
     top_p: Annotated[float, Field(gt=0, le=1)] = Field(
-        1.0, description="draw among the most probable words with that total probability"
+        1.0, description="draw among the most probable words with this total probability"
     )
     seed: CountOrNone = Field(0, description="random seed of drawn words and sampled locations")
 

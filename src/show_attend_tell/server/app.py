@@ -113,7 +113,7 @@ def invalid(error: Record) -> str:
     """What is wrong with a field of a form: what was given, and what to give."""
     name = str(error["loc"][1]) if len(error["loc"]) > 1 else "the request"
     if name == "photos":
-        return "photos: there is no photo in the request; send one or several as files, with a file name"
+        return "photos: the request has no photo; send one or several as files, with a file name"
     value = f" (given: {shorten(error['input'])})" if isinstance(error.get("input"), str) else ""
     if error["type"] == "extra_forbidden":
         return f"{name}: there is no such field; /docs lists the fields"
@@ -167,7 +167,7 @@ def api(service: Service, token: str | None) -> APIRouter:
 
     @forms.post("/hidden", summary="Hide a word's place", responses=schema.answers(schema.HiddenAnswer))
     async def hidden(request: FormRequest, form: Annotated[schema.HideForm, FORM]) -> Response:
-        """What if a word's place were hidden: each photo captioned again, with controls, in the order of the photos."""
+        """Each photo captioned again with a word's place hidden, and with controls, in the order of the photos."""
         (model,) = service.named([form.model])
         word = int(form.word) if form.word.isdecimal() else form.word or None
         try:

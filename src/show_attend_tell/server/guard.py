@@ -144,8 +144,8 @@ class Guard:
         if origin is not None:
             scheme, _, site = origin.partition("://")
             if authority(scheme, site) is None or authority(scheme, site) != authority(scheme, host):
-                detail = f"A page of another site may not use this server. It was called {shorten(host)}: "
-                raise Problem(403, f"{detail}a proxy before it must pass on the header Host.")
+                detail = f"A page of another site may not use this server. The request called it {shorten(host)}: "
+                raise Problem(403, f"{detail}a proxy in front of it must pass on the header Host.")
         if self.token is not None and scope["path"].startswith("/v1/"):
             kind, _, token = headers.get("authorization", "").partition(" ")
             right = hmac.compare_digest(token.strip().encode(), self.token.encode())

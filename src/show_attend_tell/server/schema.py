@@ -278,7 +278,7 @@ def refusals(*statuses: int) -> dict[int | str, Record]:
 def answers(model: Any, *kinds: str) -> dict[int | str, Record]:
     """The OpenAPI description of answers about photos, in JSON and in other ``kinds`` of content."""
     content = {kind: {"schema": {"type": "string"}} for kind in kinds}
-    failed = "As 200, but a photo that cannot be used has its `error` in the place of each of its answers."
+    failed = "As 200, but a photo that cannot be used has an `error` in place of each of its answers."
     return {
         200: {"model": list[model], "description": "An answer for each photo, in their order.", "content": content},
         207: {"model": list[model | FailedPhoto], "description": failed, "content": content},

@@ -43,7 +43,7 @@ REMEDY = "allow writing there, or caption a copy of the folder"
 Outcome = Literal["written", "replaced", "captioned", "described", "of another photo", "blank", "too small", "unsure"]
 IN_WORDS: dict[Outcome, tuple[str, str]] = {
     "written": ("sidecar", "written beside the photos"),
-    "replaced": ("sidecar", "with a new caption in the place of a former one"),
+    "replaced": ("sidecar", "with a new caption in place of an earlier one"),
     "captioned": ("photo", "with a caption of an earlier run left alone (--sidecar replace=own replaces it)"),
     "described": ("photo", "with a person's description left alone"),
     "of another photo": ("photo", "left alone whose sidecar is about another photo"),
@@ -61,9 +61,9 @@ class SidecarSettings:
         FULL_NAME, description="what the sidecar of photo.jpg is called"
     )
     replace: Literal["none", "own"] = Field(
-        "none", description="own: captions of earlier runs that nobody has edited are replaced"
+        "none", description="own: captions of earlier runs that nobody edited are replaced"
     )
-    min_confidence: Share = Field(0.0, description="a caption whose confidence is less gets no sidecar")
+    min_confidence: Share = Field(0.0, description="captions with a lower confidence get no sidecar")
 
 
 def sidecar_of(photo: Path, name: str = FULL_NAME) -> Path:

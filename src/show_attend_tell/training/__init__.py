@@ -14,8 +14,8 @@ class RunOptions:
 
     text_corpus: Path | None = Field(
         None,
-        description="captions without photos, one in each line of a text file, also packed by gzip: the decoder learns "
-        "words and phrases from them",
+        description="captions without photos, one on each line of a text file, which may be gzipped: the decoder "
+        "learns words and phrases from them",
     )
     encoder_lr: Rate | None = Field(None, description="learning rate of the encoder, which is then trained too")
     unfreeze_from: str | None = Field(
@@ -25,6 +25,6 @@ class RunOptions:
     )
     resume: bool = Field(
         False,
-        description="continuation of the interrupted training in --output, or its start where there is none yet",
+        description="continue the interrupted training in --output, or start it if there is none yet",
     )
     bits: Bits = Field(16, description="bits per stored weight")

@@ -47,21 +47,19 @@ class TrainingConfig:
 
     minimum_count: Count = Field(1, description="words seen less often in training captions become unknown")
     vocabulary_size: Count = 10_000
-    new_words: bool = Field(
-        True, description="words that the model to start from does not know are appended to its vocabulary"
-    )
+    new_words: bool = Field(True, description="words that the start model does not know are appended to its vocabulary")
     flipped: bool = Field(False, description="also show every training photo mirrored, as often as unmirrored")
-    mirror_sides: bool = Field(False, description="mirrored also where a caption names a side, see `data.sides`")
-    text_weight: Amount = Field(1.0, description="of captions without photos, where there are some, in the loss")
+    mirror_sides: bool = Field(False, description="mirror a photo even if a caption names a side, see `data.sides`")
+    text_weight: Amount = Field(1.0, description="weight in the loss of captions without photos, if there are any")
     crops: CountOrNone = Field(
-        0, description="also show that many random crops of each photo, each as often as the photo itself"
+        0, description="also show this many random crops of each photo, each as often as the photo itself"
     )
     renderings: CountOrNone = Field(
-        0, description="also show that many copies of each photo, of other sizes, colors and JPEG qualities"
+        0, description="also show this many copies of each photo, in other sizes, colors and JPEG qualities"
     )
     visual_ngrams: bool = Field(False, description="fit a reranker after the training, see `rerank.ngrams`")
 
-    epochs: Count = Field(50, description="at most: patience may end it earlier")
+    epochs: Count = Field(50, description="maximum number; patience may end the training earlier")
     batch_size: Count = 64
     optimizer: Literal["adam", "rmsprop"] = "rmsprop"
     learning_rate: Rate = 1e-4
@@ -70,11 +68,11 @@ class TrainingConfig:
     clip: Amount = Field(0.0, description="largest norm of the gradient of all weights together; 0: no clipping")
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto",
-        description="of the computation; auto: bfloat16 where the processor or the GPU has instructions for it, "
+        description="precision of the computation; auto: bfloat16 if the processor or the GPU has instructions for it, "
         "otherwise float32",
     )
     micro_batch_size: CountOrNone = Field(
-        0, description="captions whose gradient is computed at once, to save memory; 0: all of a batch"
+        0, description="captions whose gradient is computed at once, to save memory; 0: the whole batch"
     )
     averaging: ShareBelowOne = Field(
         0.0, description="decay per batch of the moving average of the weights, which is saved; 0: none"
@@ -92,8 +90,8 @@ class TrainingConfig:
     )
     selected_by: Literal["bleu_4", "bleu_4_no_brevity", "cider", "nats", "cider_and_nats", "last"] = Field(
         "bleu_4",
-        description="what the best epoch is best in, on val: a score of the model's captions, which chooses the "
-        "generation config too; or −log p a word of the true ones; or CIDEr and these nats together, for a val of few "
+        description="how the best epoch is chosen, on val: by a score of the model's captions, which also chooses the "
+        "generation config; by −log p a word of people's captions; by CIDEr and these nats together, if val has few "
         "photos; or last, the last epoch",
     )
     validation_beam_size: BeamSize = 1
@@ -174,7 +172,7 @@ class Start:
 class TrainingPlan(RunOptions):
     """What to train, on what, from what, and where the model goes.
 
-    Raises `SatError` for a rate of the encoder that is no number, and for a first block without a rate.
+    Raises `SatError` for a rate of the encoder that is not a number, and for a first block without a rate.
     """
 
     dataset: Dataset  # photos with captions and splits, as `read_dataset` or `join` give them

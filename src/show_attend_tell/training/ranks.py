@@ -87,7 +87,7 @@ def process_group(device: torch.device) -> Iterator[torch.device]:
         reason = str(error).strip().splitlines()[0]
         raise SatError(
             f"process {os.environ['RANK']} of {os.environ['WORLD_SIZE']} lost the others: one of them has ended, or "
-            f"did not answer for {seconds:g} s ({reason}). What the training had saved stays: go on with --resume"
+            f"did not answer for {seconds:g} s ({reason}). What the training saved is kept: continue with --resume"
         ) from error
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -109,8 +109,8 @@ def _seconds() -> float:
 def _on_sigterm(*_: Any) -> None:
     if os.environ.get("LOCAL_RANK", "0") in ("0", "1"):  # one of the two still lives
         message = (
-            f"sat: process {os.environ['RANK']} of {os.environ['WORLD_SIZE']} was ended, because another process "
-            "failed or the whole training was stopped. What the training had saved stays: go on with --resume\n"
+            f"sat: process {os.environ['RANK']} of {os.environ['WORLD_SIZE']} ended because another process failed "
+            "or the whole training was stopped. What the training saved is kept: continue with --resume\n"
         )
         sys.stderr.flush()
         os.write(2, message.encode())

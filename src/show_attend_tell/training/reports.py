@@ -141,7 +141,7 @@ def log_end(loop: Trainer, *, chosen: bool) -> None:
     elif chosen and 0 < loop.best_epoch == loop.epoch and config.selected_by != "last":
         further = config.epochs + max(1, config.epochs // 2)
         log(
-            "val was best after the last epoch, so it may still improve: the same command with --resume --epochs "
+            "the last epoch was the best on val, so more may help: the same command with --resume --epochs "
             f"{further} goes on"
         )
 

@@ -221,7 +221,7 @@ def prepare_trainer(work: Work, start: Decoder | None) -> Trainer:
     elif plan.resume:
         log(f"there is nothing to resume in {plan.output} yet, so the training starts")
     if training.config.precision == "bfloat16" and not computes_bf16(device):
-        log("the training computes in bfloat16, which this device emulates: about ten times slower than float32")
+        log("the training computes in bfloat16, which this device only emulates, about ten times slower than float32")
     log_size(training)
     return training
 

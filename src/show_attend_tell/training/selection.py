@@ -229,7 +229,7 @@ def best_of(scored: Mapping[GenerationConfig, float], *, usual: int, plain_beam_
     beams = dict.fromkeys(config.beam_size for config in scored)
     by_beam = [max((config for config in scored if config.beam_size == beam), key=scored.__getitem__) for beam in beams]
     if len({round(score, 2) for score in scored.values()}) == 1:  # as they are shown
-        log(f"val cannot tell these settings apart, so the usual ones stay: beam {usual}")
+        log(f"val cannot tell these settings apart, so the default ones stay: beam {usual}")
         best = best_plain = plain[0].merge(beam_size=usual, length_penalty=0.0)
     return Chosen(
         generation=best,

@@ -99,7 +99,7 @@ def _listing_of_folder(folder: Path) -> CaptionFile:
 
 
 def read_dataset(folder: str | os.PathLike[str], *, restval: bool = False) -> Dataset:
-    """Read the photos, captions and splits of a folder in any of the forms of docs/reference/data.md.
+    """Read the photos, captions and splits of a folder in any format of docs/reference/data.md.
 
     `restval` adds COCO's split of that name to train. Photos are found by name and not opened; only files of the same
     size are compared, to find copies. `Dataset.report` counts what is left out.

@@ -63,13 +63,13 @@ def _parts(text: str) -> list[str]:
 # What is done to each caption, in this order; None stands for the separators, since a marker may hold one.
 CHANGES: dict[str, Callable[[str], list[str]] | None] = {
     "markers such as <start>, [SEP] or <unk>, left out": lambda text: [_MARKER.sub(" ", text)],
-    "a list, of which each part is read as a caption": _parts,
+    "a list, each part of which is read as a caption": _parts,
     "separators": None,
     "HTML entities, decoded": lambda text: [_decoded(text)],
     "HTML tags, left out": lambda text: [_TAG.sub(" ", text)],
     "invisible characters, left out": lambda text: [_INVISIBLE.sub("", text)],
     "decomposed letters, composed": lambda text: [unicodedata.normalize("NFC", text)],
-    "nothing but nan, null, NA or none, read as empty": lambda text: ["" if _NOTHING.fullmatch(text) else text],
+    "only nan, null, NA or none, read as empty": lambda text: ["" if _NOTHING.fullmatch(text) else text],
 }
 
 
@@ -105,7 +105,7 @@ def _separated(photos: Sequence[PhotoEntry], separator: str, what: str, least: f
         return []
     if len(having) >= least:
         _replace(photos, lambda raw: list(filter(None, map(str.strip, raw.split(separator)))))
-        return [f"{plural(len(having), 'caption')} with {what}, of which each part is read as a caption"]
+        return [f"{plural(len(having), 'caption')} with {what}, each part of which is read as a caption"]
     return [
         f"to look at: {plural(len(having), 'caption')} with {what} inside, read as one caption each "
         f"({first_three(having)}): if they are several, give each a row"

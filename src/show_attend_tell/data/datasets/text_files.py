@@ -31,7 +31,7 @@ def read_text_files(folder: Path, passed_over: dict[str, str]) -> CaptionFile | 
         return None
     if not any(letter.isalpha() for photo in listing.photos for _, raw in photo.captions for letter in raw):
         first = listing.sources[0].name
-        passed_over[first] = f"{first} and the like, beside photos, have no words"
+        passed_over[first] = f"{first} and the like, beside photos, contain no words"
         return None
     settle_splits(listing.photos, folder, "images/")
     return listing

@@ -67,7 +67,7 @@ class Found:
                 self.photos.append(entry)
             elif not entry.name.lower().endswith(SIDECAR):
                 self.files += 1
-                gone = ", a link to a file that is not there" if not entry.exists() else ""
+                gone = ", a link to a file that does not exist" if not entry.exists() else ""
                 self.names = [*self.names, f"{entry.name}{gone}"][:NAMED]
 
 

@@ -146,7 +146,7 @@ def _read(source: Path | io.BytesIO, name: str) -> Image.Image:
         raise
     except FileNotFoundError:
         link = isinstance(source, Path) and source.is_symlink()
-        raise MissingPhoto("a link to a file that is not there" if link else "no such file", subject=name) from None
+        raise MissingPhoto("a link to a file that does not exist" if link else "no such file", subject=name) from None
     except IsADirectoryError:
         raise PhotoError("a folder, not a photo", subject=name) from None
     except Exception as error:  # readers of headers raise almost anything on a damaged file

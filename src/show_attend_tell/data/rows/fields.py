@@ -123,8 +123,7 @@ class Beside:
         lines = []
         if self.left_out:
             lines.append(
-                f"left out: {plural(self.left_out, 'caption')} that the file marks as not to be used: "
-                f"{_counted(self.marks)}"
+                f"left out: {plural(self.left_out, 'caption')} that the file says not to use: {_counted(self.marks)}"
             )
         for name, values in self.kinds.items():
             of_each = name == "source" and max(values.values()) == 1  # the photo's own path

@@ -46,7 +46,7 @@ def _bytes_of(file: Path) -> bytes:
         data = file.read_bytes()
         return gzip.decompress(data) if file.suffix.lower() == ".gz" else data
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise SatError(f"{file} cannot be read ({error}): give a text file in UTF-8, or one packed by gzip") from None
+        raise SatError(f"{file} cannot be read ({error}): give a text file in UTF-8, which may be gzipped") from None
     except OSError as error:
         kind = MissingFile if isinstance(error, FileNotFoundError) else SatError
-        raise kind(f"cannot read {file} ({error.strerror})", remedy="name a text file that is there") from None
+        raise kind(f"cannot read {file} ({error.strerror})", remedy="name a text file that exists") from None

@@ -58,7 +58,7 @@ class Style:
     )
     dark: bool = Field(False, description="a dark page")
     per_word_scale: bool = Field(
-        False, description="each word has its own scale, up to its own peak; else all words share one"
+        False, description="each word has its own scale, up to its peak; otherwise all words share one"
     )
 
     @property

@@ -52,8 +52,8 @@ def retokenize(dataset: Dataset, config: TrainingConfig, start: Checkpoint | Non
         tokenizer: Tokenizer = start_tokenizer(start.vocabulary.tokenizer, dataset)
         if tokenizer.between and not language_of(dataset.texts(), ()).spaces:
             raise SatError(
-                f"the model to start from cuts captions at their spaces (tokenizer {tokenizer.name}), and these have "
-                "none: leave out --init-from, or name a model of their language"
+                f"the model to start from splits captions at spaces (tokenizer {tokenizer.name}), and these captions "
+                "have none: leave out --init-from, or name a model of their language"
             )
         why = "as in the model to start from"
         why += "" if tokenizer == start.vocabulary.tokenizer else ", but numbers keep their points"
