@@ -17,7 +17,7 @@ async function ask(path, body) {
   try {
     response = await fetch(path, { method: "POST", body: JSON.stringify(body) });
   } catch {
-    throw new Error("The server does not answer. What is called Saved is on the disk: start sat review again.");
+    throw new Error("The server does not answer. Whatever was marked Saved is on the disk: start sat review again.");
   }
   const answer = await response.json();
   if (!response.ok) throw new Error(answer.problem);

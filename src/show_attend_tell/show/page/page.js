@@ -12,7 +12,7 @@
   const BEST = 6, WORDS = 18; // photos in a row of a report at most, and words in its list of mistakes
   const COMPARED = {
     ptb: "PTB tokens of the raw captions", split: "the data set’s own tokens", unicode: "words by the rules of Unicode",
-    characters: "scores count characters", english: "words, numbers with their points", raw: "raw references, cut at spaces",
+    characters: "scores count characters", english: "words; numbers keep their decimal points", raw: "raw references, split at spaces",
   };
   const SCORES = report?.scores ?? []; // of a caption: key, label, whether higher is better
 
@@ -124,7 +124,7 @@
       ...(score ? [["worst", "worst first"], ["best", "best first"]] : []),
       ...(two && score ? [["apart", `models furthest apart in ${scoreName}`]] : []),
       ["given", report ? "as in the file" : "as given"],
-      ...(likely ? [["likely", "likeliest first"], ["unlikely", "least likely first"]] : []),
+      ...(likely ? [["likely", "most probable first"], ["unlikely", "least probable first"]] : []),
       ...(judged ? [["suspect", "least trusted first"], ["trusted", "most trusted first"]] : []),
       ["short", "shortest first"], ["long", "longest first"], ["name", "by the photos’ names"],
     ])),
