@@ -143,7 +143,7 @@ def test_an_output_of_something_else_is_refused(tmp_path):
         ([folder], str(output), {}, r"out\.jsonl: a folder: give .*/out\.jsonl/ "),
         ([folder], str(tmp_path / "file.jsonl"), {}, "exists already, and was not made by a run"),
         ([folder], tmp_path / "file.jsonl", {}, "a file"),
-        ([folder], tmp_path / "mine.jsonl", {}, "was not made by a run"),
+        ([folder], tmp_path / "mine.jsonl", {}, "files that no run made"),
         ([tmp_path / "absent"], tmp_path / "new.jsonl", {}, "no photo"),
     ]
     for sources, target, how, why in refusals:
