@@ -13,6 +13,7 @@
   const FRAMED = `
     :is(.sat-header, #intake, #cost, .credits) { display: none !important }
     .sat-page main { padding: 1rem }
+    .result:first-child { margin: 0; padding: 0; border: 0 }
     .sat-photo, .preview { max-width: min(100%, 24rem * var(--ratio, 1)) }
     .sat-captions { display: flex; flex-direction: column }
     .sat-captions > .sat-group { order: 1 }
