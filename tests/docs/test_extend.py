@@ -106,7 +106,7 @@ def test_a_reranker_chooses_the_caption_of_a_model_that_names_it(tmp_path):
             dataclasses.replace(before, reranker=StoredReranker(kind, {})).save(tmp_path / "other")
     model = Checkpoint.load(tmp_path / "model")
     assert model.reranker == ("long", {}) and "- Reranker: long." in model.card("m")
-    with pytest.raises(SatError, match=r"no reranker of the kind 'long' is registered .* by --plugin"):
+    with pytest.raises(SatError, match=r"no reranker of the kind 'long' is registered .* with --plugin"):
         captioner_of(model, encoder)
     import_plugin(str(plugin(tmp_path / "long.py", "@register_reranker(")))
     photos = list((shape_folder(tmp_path / "shapes") / "images").iterdir())
