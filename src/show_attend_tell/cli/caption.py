@@ -33,7 +33,7 @@ Examples:
   sat caption dog.jpg --save-maps maps/ --style format=svg --style dark=true
   sat caption dog.jpg --save-maps maps/ --style shown=attention    where the model looked before it chose the word
   sat caption dog.jpg --save-maps maps/ --compare everyday-hard --generation attention_mode=argmax
-  sat caption photos/ --output captions.csv          a table; the same command goes on where it was interrupted
+  sat caption photos/ --output captions.csv          a table; the same command resumes an interrupted run
   sat caption dog.jpg --output dog.html              a page to explore it in
   sat caption dog.jpg --hide nouns                   is a noun gone when what it lit is hidden?
   sat caption photos/ --output xmp                   a sidecar for each photo, for darktable or digiKam

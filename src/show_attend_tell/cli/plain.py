@@ -18,14 +18,14 @@ def open_plain(target: str, columns: Mapping[str, str], *, overwrite: bool) -> O
     if overwrite or not table.system.exists(table.file) or not table.system.size(table.file):
         return table
     if table.has_manifest:
-        raise SatError("holds the rows of a run of other photos or settings", subject=target, remedy=ANOTHER)
+        raise SatError("holds rows of a run with other photos or settings", subject=target, remedy=ANOTHER)
     try:
         with closing(table.read(str(table.file), table.form)) as rows:
             row = next(rows, {})
     except DAMAGED:
         row = {}
     if not {"source", "caption"} <= row.keys():
-        raise SatError("is there already, and holds no captions", subject=target, remedy=ANOTHER)
+        raise SatError("exists already and holds no captions", subject=target, remedy=ANOTHER)
     return table
 
 
