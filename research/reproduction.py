@@ -35,7 +35,7 @@ def of_seeds(name: str) -> list[str]:
     return [f"{name}-{seed}-test" for seed in SEEDS]
 
 
-RECIPES = {  # kept evaluations of soft and hard attention; hard attention reads the mean of all locations if not by argmax
+RECIPES = {  # kept evaluations of soft and hard attention; hard reads the mean of all locations if not by argmax
     "its recipe here": {"soft": of_seeds("paper-soft"), "hard": of_seeds("paper-hard")},
     "its recipe here, by argmax": {"soft": [], "hard": of_seeds("paper-hard-argmax")},
     "our recipe": {"soft": of_seeds("soft"), "hard": []},
