@@ -57,7 +57,7 @@ def test_each_form(tmp_path):
 
 
 def test_what_is_refused(tmp_path):
-    assert "nobody" in refused("export", photos_and_table(tmp_path), "--format", "jsonl")
+    assert "no caption has been reviewed" in refused("export", photos_and_table(tmp_path), "--format", "jsonl")
     assert "nothing.csv" in refused("export", tmp_path / "nothing.csv", "--format", "jsonl")
     table = edited(tmp_path)
     (tmp_path / "sub").mkdir()

@@ -106,7 +106,7 @@ def test_what_was_hidden_is_the_captioner_s(server, captioners):
         assert answers[0]["here"]["mask"] == expected.to_dict()["here"]["mask"]
         again = server.ask(RED, path="hidden", **asked, place=str(answers[0]["here"]["mask"])).json()
         assert again[0]["here"]["caption"] == answers[0]["here"]["caption"]
-    for fields, why in (({"word": "zebra"}, "no word"), ({"place": "{"}, "not JSON"), ({}, "nothing is to be hidden")):
+    for fields, why in (({"word": "zebra"}, "no word"), ({"place": "{"}, "not JSON"), ({}, "there is nothing to hide")):
         refused(server.ask(RED, path="hidden", **fields), 422, why)
 
 

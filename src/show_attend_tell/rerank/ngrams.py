@@ -55,7 +55,7 @@ class VisualNgrams(Reranker):
                 raise ValueError(f"shapes {shapes}")
             finite = all(np.isfinite(array).all() for array in arrays.values())
             if not finite or self.channels.min() < 0 or self.length < 0:
-                raise ValueError("values that are no numbers, or below zero")
+                raise ValueError("values that are not numbers, or below zero")
         except (KeyError, ValueError, IndexError) as error:
             raise SatError(f"these arrays are not visual n-grams ({error})") from error
         known: list[Ngram] = [tuple(part for part in row if part >= 0) for row in ngrams.tolist()]

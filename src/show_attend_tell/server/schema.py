@@ -67,9 +67,9 @@ class CaptionForm(form_of(*SETTINGS)):  # type: ignore[misc]  # all of them
     model: Annotated[tuple[str, ...], Field(max_length=8)] = ()
     """names of models, see /v1/models; by default the first"""
     evidence: bool = False
-    """whether the answer holds the evidence of each word; png and html show it in any case"""
+    """whether the answer includes the evidence for each word; png and html always show it"""
     attention: bool = True
-    """whether the answer holds α, the attention map of each word"""
+    """whether the answer includes α, the attention map of each word"""
     shown: Shown = "evidence"
     """what a png shows: which locations supported a word, or its attention"""
     format: Literal["json", "png", "html"] = "json"
@@ -94,7 +94,7 @@ class HideForm(form_of(*SETTINGS)):  # type: ignore[misc]
     word: str = ""
     """a word of the caption, or its number from 0"""
     place: str = ""
-    """another place: JSON with boxes in pixels, or a mask as the answer has it"""
+    """another place: JSON with boxes in pixels, or a mask in the form of the answer's"""
 
 
 class ProblemAnswer(Described):
@@ -112,7 +112,7 @@ class ProblemAnswer(Described):
 
 
 class FailedPhoto(OfPhoto):
-    """A photo that cannot be used, in the place of its answer."""
+    """A photo that cannot be used, in place of its answer."""
 
     error: ProblemAnswer
 
@@ -145,7 +145,7 @@ class CaptionAnswer(OfPhoto):
     locations: list[tuple[int, int]] | None
     """row and column chosen for each word; null for the attention mode `mean`"""
     rerank_score: float | None
-    """from 0: how well the caption has the words that are expected; null without reranker"""
+    """from 0: how well the caption agrees with the expected words; null without a reranker"""
     confidence: float | None
     """from 0 to 1: expected share of right nouns; null where the model does not judge words"""
     word_confidence: list[float | None] | None
