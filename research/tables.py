@@ -43,6 +43,12 @@ SHOWN = {  # the paper's five, then BLEU-4 with its penalty and CIDEr
     "bleu_4": "B-4 with penalty",
     "cider": "CIDEr",
 }
+LOOKED_AT = ("10 %", "20 %", "50 %")  # of the photos, in `reviews.json`
+CAPTIONS = {  # of `reviews.json`, by what they are
+    "first": "the first caption alone (control)",
+    "random": "the best of it and of nine random ones of other photos (control)",
+    "keys": "the best of it and of those on the keys 1 to 9",
+}
 BLOCK = r"(<!-- table (\w+), by research/{}\.py -->\n).*?(<!-- end of table -->)"
 
 
@@ -255,9 +261,50 @@ def hidden(folder: Path = results.HIDE) -> str:
     return "\n".join(lines).replace("alpha", "α") + "\n"
 
 
+def review_order(folder: Path = results.RESULTS) -> str:
+    """The share of the wrong captions that is found after a share of the photos, in each order, in percent."""
+    lines = heads("captions", "photos, wrong", "order", *(f"after {share}" for share in LOOKED_AT))
+    lines.append("| any (control) | | at random | 10 | 20 | 50 |")
+    for model, found in read_object(folder / "reviews.json", "everyday-soft").items():
+        for title, of in found["order"].items():
+            for order in of[LOOKED_AT[0]]:
+                cells = " | ".join(percent(of[share][order]) for share in LOOKED_AT)
+                lines.append(f"| `{model}`, {title} | {of['photos']}, {of['wrong']} | {order} | {cells} |")
+    return "\n".join(lines) + "\n"
+
+
+def review_keys(folder: Path = results.RESULTS) -> str:
+    """How good the first caption is, and the best that one key away is, beside a person's."""
+    everything = read_object(folder / "reviews.json", "everyday-soft")
+    columns = [(f"`{model}`, {name}", of) for model, found in everything.items() for name, of in found["work"].items()]
+    lines = heads("CIDEr; of 100 photos, with a person's CIDEr", *(title for title, _ in columns))
+    for name, title in CAPTIONS.items():
+        cells = [f"{rounded(of[name]['CIDEr'])}; {rounded(of[name]['of 100, as a person'])}" for _, of in columns]
+        lines.append(f"| {title} | {' | '.join(cells)} |")
+    lines.append(f"| a person's | {' | '.join(rounded(of['CIDEr of people']) for _, of in columns)} |")
+    return "\n".join(lines) + "\n"
+
+
+def teaching(folder: Path = results.RESULTS) -> str:
+    """What corrected photos gain, by how they were chosen: at random, and the others beside it."""
+    lines = heads("photos that are corrected", "draws", "chosen", "CIDEr of others", "gain", "beside random")
+    for cell in read_object(folder / "teaching.json", "cells")["cells"]:
+        ciders = "; ".join(f"{value:.1f}" for value in cell["CIDEr"])
+        gains = " | ".join(rounded(cell[name]) if name in cell else "" for name in ("gain", "beside random"))
+        lines.append(f"| {cell['kind']}, {cell['size']} | {cell['draws']} | {cell['selection']} | {ciders} | {gains} |")
+    return "\n".join(lines) + "\n"
+
+
+def rounded(figure: Mapping[str, float]) -> str:
+    """A figure with its 95 % interval and one decimal, for a cell."""
+    return "{mean:.1f} [{low:.1f}, {high:.1f}]".format(**figure).replace("-", "−")
+
+
 def percent(figure: Mapping[str, float]) -> str:
     """A share with its 95 % interval, in percent, for a cell."""
-    return "{mean:.0f} [{low:.0f}, {high:.0f}]".format(**{name: 100 * value for name, value in figure.items()})
+    return "{mean:.0f} [{low:.0f}, {high:.0f}]".format(**{name: 100 * value for name, value in figure.items()}).replace(
+        "-", "−"
+    )
 
 
 TABLES: dict[str, Callable[[], str]] = {
@@ -274,6 +321,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "free_captions": free_captions,
     "grayed": grayed,
     "hidden": hidden,
+    "review_order": review_order,
+    "review_keys": review_keys,
+    "teaching": teaching,
 }
 
 
