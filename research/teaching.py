@@ -14,8 +14,9 @@ chosen
   median ("accepted"). The controls are as many people's captions at random, and that half alone.
 
 `sat train` then starts from `everyday-soft`. CIDEr is that of other photos, which are the same for all cells of a
-draw: beam size 3, no reranker, no class words. A line for each cell is in RUNS/figures.jsonl, and a cell that has one
-is not measured again. The figures are in results/teaching.json; intervals are over draws and photos (95 %).
+draw: beam size 3, no reranker, no class words; accepted captions are made so too. A line for each cell is in
+RUNS/figures.jsonl, and a cell that has one is not measured again. The figures are in results/teaching.json; intervals
+are over draws and photos (95 %), over photos alone where there is one draw.
 """
 
 import dataclasses
@@ -54,7 +55,11 @@ PHOTOS = {"charts": 400, "scenes": 400, "flickr8k": 400, "coco": 140}  # of a dr
 JUDGES = {"charts": 150, "scenes": 100, "flickr8k": 200, "coco": 60}  # other photos, whose CIDEr counts
 TO_JUDGE_BY = 20  # photos of a draw that judge the training
 SELECTIONS = ("random", "least trusted", "most unlike", "accepted")
-PLAIN = {"beam_size": 3, "rerank_weight": 0.0, "class_weight": 0.0}  # how captions of the others are made
+PLAIN = {
+    "beam_size": 3,
+    "rerank_weight": 0.0,
+    "class_weight": 0.0,
+}  # since a beam of 100 takes long
 Array = NDArray[Any]
 
 
@@ -123,17 +128,17 @@ def accepted(model: Captioner, dataset: Dataset, corrected: int, cache: Path) ->
     few = dataclasses.replace(dataset, examples=next_ones).retokenize(model.checkpoint.vocabulary.tokenizer)
     score = CiderD([example.captions for example in dataset.split("test")])
     rated = []
-    for examples, captions in captioned(model, few, "train", cache, {}):
+    for examples, captions in captioned(model, few, "train", cache):
         rated += [(score(words, example.captions), words) for example, words in zip(examples, captions, strict=True)]
     best = np.argsort([-value for value, _ in rated], kind="stable")[: len(next_ones) // 2]
     return [with_one_caption(next_ones[row], rated[row][1]) for row in sorted(best)]
 
 
 def captioned(
-    model: Captioner, dataset: Dataset, split: str, cache: Path, settings: dict[str, Any]
+    model: Captioner, dataset: Dataset, split: str, cache: Path
 ) -> Iterator[tuple[Sequence[Example], list[list[str]]]]:
-    """The photos of a split in batches, and their captions as words, with these settings beside the model's own."""
-    config, vocabulary = model.resolve_config(**settings), model.checkpoint.vocabulary
+    """The photos of a split in batches, and their captions as words, with `PLAIN` search."""
+    config, vocabulary = model.resolve_config(**PLAIN), model.checkpoint.vocabulary
     for examples, _, found in searched(model, dataset, split, config, cache=cache, show=False):
         yield examples, [" ".join(each[0].said(vocabulary, compared=True)).split() for each in found]
 
@@ -144,7 +149,7 @@ def ciders_of_others(model: Captioner, dataset: Dataset, cache: Path) -> list[fl
     score = CiderD([example.captions for example in dataset.split("test")])
     return [
         round(100 * score(words, example.captions), 2)
-        for examples, captions in captioned(model, dataset, "test", cache, PLAIN)
+        for examples, captions in captioned(model, dataset, "test", cache)
         for example, words in zip(examples, captions, strict=True)
     ]
 
@@ -167,6 +172,7 @@ def teach(dataset: Dataset, learnt: Sequence[Example], output: Path, cache: Path
     if not (output / "config.json").exists() or plan.state.exists():
         with log_printed():
             train(dataclasses.replace(plan, resume=plan.state.exists()), show=False)
+        plan.state.unlink()  # so that a model with a state is one whose training was interrupted
     return Captioner.from_pretrained(output)
 
 
