@@ -24,7 +24,7 @@ import json
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ PHOTOS = {"charts": 400, "scenes": 400, "flickr8k": 400, "coco": 140}  # of a dr
 JUDGES = {"charts": 150, "scenes": 100, "flickr8k": 200, "coco": 60}  # other photos, whose CIDEr counts
 TO_JUDGE_BY = 20  # photos of a draw that judge the training
 SELECTIONS = ("random", "least trusted", "most unlike", "accepted")
-PLAIN = {
+PLAIN: dict[str, Any] = {
     "beam_size": 3,
     "rerank_weight": 0.0,
     "class_weight": 0.0,
@@ -95,7 +95,8 @@ def order_of(
         confidence = {line["photo"]: line["confidence"] for line in lines}
         return least_trusted_first([confidence[example.name] for example in pool])
     if selection == "most unlike":
-        return np.argsort(-distances(captioner, dataset, cache), kind="stable").tolist()
+        order: list[int] = np.argsort(-distances(captioner, dataset, cache), kind="stable").tolist()
+        return order
     return list(range(len(pool)))
 
 
@@ -216,16 +217,13 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         draws = [key[1] for key in ciders if key[0] == kind and key[2:] == (size, selection)]
         figure: dict[str, Any] = {"kind": kind, "size": size, "selection": selection, "draws": len(draws)}
         figure["CIDEr"] = [round(float(ciders[kind, number, size, selection].mean()), 1) for number in draws]
-        controls: dict[str, Callable[[int], tuple[str, int, int, str]]] = {
-            "gain": lambda number, kind=kind: (kind, number, 0, "start"),
-            "beside random": lambda number, kind=kind, size=size: (kind, number, size, "random"),
-        }
+        controls = {"gain": (0, "start"), "beside random": (size, "random")}
         if selection == "accepted":
-            controls["beside the half alone"] = lambda number, kind=kind, size=size: (kind, number, size // 2, "random")
+            controls["beside the half alone"] = (size // 2, "random")
         for title, control in controls.items():
-            pairs = [number for number in draws if control(number) in ciders]
-            if pairs and control(pairs[0])[3] != selection:
-                differences = [ciders[kind, number, size, selection] - ciders[control(number)] for number in pairs]
+            pairs = [number for number in draws if (kind, number, *control) in ciders]
+            if pairs and control[1] != selection:
+                differences = [ciders[kind, each, size, selection] - ciders[kind, each, *control] for each in pairs]
                 figure[title] = with_interval(differences)
         figures.append(figure)
     return figures
