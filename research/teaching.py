@@ -235,7 +235,8 @@ def with_interval(differences: Sequence[Array]) -> dict[str, float]:
     each = [draw(chance, len(of), len(of), RESAMPLES) @ of / len(of) for of in differences]
     times = draw(chance, len(each), len(each), RESAMPLES) / len(each)
     low, high = interval((times * np.stack(each, 1)).sum(1))
-    return {"mean": float(np.mean([of.mean() for of in differences])), "low": low, "high": high}
+    mean = float(np.mean([of.mean() for of in differences]))
+    return {"mean": round(mean, 4), "low": round(low, 4), "high": round(high, 4)}
 
 
 @reporting
