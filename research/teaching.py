@@ -104,7 +104,7 @@ def distances(captioner: Captioner, dataset: Dataset, cache: Path) -> Array:
     """How far each photo of the pool is from the mean of those that the model learnt from, in directions of n-grams."""
     backend, ngrams = captioner.backend, captioner.decoding.reranker
     assert isinstance(ngrams, VisualNgrams)
-    annotations = cached(dataset, backend.encoder, cache, splits=("train",), encode=backend.encode, show=False)
+    annotations = cached(dataset, backend.encoder, cache, splits=("train",), encode=backend.encode)
     found = []
     for example in dataset.split("train"):
         moments = backend.second_moments(backend.features(annotations[[example.name]]), ngrams.channels)
@@ -140,7 +140,7 @@ def captioned(
 ) -> Iterator[tuple[Sequence[Example], list[list[str]]]]:
     """The photos of a split in batches, and their captions as words, with `PLAIN` search."""
     config, vocabulary = model.resolve_config(**PLAIN), model.checkpoint.vocabulary
-    for examples, _, found in searched(model, dataset, split, config, cache=cache, show=False):
+    for examples, _, found in searched(model, dataset, split, config, cache=cache):
         yield examples, [" ".join(each[0].said(vocabulary, compared=True)).split() for each in found]
 
 
@@ -172,7 +172,7 @@ def teach(dataset: Dataset, learnt: Sequence[Example], output: Path, cache: Path
     )
     if not (output / "config.json").exists() or plan.state.exists():
         with log_printed():
-            train(dataclasses.replace(plan, resume=plan.state.exists()), show=False)
+            train(dataclasses.replace(plan, resume=plan.state.exists()))
         plan.state.unlink()  # so that a model with a state is one whose training was interrupted
     return Captioner.from_pretrained(output)
 
