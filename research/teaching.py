@@ -172,7 +172,7 @@ def teach(dataset: Dataset, learnt: Sequence[Example], output: Path, cache: Path
     )
     if not (output / "config.json").exists() or plan.state.exists():
         with log_printed():
-            train(dataclasses.replace(plan, resume=plan.state.exists()))
+            train(dataclasses.replace(plan, resume=plan.state.exists()), show=False)
         plan.state.unlink()  # so that a model with a state is one whose training was interrupted
     return Captioner.from_pretrained(output)
 
