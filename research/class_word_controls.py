@@ -43,6 +43,8 @@ from show_attend_tell.vision.sources import cached
 Filter = Callable[[Any, float], ClassFilter]
 LEVELS = 4  # above a class in WordNet, of words that support its name
 BATCH = 8  # photos that are searched together
+IN_FILTER: Any = class_filter  # constants as the modules have them, also while a run varies them
+IN_WORDS: Any = class_words
 TRIED = {  # other values of the constants
     "LEVELS": (1, 3),
     "PROBABLE": (1e-3, 1e-2),
@@ -144,12 +146,12 @@ def with_constants(captioner: Captioner) -> ClassWords:
     rows = np.array([row_of.get(word, -1) for word in ids.tolist()], dtype=np.int64)
     rarity = np.where(rows < 0, 0.0, (stored["rates"][rows] - COMMON) / (RARE - COMMON))  # s / (s + n)
     photos = PHOTOS_OF_RARE * (1 / np.maximum(rarity, 1e-9) - 1)
-    new_rarity = class_words.PHOTOS_OF_RARE / (class_words.PHOTOS_OF_RARE + photos)
-    new_rates = class_words.COMMON + (class_words.RARE - class_words.COMMON) * new_rarity
+    new_rarity = IN_WORDS.PHOTOS_OF_RARE / (IN_WORDS.PHOTOS_OF_RARE + photos)
+    new_rates = IN_WORDS.COMMON + (IN_WORDS.RARE - IN_WORDS.COMMON) * new_rarity
     expected = np.minimum(stored["usual_classes"] @ having, 1)
     arrays = {
         **stored,
-        "rates": np.where(rarity < 1e-6, class_words.COMMON, new_rates).astype(np.float32),
+        "rates": np.where(rarity < 1e-6, IN_WORDS.COMMON, new_rates).astype(np.float32),
         "usual": np.where(rows < 0, expected, stored["usual"][rows]).astype(np.float32),
     }
     return ClassWords(arrays, classes, captioner.checkpoint.vocabulary)
@@ -196,10 +198,10 @@ class Searches:
 def key_of(photo: PhotoWords) -> tuple[Any, ...]:
     """All that the raises of a photo's class words depend on."""
     p = np.minimum(photo.having @ photo.p, 1)
-    certain = (p > class_filter.POSSIBLE) & (photo.rare != class_filter.COMMON)
-    slope = (class_filter.POSSIBLE, class_filter.CERTAIN) if certain.any() else ()
+    certain = (p > IN_FILTER.POSSIBLE) & (photo.rare != IN_FILTER.COMMON)
+    slope = (IN_FILTER.POSSIBLE, IN_FILTER.CERTAIN) if certain.any() else ()
     arrays = (photo.ids, photo.having, photo.p, photo.usual, photo.rare[certain])
-    return (*(array.tobytes() for array in arrays), photo.name, slope, class_filter.COMMON, class_filter.AT_THE_WORD)
+    return (*(array.tobytes() for array in arrays), photo.name, slope, IN_FILTER.COMMON, IN_FILTER.AT_THE_WORD)
 
 
 def varied(captioner: Captioner, dataset: Dataset, cache: Path) -> None:

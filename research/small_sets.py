@@ -158,7 +158,7 @@ def doubt(folder: Path, output: Path, device: str) -> dict[str, Any]:
     row: dict[str, Any] = {name: [] for name in ("right", "confidence", "start", "log_p", "photo", "unlike")}
     pooled = []
     config = captioner.resolve_config()
-    for examples, features, found in searched(captioner, dataset, "test", config, cache=cache, show=False):
+    for examples, features, found in searched(captioner, dataset, "test", config, cache=cache):
         best = [captions[:1] for captions in found]
         of_start = known.judge(captioner.backend, features, best, found)
         pooled.append(as_array(features.mean(1)))

@@ -37,7 +37,7 @@ from stages import new_parser, reporting
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL
-from show_attend_tell.cli.train import log_printed
+from show_attend_tell.cli.command import log_printed
 from show_attend_tell.data.datasets import Dataset, Example, read_dataset
 from show_attend_tell.evaluation import searched
 from show_attend_tell.files import write_text

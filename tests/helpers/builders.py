@@ -126,7 +126,7 @@ class Tuned:
 
     def __getitem__(self, names: Sequence[str]) -> Tensor:
         self.read += names
-        annotations: Tensor = self.encoder(self.view[names])
+        annotations = self.encoder(self.view[names])
         return annotations
 
 
@@ -143,7 +143,7 @@ def random_data(*, photos: int = 10, views: int = 1, seed: int = 5, tuned: bool 
         for length in (3 + number % 2, 5):
             words = torch.randint(2, len(vocabulary), (length,), generator=generator).tolist()
             captions.append((name, [*words, Vocabulary.END]))
-    sources: list[Annotations] = [
+    sources = [
         InMemoryAnnotations({name: torch.randn(ROWS * COLUMNS, D, generator=generator).relu() for name in names})
         for _ in range(views)
     ]

@@ -1,7 +1,6 @@
 """Files of captions that were once read wrongly, or are damaged: what each should give, whoever reads it."""
 
 import json
-from typing import Any
 
 
 def table(*rows: str, header: str = "photo,caption") -> dict[str, str | bytes]:
@@ -18,7 +17,7 @@ WITH_SPLIT = "photo,caption,split"
 ONE = '{"photo": "a.jpg", "text": "x"}'
 TWO = ["a dog's tail", "two cats"]
 
-TABLES: dict[str, Any] = {  # the file, its lines, and its encoding
+TABLES = {  # the file, its lines, and its encoding
     "comma": ("Captions.CSV", ["photo,caption", 'a.jpg,"Ein Bär, groß"', "b.jpg,Öl", "./b.jpg,é", "c.jpg,x"]),
     "semicolon": ("captions.csv", ["Photo;Caption", "a.jpg;Ein Bär, groß", "b.jpg;Öl", "b.jpg;é", "c.jpg;x"], "cp1252"),
     "spreadsheet": (
@@ -56,7 +55,7 @@ TABLES: dict[str, Any] = {  # the file, its lines, and its encoding
 }
 
 # A caption as it is written, what is read of it, and how the note about it begins.
-CLEANED: list[tuple[object, list[str], str]] = [
+CLEANED = [
     (json.dumps(TWO), TWO, "1 caption with a list, each part of which is read as a caption"),
     (repr(TWO), TWO, "1 caption with a list"),
     ("['a dog' 'two cats'\n \"a cat\"]", ["a dog", "two cats", "a cat"], "1 caption with a list"),  # NumPy's
@@ -76,7 +75,7 @@ CLEANED: list[tuple[object, list[str], str]] = [
 ]
 
 # What is in a folder, and what is said of it.
-DAMAGED: list[tuple[dict[str, str | bytes], str]] = [
+DAMAGED = [
     ({"Flickr8k.token.txt": "a.jpg#0\tA dog\na.jpg A\n"}, "line 2 has no photo and a tab, .* and is 'a.jpg A'"),
     (table(header="name;caption"), "the first line must be photo,caption"),
     (table(header="photo;caption;text;caption"), "names a column twice"),
@@ -112,7 +111,7 @@ def coco(images: dict[object, str], annotations: list[dict[str, object]]) -> str
 
 
 # A file of captions, its content, the captions of each photo, and what the notes say, if anything.
-FORMS: dict[str, tuple[str, str, dict[str, list[str]], str]] = {
+FORMS = {
     "text and caption": (
         "captions.csv",
         "image,text,caption\na.jpg,SALE 50%,a shop\nb.jpg,MENU,a wall\n",

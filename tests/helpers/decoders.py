@@ -78,7 +78,7 @@ class Scripted(Decoder):
 
 
 BASELINE_SIZES = {"annotation_size": 11, "embedding_size": 17, "vocabulary_size": 23}
-OWN_SIZES: dict[str, dict[str, int]] = {  # co-prime again
+OWN_SIZES = {  # co-prime again
     "nic": {"hidden_size": 13},
     "lrcn": {"hidden_size": 13},
     "log_bilinear": {"context_words": 3},

@@ -90,7 +90,7 @@ class Parrot:
 @contextmanager
 def serving_review(table: Path, photos: Iterable[Path] = (), **options: Any) -> Iterator[Server]:
     """A server of a review in a thread."""
-    load: Callable[[], Any] = options.pop("load", Parrot)
+    load = options.pop("load", Parrot)
     cache = table.parent / ".thumbnails"
     with serving(table, list(photos), load, model="parrot", cache=cache, **options) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})

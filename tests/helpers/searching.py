@@ -18,7 +18,7 @@ from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.filters import word_filters
 from show_attend_tell.search.hypotheses import Hypothesis
 
-MODELS: dict[str, dict[str, Any]] = {
+MODELS = {
     "soft": {},
     "soft without a gate": {"gate": False},
     "as shipped, soft": {"tied_embeddings": True, "annotation_norm": "layer"},

@@ -99,7 +99,7 @@ def refused(response: httpx.Response, status: int, *words: str) -> dict[str, Any
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
     assert_safe(response)
-    problem: dict[str, Any] = response.json()
+    problem = response.json()
     assert problem["status"] == status and problem["title"] and problem["type"]
     for word in words:
         assert word in problem["detail"]
@@ -146,8 +146,8 @@ class Gate:
         self.reached, self.open = threading.Event(), threading.Event()
         self.open.set()
         self.encoded = 0
-        self.batches: list[int] = []
-        self.error: Exception | None = None  # to be raised by the next search
+        self.batches = []
+        self.error = None  # to be raised by the next search
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.backend, name)

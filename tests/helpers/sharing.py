@@ -18,7 +18,7 @@ from show_attend_tell.training.objectives.hard import HardObjective
 from show_attend_tell.training.trainer import Trainer
 
 EPOCHS = 3
-SCENARIOS: dict[str, dict[str, Any]] = {
+SCENARIOS = {
     # the batch sizes leave a rank without a row in some of the batches
     "soft": {"batch_size": 6, "clip": 0.5, "averaging": 0.9, "scheduled_sampling": 0.5},
     "hard": {"decoder": {"attention": "hard"}, "batch_size": 5, "hard": HardObjective(samples=2)},
@@ -52,7 +52,7 @@ def trainer_of(scenario: str, kind: type[Trainer] = Trainer, **changes: Any) -> 
 def losses_of(scenario: str, steps: int) -> dict[str, Any]:
     """What a training goes through: the loss of each step, the scores on val afterwards, and what the weights are."""
     trainer = trainer_of(scenario)
-    losses: list[float] = []
+    losses = []
     while len(losses) < steps:
         trainer.epoch = len(losses)
         losses += [take(trainer, batch)["loss"] for batch in trainer.batches()]
@@ -88,7 +88,7 @@ def main() -> None:
     folder, *scenarios = sys.argv[1:]
     with ranks.process_group(torch.device("cpu")):
         steps = (each.split("=") for each in scenarios)
-        found: dict[str, Any] = {name: losses_of(name, int(number)) for name, number in steps}
+        found = {name: losses_of(name, int(number)) for name, number in steps}
         trainer, epochs = epochs_of(Path(folder, "model"), epochs=EPOCHS - 1)
         reached = [{**epoch, "seconds": 0.0} for epoch in epochs]
         found["epochs"] = {"reached": reached, "weights": digest(trainer)}

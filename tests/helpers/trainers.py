@@ -114,7 +114,7 @@ def learn(
     **more: Any,
 ) -> tuple[Trainer, list[dict[str, Any]]]:
     """A whole training on data in memory, by `run.train`: its trainer, and what it logged of each epoch."""
-    made: list[Trainer] = []
+    made = []
     usual = usual_generation(config)  # chosen in no time
 
     def noted(*arguments: Any, **options: Any) -> Trainer:
@@ -149,7 +149,7 @@ def killed_at(message: str) -> Iterator[None]:
 @contextmanager
 def logged() -> Iterator[list[str]]:
     """The messages that the package logs meanwhile."""
-    texts: list[str] = []
+    texts = []
     handler = logging.Handler()
     level = LOGGER.level
     handler.emit = lambda record: texts.append(record.getMessage())  # type: ignore[method-assign]

@@ -81,7 +81,7 @@ def test_seeds_are_resampled_too():
 
 
 def evaluation(captions: dict[str, str], name: str = "a.json", **changes: object) -> EvaluationFile:
-    given: dict[str, object] = {"tokens": "split", "references": {photo: REFERENCES[photo] for photo in captions}}
+    given = {"tokens": "split", "references": {photo: REFERENCES[photo] for photo in captions}}
     return EvaluationFile(file=Path(name), captions=captions, **{**given, **changes})
 
 

@@ -32,7 +32,7 @@ def read_by_all(file: Path) -> tuple[dict[str, list[str]], list[list[str]]]:
     assert {name: sorted(texts) for name, texts in references.texts.items()} == {
         name: sorted(texts) for name, texts in captions.items()
     }
-    notes: list[str] = []
+    notes = []
     corpus = read_text_corpus(file, KARPATHY, notes)
     assert sorted(corpus) == sorted(words for example in dataset.examples for words in example.captions)
     return captions, [dataset.report.lines(), references.notes, notes]

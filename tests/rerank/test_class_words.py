@@ -45,7 +45,7 @@ CLASSES = Classes(
 VOCABULARY = Vocabulary("a an dog poodle animal boat red toy is two group of and with".split())
 WORD = {word: number for number, word in enumerate(VOCABULARY.words)}
 P = np.array([0.1, 0.6, 0.0, 0.3])
-ARRAYS: dict[str, NDArray[Any]] = {
+ARRAYS = {
     "rates": np.array([COMMON, RARE, COMMON], dtype=np.float32),  # dog, poodle, boat
     "usual": np.full(3, 0.1, dtype=np.float32),
     "usual_classes": np.full(4, 0.01, dtype=np.float32),
@@ -74,7 +74,7 @@ def evidence(p: float, usual: float = 0.1) -> float:
     return max(0, math.log((p + EPSILON) / (usual + EPSILON)))
 
 
-def test_a_class_raises_its_words_once_by_hand() -> None:
+def test_a_class_raises_its_words_once_by_hand():
     rare = COMMON + (RARE - COMMON) * (0.6 - POSSIBLE) / (CERTAIN - POSSIBLE)
     raised = {"dog": COMMON * evidence(0.7), "poodle": rare * evidence(0.6), "boat": COMMON * evidence(0.3)}
     end = {"<end>": -(1 - AT_THE_WORD) * raised["poodle"]}
@@ -94,14 +94,14 @@ def test_a_class_raises_its_words_once_by_hand() -> None:
         ("a toy", "boat", False),
     ],
 )
-def test_a_class_raises_its_words_where_a_noun_stands(paths: str, word: str, fits: bool) -> None:
+def test_a_class_raises_its_words_where_a_noun_stands(paths, word, fits):
     """Also after a noun that is before it in a name: a "toy poodle"."""
     for path in paths.split("|"):
         after = added(path)
         assert (after[word] > 0) == fits and after["<end>"] < 0, path
 
 
-def test_the_confidence_knows_what_classes_say_of_a_word() -> None:
+def test_the_confidence_knows_what_classes_say_of_a_word():
     features = np.log(np.array([[[1.0, 8.0, 1.0, 2.0]]], dtype=np.float32)) / 2  # p is 1/12, 8/12, 1/12 and 2/12
     (of_word,) = made().features_of_words(features)
     assert of_word(WORD["red"]) == [0, 0]
@@ -109,7 +109,7 @@ def test_the_confidence_knows_what_classes_say_of_a_word() -> None:
     assert of_word(WORD["animal"])[1] == pytest.approx(math.log((1 / 12 + 1e-3) / (0.01 + 1e-3)), rel=1e-5)
 
 
-def test_a_sure_class_without_a_word_of_its_own_gets_its_name() -> None:
+def test_a_sure_class_without_a_word_of_its_own_gets_its_name():
     words, p = made(), np.array([0.0, 0.0, 0.9, 0.1])
     raised = AT_THE_WORD * NAME / 5 * evidence(0.9, 0.01)
     assert added("a", p, words)["animal"] == pytest.approx(raised)
@@ -119,7 +119,7 @@ def test_a_sure_class_without_a_word_of_its_own_gets_its_name() -> None:
 @pytest.mark.parametrize(
     "damaged", [np.zeros(2), np.zeros((3, 1)), np.array([0.1, np.nan, 0.1]), np.array([0.1, -1.0, 0.1])]
 )
-def test_arrays_of_others_are_refused(damaged: NDArray[np.float64]) -> None:
+def test_arrays_of_others_are_refused(damaged):
     with pytest.raises(SatError, match="class words"):
         made(usual=damaged)
 
@@ -150,24 +150,24 @@ def shown(caption: str, p: NDArray[np.float64], words: ClassWords) -> str:
         ("", "a red animal", "a red animal"),
     ],
 )
-def test_a_name_stands_where_a_noun_stands_and_repeats_no_word(name: str, caption: str, expected: str) -> None:
+def test_a_name_stands_where_a_noun_stands_and_repeats_no_word(name, caption, expected):
     names = CLASSES._replace(names=["pug", "poodle", name, "boat"])
     words = ClassWords(ARRAYS, names, VOCABULARY)
     assert shown(caption, np.array([0.0, 0.0, 0.9, 0.1]), words) == expected
 
 
-def test_a_name_is_as_sure_as_the_classifier() -> None:
+def test_a_name_is_as_sure_as_the_classifier():
     possible, sure, certain = map(class_words.confidence_of_name, (0.5, 0.9, 1.0))
     assert 1 / (1 + math.exp(-NAME_OFFSET)) == pytest.approx(possible) and possible < sure < certain < 1
 
 
 @pytest.mark.parametrize("phrase", ["an otter", "a boat", "a unicycle", "an umbrella", "the otter"])
-def test_the_article_fits_the_word_after_it(phrase: str) -> None:
+def test_the_article_fits_the_word_after_it(phrase):
     word, after = phrase.split()
     assert article({"an": "a", "a": "an"}.get(word, word), after) == word
 
 
-def test_a_rare_word_is_raised_more_if_people_use_it() -> None:
+def test_a_rare_word_is_raised_more_if_people_use_it():
     photo = np.array([0.0, 1.0, 0.0, 0.0])
     for caption, rate, named in ((["a", "poodle"], RARE, True), (["a", "dog"], COMMON, False)):
         fitted = fit(CLASSES, VOCABULARY, [(photo, [caption])] * 3)
@@ -176,7 +176,7 @@ def test_a_rare_word_is_raised_more_if_people_use_it() -> None:
         assert fitted["usual"].tolist() == [1, 1, 0] and fitted["named"][1] == named
 
 
-def test_the_score_of_classes_stays_apart_from_log_p() -> None:
+def test_the_score_of_classes_stays_apart_from_log_p():
     plain = Captioner.from_pretrained("everyday-soft")
     checkpoint = plain.checkpoint
     classes = class_words.classes_of(checkpoint.encoder.name)

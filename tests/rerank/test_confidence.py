@@ -42,7 +42,7 @@ def found_for(photos: int, *, backend: TorchBackend | None = None) -> tuple[Torc
 
 
 @pytest.mark.parametrize("options", MODELS.values(), ids=MODELS.keys())
-def test_a_blind_word_is_as_probable_as_with_annotations_of_zeros(options: dict[str, Any]) -> None:
+def test_a_blind_word_is_as_probable_as_with_annotations_of_zeros(options):
     decoder = small_decoder(**options)
     captions = [[3, 4, 5], [3, 4, 7, 9], [8], [3, 4, 5]]
     zeros = torch.zeros(1, 9, 11)
@@ -55,7 +55,7 @@ def test_a_blind_word_is_as_probable_as_with_annotations_of_zeros(options: dict[
         assert backend.blind_log_probabilities(zeros, [[], []])[0].shape == (0,)
 
 
-def test_the_confidence_of_a_word_by_hand() -> None:
+def test_the_confidence_of_a_word_by_hand():
     backend, features, found = found_for(8)
     judged = 0
     for beam, (best, *others) in zip(found, Confidence(ARRAYS).add(backend, features, found, 0.0), strict=True):
@@ -81,7 +81,7 @@ def reads_well(words: list[int]) -> bool:
     return words[-1:] == nouns[-1:] and len(nouns) == len(set(nouns)) > 0
 
 
-def test_the_least_confidence_chooses_among_the_captions_of_the_beam() -> None:
+def test_the_least_confidence_chooses_among_the_captions_of_the_beam():
     backend, features, found = found_for(20)
     scale = Confidence(ARRAYS)
     judged = scale.judge(backend, features, found, found)
@@ -102,7 +102,7 @@ def test_the_least_confidence_chooses_among_the_captions_of_the_beam() -> None:
             assert [each.words for each in others] == [each.words for each in beam if each is not beam[expected]]
 
 
-def test_a_regression_is_at_the_least_of_its_loss() -> None:
+def test_a_regression_is_at_the_least_of_its_loss():
     chance = np.random.default_rng(0)
     features, groups = chance.normal(2, 3, (400, 3)), chance.integers(0, 7, 400)
     right = chance.random(400) < 1 / (1 + np.exp(-(features @ [0.5, -0.3, 0] + groups / 3 - 1)))
@@ -127,7 +127,7 @@ def fitted(model: tuple[TorchBackend, Any, Any], said: list[list[str]], start: C
     return fit(VOCABULARY, batches, start)
 
 
-def test_it_is_fitted_to_what_people_say() -> None:
+def test_it_is_fitted_to_what_people_say():
     """People name each noun of the first half of the nouns, and none of the others."""
     model = found_for(PHOTOS)
     packed = fitted(model, [["the", "dogs", "and", "a", "cat"], ["a", "man", "is", "with", "a", "woman"]])
@@ -143,7 +143,7 @@ def test_it_is_fitted_to_what_people_say() -> None:
 
 
 @pytest.mark.parametrize("right", [True, False])
-def test_few_photos_move_the_confidence_of_the_start_and_make_no_noun_certain(right: bool) -> None:
+def test_few_photos_move_the_confidence_of_the_start_and_make_no_noun_certain(right):
     """All nouns are right, or none is, against what the start expects."""
     model = found_for(70)
     start = Confidence({**ARRAYS, "offsets": np.full(len(NOUNS), -3 if right else 3)})

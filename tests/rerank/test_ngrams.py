@@ -3,7 +3,6 @@
 import dataclasses
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -81,7 +80,7 @@ def fitted(photos: int = 40, *, seed: int = 0) -> Arrays:
 # What is counted
 
 
-def test_an_n_gram_that_comes_twice_is_two() -> None:
+def test_an_n_gram_that_comes_twice_is_two():
     assert Counter(counted([5, 6, 5, 6, END])) == Counter(
         [(0, 5), (0, 6), (1, 5), (1, 6), (0, 5, 6), (0, 6, 5), (1, 5, 6), (0, 5, 6, 5), (0, 6, 5, 6)]
     )
@@ -89,7 +88,7 @@ def test_an_n_gram_that_comes_twice_is_two() -> None:
     assert counted([END]) == []
 
 
-def test_the_score_with_one_expected_caption_is_the_share_in_common() -> None:
+def test_the_score_with_one_expected_caption_is_the_share_in_common():
     """With a caption of as many words the shares of the n-grams of each, as F1, are counted by hand."""
     expected = [2, 3, 4, 3, 5]
     ngrams = VisualNgrams(expecting(dict.fromkeys(counted(expected), 1.0), length=5))
@@ -105,7 +104,7 @@ def test_the_score_with_one_expected_caption_is_the_share_in_common() -> None:
     assert ngrams.agreements(shares, [expected]) == [pytest.approx(1)]
 
 
-def test_rare_words_count_more() -> None:
+def test_rare_words_count_more():
     """By hand, with τ = 1: words of shares 0.5, 0.2 and 0.1, and the first of them twice in 0.1 of the captions."""
     shares = {(0, 2): 0.5, (0, 3): 0.2, (0, 4): 0.1, (1, 2): 0.1, (0, 2, 3): 0.3, (0, 2, 4): 0.3}
     ngrams = VisualNgrams(expecting(shares, length=2))
@@ -130,7 +129,7 @@ def moments_of(annotations: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(rooted / np.linalg.norm(rooted))
 
 
-def test_second_moments_are_numpy_s_in_both_back_ends_and_in_any_order_of_locations() -> None:
+def test_second_moments_are_numpy_s_in_both_back_ends_and_in_any_order_of_locations():
     annotations = torch.rand(3, 7, D, generator=torch.Generator().manual_seed(1))
     expected = np.stack([moments_of(each.double().numpy()) for each in annotations])
     for each in (annotations, annotations[:, torch.randperm(7)]):
@@ -138,7 +137,7 @@ def test_second_moments_are_numpy_s_in_both_back_ends_and_in_any_order_of_locati
         np.testing.assert_allclose(onnx_backend.second_moments(each.numpy(), np.arange(D)), expected, atol=1e-5)
 
 
-def test_the_fit_is_numpy_s_ridge_regression() -> None:
+def test_the_fit_is_numpy_s_ridge_regression():
     """There are more directions than n-grams, so nothing is cut off, and 4 bits round them by little."""
     held, captions = example()
     packed = fitted()
@@ -161,7 +160,7 @@ def test_the_fit_is_numpy_s_ridge_regression() -> None:
 
 
 @pytest.mark.parametrize(("kept", "becomes"), [(99, "kept"), (7, "adapted"), (UNKNOWN, "replaced")])
-def test_few_photos_adapt_n_grams_only_where_they_prove_them_wrong(kept: int, becomes: str) -> None:
+def test_few_photos_adapt_n_grams_only_where_they_prove_them_wrong(kept, becomes):
     """Words after ``kept`` have other ids, as those of another domain, which the n-grams of the start do not expect."""
     start = fitted(200)
     held, captions = example(60, seed=1)
@@ -191,7 +190,7 @@ def test_few_photos_adapt_n_grams_only_where_they_prove_them_wrong(kept: int, be
         adapt_ngrams(start, damaged, few, device=CPU)
 
 
-def test_the_choice_nearest_to_the_first_is_kept_unless_it_is_proved_worse() -> None:
+def test_the_choice_nearest_to_the_first_is_kept_unless_it_is_proved_worse():
     """By hand: the differences to the best are 1 ± 1 and 1 ± 3 over four photos, their standard errors 0.58 and 1.7."""
     best = np.array([5.0, 6.0, 7.0, 8.0])
     proved = best + np.array([0, 2, 0, 2])
@@ -202,7 +201,7 @@ def test_the_choice_nearest_to_the_first_is_kept_unless_it_is_proved_worse() -> 
 
 
 @pytest.mark.parametrize("weight", [0.0, 3.0, 30.0])
-def test_captions_are_ranked_by_their_rerank_score_too(weight: float) -> None:
+def test_captions_are_ranked_by_their_rerank_score_too(weight):
     """A beam wide enough to hold every caption has them in the order of log p / C^γ + ω r, the empty one last."""
     decoder, annotations = small_decoder(vocabulary_size=5, spread=0.8), small_annotations()
     ngrams = VisualNgrams(expecting({(0, 2): 0.9, (0, 3): 0.2, (0, 4): 0.4, (0, 2, 4): 0.8}, length=2.5))
@@ -239,7 +238,7 @@ def reranked(encoder: Encoder, **settings: Any) -> Checkpoint:
     return model
 
 
-def test_a_captioner_ranks_by_them_and_says_so(encoder: Encoder) -> None:
+def test_a_captioner_ranks_by_them_and_says_so(encoder):
     captioner = captioner_of(reranked(encoder), encoder)
     photos = [shape_photo(*scene) for scene in shape_scenes(12)]
     captions = captioner(photos)
@@ -262,7 +261,7 @@ def test_a_captioner_ranks_by_them_and_says_so(encoder: Encoder) -> None:
         without(photos[0], rerank_weight=5.0)
 
 
-def test_they_come_back_with_the_model_to_the_bit(encoder: Encoder, tmp_path: Path) -> None:
+def test_they_come_back_with_the_model_to_the_bit(encoder, tmp_path):
     before = reranked(encoder)
     before.save(tmp_path / "model")
     after = Checkpoint.load(tmp_path / "model")
@@ -274,7 +273,7 @@ def test_they_come_back_with_the_model_to_the_bit(encoder: Encoder, tmp_path: Pa
     assert not (tmp_path / "model" / NGRAMS).exists() and Checkpoint.load(tmp_path / "model").reranker is None
 
 
-def test_those_of_another_model_and_damaged_ones_are_refused(encoder: Encoder, tmp_path: Path) -> None:
+def test_those_of_another_model_and_damaged_ones_are_refused(encoder, tmp_path):
     reranked(encoder).save(tmp_path / "model")
     other = StoredReranker("ngrams", fitted(seed=3))
     dataclasses.replace(small_checkpoint(encoder), reranker=other).save(tmp_path / "other")
@@ -291,7 +290,7 @@ def test_those_of_another_model_and_damaged_ones_are_refused(encoder: Encoder, t
 
 
 @pytest.mark.parametrize("name", ["channels", "directions", "offset", "shares", "prior", "ngrams", "length"])
-def test_arrays_that_do_not_fit_each_other_are_refused(name: str) -> None:
+def test_arrays_that_do_not_fit_each_other_are_refused(name):
     arrays = expecting({(0, 2): 0.5, (0, 3): 0.5}, length=2)
     without = {other: array for other, array in arrays.items() if other != name}
     wrong = [without, arrays | {name: np.ones((2, 3, 4), np.float32)}]

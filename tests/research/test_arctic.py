@@ -32,7 +32,7 @@ from show_attend_tell.model.attention import ArgmaxAttention, GivenLocations
 from show_attend_tell.model.interface import DecoderOutput, word_log_probabilities
 
 # No two axes have one size.
-OPTIONS: dict[str, Any] = {
+OPTIONS = {
     "n_words": 23,
     "dim_word": 7,
     "ctx_dim": 5,
@@ -61,7 +61,7 @@ WORDS = {f"word{number}": number for number in range(2, OPTIONS["n_words"])}
 def random_parameters(options: Mapping[str, Any], seed: int = 0) -> dict[str, ndarray]:
     """Parameters of a model with these options, drawn wide enough to matter, in float32."""
     K, m, D, n = (options[name] for name in ("n_words", "dim_word", "ctx_dim", "dim"))
-    shapes: dict[str, tuple[int, ...]] = {"Wemb": (K, m)}
+    shapes = {"Wemb": (K, m)}
 
     def layer(name: str, inputs: int, outputs: int) -> None:
         shapes.update({f"{name}_W": (inputs, outputs), f"{name}_b": (outputs,)})
@@ -145,7 +145,7 @@ def write_files(
     """The files of a model, with what else the program saves: its history, and all parameters again as a pickle."""
     files = Files(folder / "model.npz", folder / "model.npz.pkl", folder / "dictionary.pkl")
     again = np.array(dict(parameters), dtype=object)
-    history: dict[str, Any] = {"history_errs": [[3.5, 3.6]], "zipped_params": again, "valid_err": 3.5}
+    history = {"history_errs": [[3.5, 3.6]], "zipped_params": again, "valid_err": 3.5}
     np.savez(files.model, **history, **parameters)
     files.options.write_bytes(pickle.dumps(options))
     files.dictionary.write_bytes(pickle.dumps(words))
@@ -156,7 +156,7 @@ L = 13
 CAPTION = [9, 8, 2, 21, 5, 0]
 
 DEEP = {"n_layers_att": 2, "n_layers_init": 2}
-VARIANTS: dict[str, dict[str, Any]] = {
+VARIANTS = {
     "one layer each": {},
     "as for COCO": DEEP,
     "an initial layer wider than the LSTM": {"n_layers_init": 2, "ctx_dim": 13, "dim": 11},
@@ -189,7 +189,7 @@ def forced_by(checkpoint: Checkpoint, annotations: ndarray, **mode: Any) -> Deco
 
 
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
-def test_an_imported_model_computes_what_the_authors_program_computes(changes: dict[str, Any], tmp_path: Path) -> None:
+def test_an_imported_model_computes_what_the_authors_program_computes(changes, tmp_path):
     options, parameters, checkpoint = imported(tmp_path, **changes)
     annotations = annotations_of(options["ctx_dim"])
     locations = torch.tensor([3, 12, 0, 7, 7, 1]).expand(2, 1, -1)
@@ -207,7 +207,7 @@ def test_an_imported_model_computes_what_the_authors_program_computes(changes: d
                 assert found.beta is None
 
 
-def test_a_stochastic_model_is_hard_and_reads_the_mean_as_the_program_does(tmp_path: Path) -> None:
+def test_a_stochastic_model_is_hard_and_reads_the_mean_as_the_program_does(tmp_path):
     options, parameters, checkpoint = imported(tmp_path, attn_type="stochastic")
     assert checkpoint.config.attention == "hard"
     generation = checkpoint.generation
@@ -220,7 +220,7 @@ def test_a_stochastic_model_is_hard_and_reads_the_mean_as_the_program_does(tmp_p
 
 @pytest.mark.proof
 @pytest.mark.parametrize("name", ["golden_soft", "golden_soft_deep"])
-def test_golden_outputs_of_the_authors_program(name: str, tmp_path: Path) -> None:
+def test_golden_outputs_of_the_authors_program(name, tmp_path):
     """Set ARCTIC to the folder of golden_soft.npz and golden_soft_deep.npz: `ARCTIC=arctic/ make proof`.
 
     Each has the parameters of a model, its options as text, captions, annotations, and what the program gave for them.
@@ -250,9 +250,7 @@ def test_golden_outputs_of_the_authors_program(name: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("small")
-def test_an_imported_model_captions_and_explains_photos_with_its_own_encoder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_imported_model_captions_and_explains_photos_with_its_own_encoder(tmp_path, monkeypatch):
     options = {**OPTIONS, **DEEP, "ctx_dim": 11, "dim": 13}  # as the small encoder's D
     files, photo = write_files(tmp_path, options, random_parameters(options)), shape_photo("red", "circle", True)
     import_arctic(*files, encoder=small_encoder(seed=1)).save(tmp_path / "imported")
@@ -283,7 +281,7 @@ def without(name: str) -> dict[str, Any]:
     return {key: value for key, value in OPTIONS.items() if key != name}
 
 
-def test_options_words_and_parameters_that_do_not_fit_are_refused(files: Files, tmp_path: Path) -> None:
+def test_options_words_and_parameters_that_do_not_fit_are_refused(files, tmp_path):
     for options, message in (
         ({**OPTIONS, "n_layers_lstm": 2}, "n_layers_lstm is 2: only models with one LSTM layer can be imported"),
         ({**OPTIONS, "dim": 11.0}, r"dim is 11\.0: give a whole number from 1"),
@@ -303,7 +301,7 @@ def test_options_words_and_parameters_that_do_not_fit_are_refused(files: Files, 
             read_dictionary(dictionary(tmp_path, words), 6)
 
 
-def test_a_temperature_is_one_when_an_old_model_has_none_and_0_and_1_are_truth_values(files: Files) -> None:
+def test_a_temperature_is_one_when_an_old_model_has_none_and_0_and_1_are_truth_values(files):
     files.options.write_bytes(pickle.dumps({**without("temperature"), "selector": 1, "prev2out": 0}))
     config = import_arctic(*files).config.to_dict()
     assert config["gate"] is True and config["output_word"] is False
@@ -314,7 +312,7 @@ def dictionary(folder: Path, words: object) -> Path:
     return folder / "dictionary.pkl"
 
 
-def test_words_have_the_ids_of_the_program(tmp_path: Path) -> None:
+def test_words_have_the_ids_of_the_program(tmp_path):
     given = {"<eos>": 0, "UNK": 1, "a": 2, "café": 3, "dog": 5, "rare": 6, "rarer": 7}
     found = read_dictionary(dictionary(tmp_path, given), 6)
     assert found.vocabulary.words == ("<end>", "<unk>", "a", "café", "<unused-4>", "dog")
@@ -352,7 +350,7 @@ def with_member(files: Files, name: str, content: bytes) -> None:
     ],
     ids=["short", "other", "long", "huge", "code", "nested", "header", "empty"],
 )
-def test_damaged_arrays_are_refused_before_they_take_memory(content: bytes, message: str, files: Files) -> None:
+def test_damaged_arrays_are_refused_before_they_take_memory(content, message, files):
     with_member(files, "decoder_b_att", content)
     with pytest.raises(SatError, match=rf"model\.npz.*{message}"):
         import_arctic(*files)
@@ -374,7 +372,7 @@ PLAIN = {
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_plain_values_are_what_pickle_reads(protocol: int, tmp_path: Path) -> None:
+def test_plain_values_are_what_pickle_reads(protocol, tmp_path):
     values = {**PLAIN, "again": "text"}
     found = plain(tmp_path, pickle.dumps(values, protocol))
     assert found == pickle.loads(pickle.dumps(values, protocol)) and repr(found) == repr(values)
@@ -389,7 +387,7 @@ PYTHON_2 = [  # what Python 2.7 writes, by protocol 0, 1 and 2 (cPickle)
 
 
 @pytest.mark.parametrize("data", PYTHON_2, ids=["0", "1", "2"])
-def test_what_python_2_writes(data: bytes, tmp_path: Path) -> None:
+def test_what_python_2_writes(data, tmp_path):
     expected = {"café": 2, "it's": 12345678901234567890, "on": True, "naïve": None}
     assert plain(tmp_path, data) == expected
 
@@ -403,7 +401,7 @@ def evil(protocol: int) -> bytes:
     return pickle.dumps({"dim": Evil()}, protocol)
 
 
-HOSTILE: dict[str, tuple[bytes, str]] = {
+HOSTILE = {
     "a call, protocol 0": (evil(0), "the instruction GLOBAL, and only one dict of .* Make the file again"),
     "a call, protocol 4": (evil(4), "the instruction STACK_GLOBAL"),
     "an old object": (b"(ios\nmkdir\n.", "the instruction INST"),
@@ -424,16 +422,14 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize(("data", "message"), HOSTILE.values(), ids=HOSTILE)
-def test_hostile_pickles_are_refused(
-    data: bytes, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hostile_pickles_are_refused(data, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SatError, match=rf"values\.pkl (is not a pickle of a dict of plain values: |).*{message}"):
         plain(tmp_path, data)
     assert not Path("executed").exists()
 
 
-def test_a_pickle_that_breaks_off_is_refused_and_one_with_a_changed_byte_does_no_harm(tmp_path: Path) -> None:
+def test_a_pickle_that_breaks_off_is_refused_and_one_with_a_changed_byte_does_no_harm(tmp_path):
     for protocol in (0, 2, 4):
         data = pickle.dumps({"dim": 1800, "selector": True, "decay_c": 2.5, "dictionary": None}, protocol)
         for end in range(len(data)):

@@ -47,7 +47,7 @@ def captioner() -> Captioner:
     return captioner_of(Checkpoint(config=config, weights=weights, vocabulary=vocabulary, encoder=record), encoder)
 
 
-def test_a_box_covers_the_locations_that_it_overlaps() -> None:
+def test_a_box_covers_the_locations_that_it_overlaps():
     cover = Cover((10, 0, 60, 30), (3, 5))  # locations of 10 × 10 pixels, from 10 on
     share = cover.share((15, 12, 40, 20)).reshape(3, 5)
     np.testing.assert_allclose(share, [[0, 0, 0, 0, 0], [0.4, 0.8, 0.8, 0, 0], [0, 0, 0, 0, 0]])
@@ -63,7 +63,7 @@ def forced_by(decoder: Decoder, annotations: Tensor, words: list[int], mode: Att
 
 
 @pytest.mark.parametrize("mode", ATTENTION_MODES)
-def test_evidence_is_that_of_the_back_end_and_the_other_maps_follow_from_it(mode: AttentionModeName) -> None:
+def test_evidence_is_that_of_the_back_end_and_the_other_maps_follow_from_it(mode):
     decoder, annotations, words = small_decoder(), small_annotations(1), [3, 5, 7, 4]
     forced = forced_by(decoder, annotations, words, mode)
     maps = maps_of(decoder, annotations, forced)
@@ -80,7 +80,7 @@ def test_evidence_is_that_of_the_back_end_and_the_other_maps_follow_from_it(mode
     torch.testing.assert_close(maps["gradient"], along - along.mean(-1, keepdim=True))
 
 
-def test_a_model_with_uniform_attention_is_read_as_it_is_and_has_the_gradient_times_the_input() -> None:
+def test_a_model_with_uniform_attention_is_read_as_it_is_and_has_the_gradient_times_the_input():
     encoder = small_encoder()
     uniform = captioner_of(small_checkpoint(encoder, attention="uniform"), encoder)
     decoder, annotations, ids = attentive(uniform), torch.randn(1, 15, 11), torch.tensor([[3, 5, 7]])
@@ -93,7 +93,7 @@ def test_a_model_with_uniform_attention_is_read_as_it_is_and_has_the_gradient_ti
         torch.testing.assert_close(15 * maps["evidence"], maps[name])
 
 
-def test_the_figures_of_a_word_by_hand() -> None:
+def test_the_figures_of_a_word_by_hand():
     place = {"inside": np.array([1, 0.5, 0, 0]), "centred": np.array([True, False, False, False])}
     target = Target(1, **place, kinds=("all",), others=[2])
     maps = {

@@ -9,7 +9,7 @@ import pytest
 from measure import Bootstrap, Interval, Mean
 
 
-def test_intervals_come_from_photos_and_not_from_words() -> None:
+def test_intervals_come_from_photos_and_not_from_words():
     values, photos = np.repeat([0.0, 1.0], 1000), np.repeat([0, 1], 1000)
     assert Bootstrap(2, 0)(values, photos).interval() == Interval(0.5, 0.0, 1.0)
     rng = np.random.default_rng(1)
@@ -22,7 +22,7 @@ def test_intervals_come_from_photos_and_not_from_words() -> None:
     assert 34 <= covered < 40  # about 95 %
 
 
-def test_a_rare_class_and_a_ratio_over_nothing_have_honest_intervals() -> None:
+def test_a_rare_class_and_a_ratio_over_nothing_have_honest_intervals():
     rare = Bootstrap(9, 0)(np.array([3.0]), np.array([4]))
     assert rare.interval() == Interval(3.0, 3.0, 3.0)  # resamples without the photo do not count
     missing = Bootstrap(9, 0)(np.array([3.0, np.nan]), np.array([4, 5]))
@@ -33,7 +33,7 @@ def test_a_rare_class_and_a_ratio_over_nothing_have_honest_intervals() -> None:
     assert ratio is not None and astuple(ratio) == pytest.approx((2.0, 6 / 3.95, 6 / 2.05))
 
 
-def test_the_figures_by_hand() -> None:
+def test_the_figures_by_hand():
     scores, right = np.array([0.1, 0.4, 0.4, 0.9]), np.array([False, True, False, True])
     assert confidence.auroc(scores, right) == pytest.approx((1 + 0.5 + 1 + 1) / 4)  # of four pairs, one is equal
     sure = np.repeat([0.2, 0.8], 50)
@@ -46,6 +46,6 @@ def test_the_figures_by_hand() -> None:
     assert found["min_confidence"] == [{"least": 0, "right": 0.5, "nouns_a_caption": 2, "cider": 70}]
 
 
-def test_the_list_of_coco_s_photos_has_the_splits_that_the_models_know() -> None:
+def test_the_list_of_coco_s_photos_has_the_splits_that_the_models_know():
     known = list(coco.splits().values())
     assert [known.count(split) for split in ("train", "val", "test")] == [1757, 200, 300]

@@ -21,7 +21,7 @@ def row(photo: int, right: bool, confidence: float, own: str, moved: list[str]) 
     return {"photo": f"{photo}.jpg", "nouns": [noun]}
 
 
-def test_the_figures_by_hand() -> None:
+def test_the_figures_by_hand():
     rows = [
         row(0, True, 0.9, "gone", ["stays", "gone"]),
         row(1, False, 0.2, "gone", ["stays", "stays"]),
@@ -42,7 +42,7 @@ def test_the_figures_by_hand() -> None:
     assert "60.0 %" in "\n".join(hide.table(found))
 
 
-def test_what_the_page_says_of_all_nouns_is_what_was_measured() -> None:
+def test_what_the_page_says_of_all_nouns_is_what_was_measured():
     figures = json.loads((results.HIDE / "figures.json").read_text(encoding="utf-8"))
     tests = [found for name, found in figures.items() if name.endswith("-test")]
     nouns = sum(found["nouns"] for found in tests)
@@ -55,7 +55,7 @@ def test_what_the_page_says_of_all_nouns_is_what_was_measured() -> None:
 
 
 @pytest.mark.acceptance
-def test_a_photo_is_measured_once(tmp_path: Path) -> None:
+def test_a_photo_is_measured_once(tmp_path):
     shutil.copy(PHOTO, tmp_path / "photo.jpg")
     (tmp_path / "captions.csv").write_text("photo,caption,split\nphoto.jpg,a dog on the grass,test\n", encoding="utf-8")
     output = tmp_path / "rows.jsonl"

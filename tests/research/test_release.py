@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_one_command_writes_what_the_check_asks_for(folder: Path) -> None:
+def test_one_command_writes_what_the_check_asks_for(folder):
     release.write("1.2.3", "2030-02-01", REPOSITORY, HOME, folder)
     assert list(release.problems(folder)) == [] and release.site(folder) == HOME
     citation = (folder / "CITATION.cff").read_text(encoding="utf-8")
@@ -34,7 +34,7 @@ def test_one_command_writes_what_the_check_asks_for(folder: Path) -> None:
     assert f'SITE = "{HOME}"' in (folder / "src/show_attend_tell/messages.py").read_text(encoding="utf-8")
 
 
-def test_addresses_of_nobody_are_refused() -> None:
+def test_addresses_of_nobody_are_refused():
     known = [name for name, address in release.urls().items() if release.is_known(address)]
     missing = [sentence for sentence in release.problems() if "is not known yet" in sentence]
     assert len(missing) == len(release.urls()) - len(known)
@@ -51,14 +51,14 @@ def test_addresses_of_nobody_are_refused() -> None:
         ("src/show_attend_tell/messages.py", HOME, ""),
     ],
 )
-def test_each_file_that_says_something_else_is_named(file: str, before: str, after: str, folder: Path) -> None:
+def test_each_file_that_says_something_else_is_named(file, before, after, folder):
     release.write("1.2.3", "2030-02-01", REPOSITORY, HOME, folder)
     text = (folder / file).read_text(encoding="utf-8")
     (folder / file).write_text(text.replace(before, after), encoding="utf-8")
     assert any(sentence.startswith(f"{file}: ") for sentence in release.problems(folder))
 
 
-def test_a_version_without_changes_is_not_written(folder: Path) -> None:
+def test_a_version_without_changes_is_not_written(folder):
     before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     with pytest.raises(SatError, match=re.escape("CHANGELOG.md")):
         release.write("9.9.9", "2030-02-01", REPOSITORY, HOME, folder)

@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-from pathlib import Path
 
 import pytest
 import results
@@ -18,7 +17,7 @@ MODELS = tuple(shipped.SHIPS)
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_shipped_configurations_hold_what_code_writes(name: str, tmp_path: Path) -> None:
+def test_the_shipped_configurations_hold_what_code_writes(name, tmp_path):
     """Loaded and described again they are the same, byte for byte, and so are their cards."""
     folder = tmp_path / name
     folder.mkdir()
@@ -28,7 +27,7 @@ def test_the_shipped_configurations_hold_what_code_writes(name: str, tmp_path: P
         assert (folder / file).read_bytes() == (SHIPPED / name / file).read_bytes(), file
 
 
-def test_the_card_of_the_shared_n_grams_is_what_code_writes(tmp_path: Path) -> None:
+def test_the_card_of_the_shared_n_grams_is_what_code_writes(tmp_path):
     folder = SHIPPED / shipped.shared_folder("everyday-soft", NGRAMS)
     copied = tmp_path / folder.name
     copied.mkdir()
@@ -37,12 +36,12 @@ def test_the_card_of_the_shared_n_grams_is_what_code_writes(tmp_path: Path) -> N
     assert (copied / "README.md").read_text(encoding="utf-8") == (folder / "README.md").read_text(encoding="utf-8")
 
 
-def test_hard_attention_ships_hard() -> None:
+def test_hard_attention_ships_hard():
     assert Checkpoint.load(SHIPPED / "flickr8k-hard").generation.attention_mode == "argmax"
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_cards_have_the_scores_of_the_evaluations(name: str) -> None:
+def test_the_cards_have_the_scores_of_the_evaluations(name):
     scores = json.loads((SHIPPED / name / "config.json").read_text(encoding="utf-8"))["scores"]
     titles = shipped.titles(shipped.SHIPS[name]) | shipped.ELSEWHERE.get(name, {})
     assert list(scores) == list(titles)
@@ -51,7 +50,7 @@ def test_the_cards_have_the_scores_of_the_evaluations(name: str) -> None:
         assert {key: kept[key] for key in scores[title] if key in kept} == scores[title]
 
 
-def test_the_evaluations_are_light_and_hold_neither_references_nor_paths() -> None:
+def test_the_evaluations_are_light_and_hold_neither_references_nor_paths():
     size = sum(file.stat().st_size for file in results.RESULTS.iterdir())
     assert size <= 5_000_000
     for name in results.names():

@@ -35,7 +35,7 @@ def cider(one: tuple[str, ...], other: tuple[str, ...]) -> float:
 
 
 @pytest.mark.parametrize("photos", [[0, 1], [1, 0, 2], [2, 3], [3, 2, 1, 0]])
-def test_the_consensus_is_most_like_the_others(photos: list[int]) -> None:
+def test_the_consensus_is_most_like_the_others(photos):
     candidates = [(photo, caption) for photo in photos for caption in CAPTIONS[photo]]
     likeness = [
         sum(cider(caption, other) for index, (_, other) in enumerate(candidates) if index != own)
@@ -44,7 +44,7 @@ def test_the_consensus_is_most_like_the_others(photos: list[int]) -> None:
     assert Consensus(CAPTIONS)(photos) == candidates[int(np.argmax(likeness))]
 
 
-def test_neighbors_are_nearest_first() -> None:
+def test_neighbors_are_nearest_first():
     training = torch.tensor([[1.0, 0], [0, 1], [0.6, 0.8], [-1, 0]])
     assert neighbors(torch.tensor([[0.8, 0.6], [-0.8, 0.6]]), training, 3) == [[2, 0, 1], [3, 1, 2]]
     assert [len(found) for found in neighbors(training, training, 80)] == [4, 4, 4, 4]

@@ -8,7 +8,7 @@ from teaching import summary
 from show_attend_tell.metrics.cider import CiderD
 
 
-def test_the_share_of_wrong_captions_that_is_found() -> None:
+def test_the_share_of_wrong_captions_that_is_found():
     order = least_trusted_first([0.9, None, 0.1, 0.7, 0.3])
     assert order == [2, 4, 1, 3, 0]  # a caption without confidence counts as 0.5
     wrong = np.array([1.0, 0, 1, 0, 1])
@@ -17,7 +17,7 @@ def test_the_share_of_wrong_captions_that_is_found() -> None:
     assert found_after(0.5, order, wrong, times)[0] == pytest.approx(2 / 3)  # half of a right caption more
 
 
-def test_a_person_is_compared_with_the_others() -> None:
+def test_a_person_is_compared_with_the_others():
     captions = [["a", "dog"], ["a", "dog"], ["two", "red", "cats"]]
     score = CiderD([captions, [["a", "boat"]], [["the", "sea"]]])
     first, second, third = of_people(captions, score)
@@ -25,7 +25,7 @@ def test_a_person_is_compared_with_the_others() -> None:
     assert third == 0
 
 
-def test_gains_are_beside_the_start_and_beside_as_many_at_random() -> None:
+def test_gains_are_beside_the_start_and_beside_as_many_at_random():
     ciders = {(0, "start"): [1.0, 1], (3, "random"): [4.0, 4], (3, "most unlike"): [6.0, 6]}
     cells = [
         {"kind": "charts", "draw": 2, "size": size, "selection": name, "ciders": values}

@@ -1,7 +1,5 @@
 """Generated scenes: what is in a picture, what is said of it, and the folder that is written."""
 
-from pathlib import Path
-
 import numpy as np
 from scenes import COLORS, make_scene, read_scenes, write_scenes
 
@@ -10,7 +8,7 @@ from show_attend_tell.data.datasets import read_dataset
 SCENES = [make_scene(3, number) for number in range(60)]
 
 
-def test_each_object_is_drawn_in_its_color_inside_its_box_and_nowhere_else() -> None:
+def test_each_object_is_drawn_in_its_color_inside_its_box_and_nowhere_else():
     for scene, picture in SCENES:
         pixels = np.asarray(picture, dtype=int)  # (H, W, 3)
         for thing in scene.objects:
@@ -22,7 +20,7 @@ def test_each_object_is_drawn_in_its_color_inside_its_box_and_nowhere_else() -> 
             assert inside[-1].any() and inside[2].any()
 
 
-def test_the_folder_is_read_as_any_data_and_its_boxes_come_back(tmp_path: Path) -> None:
+def test_the_folder_is_read_as_any_data_and_its_boxes_come_back(tmp_path):
     write_scenes(tmp_path / "scenes", 20, seed=3, show=False)
     dataset, scenes = read_dataset(tmp_path / "scenes"), read_scenes(tmp_path / "scenes")
     assert dataset.name == "scenes" and dataset.report.photos == {"train": 16, "val": 2, "test": 2}

@@ -35,18 +35,17 @@ def make_models(data: Path, output: Path, *options: str) -> None:
 
 
 def read(file: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return found
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 @pytest.mark.acceptance
 @pytest.mark.usefixtures("small")
 def test_models_are_made_from_data_to_files(  # noqa: PLR0915 - one story, from data to files
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    tmp_path, monkeypatch, capsys
+):
     data, output = shape_folder(tmp_path / "shapes", captions=5), tmp_path / "runs"
     take, interrupting = Trainer.take, True
-    taken: Counter[tuple[str, int, int]] = Counter()  # batches, by the training
+    taken = Counter()  # batches, by the training
 
     def counted(trainer: Trainer, batch: MiniBatch) -> None:
         second_stage = trainer.config.epochs == 3
@@ -119,13 +118,11 @@ NEW = {
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", shipped.SHIPS)
-def test_the_commands_have_the_settings_of_the_shipped_models(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_commands_have_the_settings_of_the_shipped_models(name, tmp_path, monkeypatch):
     config, training = read(SHIPPED / name / "config.json"), shipped.SHIPS[name].training
     kind = config["decoder"]["attention"]
     wanted = config["training"]["settings"]
-    asked: dict[str, Any] = {}
+    asked = {}
 
     def train(plan: TrainingPlan) -> Checkpoint:
         asked["config"] = plan.config

@@ -47,7 +47,7 @@ def searched(decoder: Any, annotations: Any, config: GenerationConfig, filters: 
 
 @pytest.mark.parametrize("how", ["torch", "onnx"])
 @pytest.mark.parametrize("gamma", [0.0, 0.7])
-def test_a_wide_beam_orders_every_caption_by_the_sum_and_keeps_log_p(how: str, gamma: float) -> None:
+def test_a_wide_beam_orders_every_caption_by_the_sum_and_keeps_log_p(how, gamma):
     decoder, annotations, value = small_decoder(vocabulary_size=5, spread=0.8), small_annotations(B), ForPhotos()
     config = GenerationConfig(beam_size=1 + 3 + 9 + 27, max_length=3, length_penalty=gamma, allow_repetitions=True)
     plain = searched(decoder, annotations, config, word_filters(config), how)
@@ -63,11 +63,11 @@ def test_a_wide_beam_orders_every_caption_by_the_sum_and_keeps_log_p(how: str, g
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
-def test_both_back_ends_follow_filters_and_log_p_is_that_of_teacher_forcing(beam_size: int) -> None:
+def test_both_back_ends_follow_filters_and_log_p_is_that_of_teacher_forcing(beam_size):
     """With photos that end at different times, and words that are forbidden and liked at once."""
     decoder, annotations = talkative(), small_annotations(B, locations=LOCATIONS)
     config = GenerationConfig(beam_size=beam_size, max_length=9)
-    filters: list[Filter] = [*word_filters(config), ForPhotos(), lambda history, photos: ([1, 2], 4.0)]
+    filters = [*word_filters(config), ForPhotos(), lambda history, photos: ([1, 2], 4.0)]
     reference, found = (searched(decoder, annotations, config, filters, how) for how in ("torch", "onnx"))
     backend = TorchBackend(decoder)
     for photo, (one, other) in enumerate(zip(found, reference, strict=True)):
@@ -80,7 +80,7 @@ def test_both_back_ends_follow_filters_and_log_p_is_that_of_teacher_forcing(beam
             assert h.log_probability == pytest.approx(forced.log_probability, abs=1e-4)
 
 
-def test_filters_add_up() -> None:
+def test_filters_add_up():
     history = np.array([[[2, 3], [3, 3]]])
     added = apply(
         [lambda history, photos: ([1], -1.0), lambda history, photos: None, ForPhotos()], history, np.array([1])
@@ -93,7 +93,7 @@ def test_filters_add_up() -> None:
     assert nothing.ids.shape == nothing.weights.shape == (1, 2, 0)
 
 
-def test_a_registered_filter_is_a_setting_everywhere() -> None:
+def test_a_registered_filter_is_a_setting_everywhere():
     """Its name is a setting of `GenerationConfig`, of a model's file, and of what is said of a caption."""
 
     @FILTERS.register("no_color")
@@ -131,7 +131,7 @@ def added(filters: Sequence[Filter], vocabulary: Vocabulary, words: str) -> dict
         ("dog dogs", {"dog": -4.0, "dogs": -4.0}),
     ],
 )
-def test_a_second_use_of_a_noun_or_color_costs(words: str, costs: dict[str, float]) -> None:
+def test_a_second_use_of_a_noun_or_color_costs(words, costs):
     vocabulary = Vocabulary(["a", "dog", "dogs", "red", "runs"])
     second_use = SecondUse(vocabulary)(2.0)
     assert added([second_use], vocabulary, words) == costs
@@ -147,7 +147,7 @@ def test_a_second_use_of_a_noun_or_color_costs(words: str, costs: dict[str, floa
         ("a dog with it|a red dog looks up", True),
     ],
 )
-def test_no_english_caption_ends_in_the_air(captions: str, ends: bool) -> None:
+def test_no_english_caption_ends_in_the_air(captions, ends):
     config = GenerationConfig(max_length=20)
     words = "a the dog in front of and that red white black its light blue is with it looks up".split()
     for caption in captions.split("|"):
@@ -157,14 +157,14 @@ def test_no_english_caption_ends_in_the_air(captions: str, ends: bool) -> None:
 
 
 @pytest.mark.parametrize(("length", "allowed"), [(2, {"<end>"}), (3, {"<end>", "a", "the", "in", "red"})])
-def test_the_last_word_that_there_is_room_for_does_not_end_in_the_air_either(length: int, allowed: set[str]) -> None:
+def test_the_last_word_that_there_is_room_for_does_not_end_in_the_air_either(length, allowed):
     vocabulary = Vocabulary("a the dog in red".split())
     changed = added(word_filters(GenerationConfig(max_length=length), vocabulary), vocabulary, "dog")
     assert set(vocabulary.words) - set(changed) == allowed
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_where_every_other_word_is_forbidden_a_caption_still_ends(beam_size: int) -> None:
+def test_where_every_other_word_is_forbidden_a_caption_still_ends(beam_size):
     vocabulary = Vocabulary(["a", "the"])
     config = GenerationConfig(beam_size=beam_size, max_length=4)
     decoder = small_decoder(vocabulary_size=len(vocabulary))

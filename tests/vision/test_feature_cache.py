@@ -36,7 +36,7 @@ class Counted(Encoder):
         body = nn.Conv2d(3, 5, 3, stride=3)
         super().__init__(Backbone(body, "counted", 5, (2, 2), preprocessing, "float32"))
         self.seen = 0
-        self.stop_after: int | None = None
+        self.stop_after = None
 
     def forward(self, pixels: Tensor) -> Tensor:
         if self.stop_after is not None and self.seen >= self.stop_after:

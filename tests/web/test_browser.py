@@ -153,8 +153,7 @@ def save(page: Page, number: int, act: str, file: Path) -> None:
 def saved(page: Page, number: int, file: Path) -> list[dict[str, Any]]:
     """What the page saves of a photo as JSON."""
     save(page, number, "Save JSON", file)
-    found = json.loads(file.read_text(encoding="utf-8"))
-    return found
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 def assert_pythons(found: dict[str, Any], captioner: Captioner, photo: Path) -> None:

@@ -21,7 +21,7 @@ from show_attend_tell.model.interface import word_log_probabilities
 from show_attend_tell.settings import ATTENTION_MODES, AttentionModeName
 
 
-def test_a_hidden_annotation_is_the_mean_of_those_left() -> None:
+def test_a_hidden_annotation_is_the_mean_of_those_left():
     annotations = torch.tensor([[[1.0, 2], [3, 4], [5, 9], [7, 7]]])
     masks = torch.tensor([[False, True, False, False], [True, False, True, False]])
     (hidden,) = hidden_in_annotations(annotations, masks)
@@ -29,7 +29,7 @@ def test_a_hidden_annotation_is_the_mean_of_those_left() -> None:
     torch.testing.assert_close(hidden[1], torch.tensor([[5, 5.5], [3, 4], [5, 5.5], [7, 7]]))
 
 
-def test_as_many_locations_are_hidden_every_time_and_a_patch_has_the_shape_of_what_was_attended() -> None:
+def test_as_many_locations_are_hidden_every_time_and_a_patch_has_the_shape_of_what_was_attended():
     locations = 9 * 7
     alpha, other = (torch.rand(n, locations, generator=torch.Generator().manual_seed(n)).softmax(-1) for n in (4, 3))
     masks = hidden_locations(alpha, other, (9, 7), torch.Generator().manual_seed(2))
@@ -50,7 +50,7 @@ def test_as_many_locations_are_hidden_every_time_and_a_patch_has_the_shape_of_wh
     assert not torch.equal(masks[-1], masks[-2])
 
 
-def test_hidden_cells_of_a_photo_have_the_mean_color() -> None:
+def test_hidden_cells_of_a_photo_have_the_mean_color():
     pixels, masks = torch.ones(3, 4, 6), torch.tensor([[False, True, False, False, False, False]])
     (encoded,) = hidden_in_photo(pixels, masks, (2, 3), lambda pixels: pixels)
     assert encoded[0, :, :2, 2:4].abs().max() == 0 and encoded.sum() == 3 * (4 * 6 - 2 * 2)
@@ -78,7 +78,7 @@ def examples(tmp_path: Path) -> list[Example]:
     return found
 
 
-def test_each_photo_is_a_quarter_of_the_picture(examples: list[Example]) -> None:
+def test_each_photo_is_a_quarter_of_the_picture(examples):
     square = Preprocessing(size=9, resize="squash", mean=(0, 0, 0), std=(1, 1, 1))
     red, green, blue, white = examples[:4]
     pixels = draw_picture((red, green, blue, white), square)
@@ -88,7 +88,7 @@ def test_each_photo_is_a_quarter_of_the_picture(examples: list[Example]) -> None
     assert not pixels[:, 8].any() and not pixels[:, :, 8].any()  # an odd side: the mean color
 
 
-def test_nouns_count_that_only_the_caption_s_photo_has(examples: list[Example]) -> None:
+def test_nouns_count_that_only_the_caption_s_photo_has(examples):
     mosaic = Mosaic(tuple(examples[:4]), 1, ("a", "boat", "a", "dog", "men", "boats", "and", "car"))
     known = {"a", "boat", "dog", "men", "boats", "and"}
     # "dog" and, in the singular, "men" are in the other photos' captions; "car" the model does not know
@@ -113,7 +113,7 @@ class ByStep:
 
 
 @pytest.mark.parametrize("name", ATTENTION_MODES)
-def test_every_way_of_forcing_has_the_same_log_p(name: AttentionModeName) -> None:
+def test_every_way_of_forcing_has_the_same_log_p(name):
     decoder, mode = small_decoder(), SeededMode(name, 13)
     with torch.no_grad():
         forced = force(decoder, EXAMPLE, ANNOTATIONS, list("abcd"), IDS, mode)
@@ -140,7 +140,7 @@ def pair(mode: AttentionModeName) -> tuple[Forced, Forced]:
 
 
 @pytest.mark.parametrize("mode", ["mean", "argmax"])
-def test_a_control_at_a_word_s_own_step(mode: AttentionModeName) -> None:
+def test_a_control_at_a_word_s_own_step(mode):
     """Teacher forcing for each word, with the replaced context at that word's step alone."""
     decoder, (forced, other) = small_decoder(), pair(mode)
     usual = MeanAttention() if mode == "mean" else ArgmaxAttention()
@@ -176,7 +176,7 @@ def test_a_control_at_a_word_s_own_step(mode: AttentionModeName) -> None:
     assert set(found) == set(CONTROLS)
 
 
-def test_the_maps_of_a_control() -> None:
+def test_the_maps_of_a_control():
     alpha, other = torch.eye(3), torch.arange(6.0).view(2, 3)
     assert maps_of("static", alpha, other, 2, 1).tolist() == [[pytest.approx(1 / 3)] * 3] * 2
     assert maps_of("other_word", alpha, other, 4, 2).argmax(1).tolist() == [2, 0, 1, 2]
@@ -186,7 +186,7 @@ def test_the_maps_of_a_control() -> None:
     assert shift_of(5, 1) == 1
 
 
-def test_a_search_reads_by_each_photo_s_own_maps() -> None:
+def test_a_search_reads_by_each_photo_s_own_maps():
     annotations, alpha = small_annotations(2), torch.full((2, 3, L), 1 / L)
     alphas, others = [torch.eye(L)[:3], torch.eye(L)[1:3]], [torch.eye(L)[3:], torch.eye(L)[4:]]
     modes = [SeededMode("argmax", 6), SeededMode("argmax", 7)]

@@ -14,7 +14,7 @@ from show_attend_tell.model.attention import attention_mode_by_name
 from show_attend_tell.search.config import GenerationConfig
 
 
-def test_probabilities_alpha_and_beta_are_means() -> None:
+def test_probabilities_alpha_and_beta_are_means():
     members = [small_decoder(seed=1), small_decoder(seed=2), small_decoder(seed=3, attention="hard")]
     annotations, captions = small_annotations(), small_captions()
     together = Ensemble(members).teacher_forcing(annotations, captions, paths=P)
@@ -26,7 +26,7 @@ def test_probabilities_alpha_and_beta_are_means() -> None:
         assert torch.allclose(getattr(together, name), wanted, atol=1e-6)
 
 
-def test_what_a_member_lacks_is_none() -> None:
+def test_what_a_member_lacks_is_none():
     annotations, captions = small_annotations(), small_captions()
     output = Ensemble([small_decoder(seed=1), small_decoder(seed=2, gate=False)]).teacher_forcing(annotations, captions)
     assert output.alpha is not None and output.beta is None
@@ -34,7 +34,7 @@ def test_what_a_member_lacks_is_none() -> None:
     assert output.alpha is None and output.beta is None and output.logits.shape == (B, 1, C, 23)
 
 
-def test_a_beam_finds_what_the_mean_is_sure_of() -> None:
+def test_a_beam_finds_what_the_mean_is_sure_of():
     """Each member alone would say another first word than both together."""
     one, two = torch.full((5, 4), 0.01), torch.full((5, 4), 0.01)
     one[4], two[4] = torch.tensor([0.01, 0.01, 0.5, 0.48]), torch.tensor([0.5, 0.01, 0.01, 0.48])
@@ -46,7 +46,7 @@ def test_a_beam_finds_what_the_mean_is_sure_of() -> None:
     assert found[0][0].log_probability == pytest.approx(math.log(0.48) + math.log(1 / 1.03), abs=1e-3)
 
 
-def test_locations_are_drawn_once_a_step() -> None:
+def test_locations_are_drawn_once_a_step():
     """By every member's own α: an ensemble of a decoder with itself is that decoder."""
     annotations, captions = small_annotations(), small_captions()
 

@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from show_attend_tell.data.datasets import Dataset, read_dataset
 
 def keep(dataset: Dataset, folder: Path, name: str, wrong: int, bleu: float = 50.0) -> None:
     """Keep an evaluation whose first captions are wrong, with a CIDEr of 0; others have 10 for each word."""
-    rows: list[dict[str, Any]] = []
+    rows = []
     for number, example in enumerate(dataset.split("test")):
         words = example.captions[0] if number >= wrong else ()
         rows.append({"photo": example.name, "caption": " ".join(words) or "nothing", "cider": 10.0 * len(words)})
@@ -28,7 +27,7 @@ def keep(dataset: Dataset, folder: Path, name: str, wrong: int, bleu: float = 50
     results.keep({**found, **about, "results": rows}, name, folder)
 
 
-def test_runs_that_are_there_are_not_made_again(tmp_path: Path) -> None:
+def test_runs_that_are_there_are_not_made_again(tmp_path):
     def finished(model: Path) -> None:
         model.mkdir(exist_ok=True)
         (model / "config.json").write_text(json.dumps({"training": {"validation_bleu_4": {}}}))
@@ -38,7 +37,7 @@ def test_runs_that_are_there_are_not_made_again(tmp_path: Path) -> None:
         if arguments[0] == "train":
             finished(Path(str(arguments[arguments.index("--output") + 1])))
 
-    asked: list[str] = []
+    asked = []
     (tmp_path / "soft-1-test.json").touch()
     for seed in (1, 2):  # trained elsewhere, or by `make models`
         finished(tmp_path / f"soft-{seed}")
@@ -52,7 +51,7 @@ def test_runs_that_are_there_are_not_made_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("without_java")
-def test_the_document_has_the_papers_figures_and_ours(tmp_path: Path) -> None:
+def test_the_document_has_the_papers_figures_and_ours(tmp_path):
     pytest.importorskip("pycocoevalcap")
     dataset = read_dataset(shape_folder(tmp_path / "flickr8k", train=2, val=1, test=17, captions=2))
     folder = tmp_path / "results"
@@ -86,14 +85,14 @@ def test_the_document_has_the_papers_figures_and_ours(tmp_path: Path) -> None:
     assert make.kept("soft", folder) == ["soft-3-test"]  # and not the shipped model's any more
 
 
-def test_a_slope_is_that_of_the_best_line() -> None:
+def test_a_slope_is_that_of_the_best_line():
     x, y = np.array([1.0, 2.0, 4.0, 7.0]), np.array([3.0, 1.0, 2.0, 8.0])
     weights = np.array([[1.0, 1.0, 1.0, 1.0], [2.0, 0.0, 1.0, 3.0]])
     for found, weight in zip(make.slope(x, y, weights), weights, strict=True):
         assert found == pytest.approx(np.polyfit(x, y, 1, w=np.sqrt(weight))[0])
 
 
-def test_the_document_says_where_its_figures_come_from() -> None:
+def test_the_document_says_where_its_figures_come_from():
     tables = make.main_table(), make.msr_parts() + "<!-- end", make.runs_table()
     shown = "".join(document.read_text(encoding="utf-8") for document in make.DOCUMENTS)
     assert all(table in shown for table in tables)

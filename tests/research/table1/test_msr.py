@@ -48,7 +48,7 @@ def probabilities(w: dict[str, Array], annotations: Array) -> Array:
     return np.asarray(1 - absent)
 
 
-def test_the_logits_are_the_equations(float64: None) -> None:
+def test_the_logits_are_the_equations(float64):
     decoder, annotations, captions = small_msr(), small_annotations(), small_captions()
     captions[0, :4] = torch.tensor(CAPTIONS[0])  # with known n-grams of every length
     output = decoder.teacher_forcing(annotations, captions, paths=P)
@@ -59,7 +59,7 @@ def test_the_logits_are_the_equations(float64: None) -> None:
         p = probabilities(w, annotations[photo].numpy())
         left = {2 + word for word in range(DETECTED) if p[word] >= 0.5}
         assert 0 < len(left) < DETECTED
-        words: list[int] = []
+        words = []
         for time in range(C):
             before = [NOTHING, NOTHING, NOTHING, *words][::-1][:3]
             for word in range(K):
@@ -94,7 +94,7 @@ def entries(decoder: Msr) -> list[tuple[tuple[int, ...], int]]:
     return found
 
 
-def test_before_its_training_it_is_a_smoothed_4_gram_model(float64: None) -> None:
+def test_before_its_training_it_is_a_smoothed_4_gram_model(float64):
     decoder = small_baseline("msr")
     with torch.no_grad():
         decoder.end.zero_()
@@ -114,7 +114,7 @@ def test_before_its_training_it_is_a_smoothed_4_gram_model(float64: None) -> Non
     assert found == pytest.approx(-np.log(shares).mean(), abs=1e-6)
 
 
-def test_detectors_find_a_word_at_one_location_and_the_probe_does_not() -> None:
+def test_detectors_find_a_word_at_one_location_and_the_probe_does_not():
     torch.manual_seed(0)
     annotations, truth = torch.randn(120, 6, 5), torch.zeros(120, 2)
     truth[:60, 0], truth[::3, 1] = 1, 1
@@ -128,14 +128,14 @@ def test_detectors_find_a_word_at_one_location_and_the_probe_does_not() -> None:
     assert detectors.mean_average_precision(shares[:, :1], truth[1::2, :1]) > 0.9
 
 
-def test_mean_average_precision_is_that_of_its_definition() -> None:
+def test_mean_average_precision_is_that_of_its_definition():
     scores = torch.tensor([[0.9, 0.1, 0.2], [0.8, 0.2, 0.1], [0.7, 0.9, 0.3], [0.1, 0.3, 0.4]])
     truth = torch.tensor([[1.0, 0, 0], [0, 1, 0], [1, 0, 0], [0, 1, 0]])
     each = [(1 / 1 + 2 / 3) / 2, (1 / 2 + 2 / 3) / 2]  # no photo has the third word
     assert detectors.mean_average_precision(scores, truth) == pytest.approx(sum(each) / 2)
 
 
-def test_captions_are_ranked_by_how_much_of_what_is_detected_they_mention() -> None:
+def test_captions_are_ranked_by_how_much_of_what_is_detected_they_mention():
     decoder, annotations = small_msr(), small_annotations()
     backend, config = TorchBackend(decoder), GenerationConfig(beam_size=P, max_length=C)
     decoding = Decoding(vocabulary=Vocabulary([]), config=config, reranker=Coverage({}))

@@ -124,7 +124,7 @@ def inputs(decoder: Decoder, annotations: Tensor, captions: Tensor) -> list[tupl
 
 
 @averaging
-def test_logits_are_the_papers(kind: str, float64: None) -> None:
+def test_logits_are_the_papers(kind, float64):
     decoder, annotations, captions = small_baseline(kind), small_annotations(), small_captions()
     output = decoder.teacher_forcing(annotations, captions, paths=P)
     assert output.alpha is None and output.beta is None and output.locations is None
@@ -134,7 +134,7 @@ def test_logits_are_the_papers(kind: str, float64: None) -> None:
             np.testing.assert_allclose(logits[path], wanted, atol=1e-10)
 
 
-def test_cmu_msr_learns_to_reconstruct_the_photo_from_the_words(float64: None) -> None:
+def test_cmu_msr_learns_to_reconstruct_the_photo_from_the_words(float64):
     decoder, annotations, captions = (
         small_baseline("cmu_msr", reconstruction=0.25),
         small_annotations(),
@@ -151,7 +151,7 @@ def test_cmu_msr_learns_to_reconstruct_the_photo_from_the_words(float64: None) -
 
 
 @every_kind
-def test_its_preset_is_the_soft_one_with_its_own_decoder(kind: str) -> None:
+def test_its_preset_is_the_soft_one_with_its_own_decoder(kind):
     config = preset("flickr8k", decoder=kind)
     assert config == replace(preset("flickr8k"), decoder=config_class(kind)(), visual_ngrams=False)
 
@@ -167,7 +167,7 @@ def shares_of(**likely: float) -> torch.Tensor:
     return torch.tensor([likely.get(word, 0.01 + number / 1e4) for number, word in enumerate(words)])
 
 
-def test_nouns_verbs_and_colors_of_captions_are_slots() -> None:
+def test_nouns_verbs_and_colors_of_captions_are_slots():
     grammar = Grammar(ENCODED, VOCABULARY)
     told = [[part if isinstance(part, str) else VOCABULARY.words[part] for part in each] for each in grammar.templates]
     end = VOCABULARY.words[Vocabulary.END]
@@ -175,7 +175,7 @@ def test_nouns_verbs_and_colors_of_captions_are_slots() -> None:
     assert ["the", "noun", "is", "verb", end] in told and ["a", "noun", end] in told and len(told) == 3
 
 
-def test_the_best_filling_is_found() -> None:
+def test_the_best_filling_is_found():
     grammar = Grammar(ENCODED, VOCABULARY)
     shares = shares_of(cat=0.9, ball=0.8, blue=0.7)
     lifts = (shares / 0.2).log()
@@ -195,7 +195,7 @@ def test_the_best_filling_is_found() -> None:
         assert weight * best.lift + best.log_p == pytest.approx(max(map(score, allowed)))
 
 
-def test_the_caption_is_the_best_by_weight_and_length_penalty() -> None:
+def test_the_caption_is_the_best_by_weight_and_length_penalty():
     short = templates.Filled((4, 0), lift=1.0, log_p=-2.0)
     long = templates.Filled((4, 5, 6, 0), lift=3.0, log_p=-5.0)
     assert caption([short, long], 0.5, 0.0) == (4,)  # −1.5 and −3.5
