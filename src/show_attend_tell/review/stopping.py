@@ -39,7 +39,8 @@ class Forecast(NamedTuple):
         about = f"{done} About {round(self.wrong):,} of the rest are probably wrong"
         if self.checked >= DRAW:
             return f"{about}, by the confidence and by {self.checked} drawn at random."
-        return f"{about}; check {DRAW - self.checked} drawn at random."
+        to_check = min(DRAW - self.checked, self.rows - self.reviewed)
+        return f"{about}; check {to_check} drawn at random."
 
 
 def expected_wrong(row: Row) -> float:
