@@ -100,9 +100,9 @@ class Confidence:
     def add(self, backend: Backend, features: Any, found: Sequence[list[Hypothesis]], least: float) -> list[Any]:
         """The captions of each photo, of features (B, L, D), the best one first with its words' confidence (T,).
 
-        The best one is the first whose judged words all have the ``least`` confidence; where none has, it is the one
-        whose least trusted word is trusted most. With 0 it is the first. Another than the first must end in a judged
-        word and have none twice, so it is no "a dog is jumping over a wooden".
+        The best one is the first whose judged words all reach the ``least`` confidence. If there is none, it is the one
+        whose least trusted word has the highest confidence. With 0 it is the first. A caption other than the first
+        must end in a judged word and have none twice, so it is never "a dog is jumping over a wooden".
         """
         judged = self.judge(backend, features, found if least else [each[:1] for each in found], found)
         unlike = self.unlike(features)

@@ -38,7 +38,7 @@ def choose_decoding(
 
     ``kept`` gives a generation config that stays unless another one has a CIDEr on val that is better by more than two
     standard errors; None where val chooses freely. With ``filters``, a second use of a noun costs `SECOND_USE`, and
-    class words are raised, each where val's CIDEr does not fall by it.
+    class words are raised; either is kept only if val's CIDEr does not fall by it.
     """
     decoding = Decoding.of(model)
     photos = len(data.validation)
