@@ -354,7 +354,7 @@ def rates(config, batches_to_take):
     trainer = trainer_of(random_data(), config)
     found = []
     for _ in range(batches_to_take):
-        trainer.adjust()
+        trainer.set_schedules()
         found.append(trainer.optimizer.param_groups[0]["lr"])
         trainer.taken += 1
     return found
@@ -378,7 +378,7 @@ def test_the_entropy_weight_of_hard_attention_moves_evenly_to_its_end(end, weigh
     trainer = trainer_of(random_data(), config)
     for share, weight in enumerate(weights):
         trainer.taken = share * trainer.batches_an_epoch
-        trainer.adjust()
+        trainer.set_schedules()
         assert trainer.objective.entropy_weight == pytest.approx(weight)
     assert config.hard.entropy_weight == 0.5  # the settings themselves do not move
 
@@ -470,7 +470,7 @@ def test_the_history_becomes_the_decoders_own_words_as_training_goes_on():
     assert torch.equal(trainer.history(annotations, captions), captions)  # none at the start
     for done in (0.5, 1.0):
         trainer.taken = int(done * 2 * trainer.batches_an_epoch)
-        trainer.adjust()
+        trainer.set_schedules()
         found = trainer.history(annotations, captions)
         own = found != captions
         assert (found[own] == 5).all()

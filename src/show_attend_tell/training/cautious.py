@@ -4,7 +4,7 @@ A training is cautious with fewer than `SMALL` training photos. `bootstrap.first
 several choices, the nearest to the start that is at most one standard error worse than the best.
 
 - **Weights.** They go a share of the way from the start's, with new words added, to the best epoch's (Wortsman et al.
-  2022). Those shares count that have fewer nats a word than the start, by more than one standard error. Of these and
+  2022). Only shares count whose nats a word are fewer than the start's by more than one standard error. Of these and
   the start, the rule takes one by its worth: CIDEr − `CIDER_PER_NAT` · nats a word. So nats, which few photos measure
   well, say whether there is something to learn, and CIDEr whether it helps captions. At share 0, the start is given
   back as it is.
@@ -15,8 +15,8 @@ several choices, the nearest to the start that is at most one standard error wor
 - **Reranker.** That of the start is kept, or adapted or fitted anew if leave-one-out errors on the training photos
   prove the gain (`rerank.adapt`). A start without one gets one that is fitted to the photos.
 - **Class words.** Those of the start stay, and fit the new words.
-- **Confidence.** Where divisions judge, each half's photos are captioned by the other half's training, or by the start
-  where this is given back, at most `SHOWN` photos in all. The start's confidence moves as these captions say.
+- **Confidence.** Where halves judge, each half's photos are captioned by the other half's training, or by the start
+  where this is given back, at most `COMPARED` photos in all. The start's confidence moves as these captions say.
 - **Decoding.** The generation config stays that of the start, with a beam size of `LARGE_BEAM_SIZE` if its reranker was
   fitted anew, or is `DECODING` where the start had none. If val has `VAL_FOR_DECODING` photos or more, the best config
   on val replaces it if its CIDEr is better by more than two standard errors.
@@ -61,9 +61,9 @@ from show_attend_tell.training.trainer import Trainer
 SMALL = 2000  # training photos; with this many or more, a training starts afresh
 VAL_TO_JUDGE = 100  # photos
 VAL_FOR_DECODING = 200  # photos
-SHOWN = 200  # photos of val, by which a model is compared with its start
+COMPARED = 200  # photos of val, by which a model is compared with its start
 SHARES = (0.0, 0.25, 0.5, 1.0)  # of the way from the start's weights to the trained ones
-PATIENCE = 3  # epochs with more nats a word than the best, after which a division's training ends
+PATIENCE = 3  # epochs without fewer nats a word, after which a training on half of the photos ends
 # How a model with a reranker makes captions where val cannot choose: as the default model does.
 DECODING = {"beam_size": 20, "length_penalty": 0.75, "rerank_weight": 16.0, "rare_word_exponent": 0.75}
 RERANKER = "reranker"  # entry of a model's training that says what became of the start's
@@ -93,7 +93,7 @@ class Figures:
 
     @property
     def worth(self) -> NDArray[np.float64]:
-        """u of each photo (N,); their mean is CIDEr − `CIDER_PER_NAT` · nats a word."""
+        """What a photo's captions are worth (N,); their mean is CIDEr − `CIDER_PER_NAT` · nats a word."""
         nats: NDArray[np.float64] = self.nats[0] * len(self.ciders) / self.nats[1].sum()
         return self.ciders - CIDER_PER_NAT * nats
 
@@ -177,34 +177,34 @@ def verdict_of(file: Path, about: object, judge: Callable[[], Verdict]) -> Verdi
 
 
 def judge_by_val(config: TrainingConfig, data: TrainingData, decoder: Decoder, start: Decoder) -> Verdict:
-    """How far from ``start`` a trained decoder should go, by `SHOWN` photos of val at most; else all of it."""
-    few = shown(data, SHOWN)
-    before = copied(start)
+    """How far from ``start`` a trained decoder should go, by `COMPARED` photos of val at most; else all of it."""
+    few = at_most(data, COMPARED)
+    before = weights_copy(start)
     shares = SHARES if config.cautious else (0.0, 1.0)
-    figures = figures_by_share(decoder, before, copied(decoder), few, config, shares)
+    figures = figures_by_share(decoder, before, weights_copy(decoder), few, config, shares)
     choice = choose_share(figures) if config.cautious else 1
     return Verdict(shares[choice], config.epochs, f"on val: {figures[choice or -1].beside(figures[0])}")
 
 
-def shown(data: TrainingData, photos: int) -> TrainingData:
+def at_most(data: TrainingData, photos: int) -> TrainingData:
     """The data with so many of the validation photos at most, at even distances."""
     return replace(data, validation=data.validation[:: -(-len(data.validation) // photos)], parts=())
 
 
-def judged_by_divisions(config: TrainingConfig, val: int) -> bool:
-    """Whether divisions judge a training from a model, where val has that many photos."""
+def judged_by_halves(config: TrainingConfig, val: int) -> bool:
+    """Whether halves judge a training from a model, where val has that many photos."""
     return config.cautious and config.selected_by == "cider_and_nats" and val < VAL_TO_JUDGE
 
 
 def epochs_to_judge(config: TrainingConfig, *, gains: bool = True) -> int:
-    """Epochs of each division's training, so that both together take less than the training itself.
+    """Epochs of each half's training, so that both together take less than the training itself.
 
     If it does not gain anything from the first epoch on, it ends by `PATIENCE`.
     """
     return -(-config.epochs // 2) if gains else min(PATIENCE + 1, config.epochs)
 
 
-def judge_by_divisions(
+def judge_by_halves(
     config: TrainingConfig,
     data: TrainingData,
     dataset: Dataset,
@@ -216,10 +216,10 @@ def judge_by_divisions(
 ) -> tuple[Verdict, list[tuple[Decoder, TrainingData]]]:
     """How far from ``start``, the model ``name``, and how long to train, by two trainings on half of the photos.
 
-    Also decoders as far from the start, each with data whose validation photos, `SHOWN` in all, it has not seen.
+    Also the decoders at that share, each with data whose val it has not seen (`COMPARED` photos in all).
     """
     references = dict(data.validation) | {each.name: each.captions for each in dataset.split("train")}
-    before = copied(start)
+    before = weights_copy(start)
     last = epochs_to_judge(config)
     trainings: list[Trainer] = []
     trained: list[Mapping[str, Tensor]] = []
@@ -228,7 +228,7 @@ def judge_by_divisions(
         what = f"training {number} of 2 that judge"
         with Progress(total=last, desc=what, unit="epoch", disable=not show, leave=False) as bar:
             training = trainer(config, half, device=next(start.parameters()).device, initial=before, init_from=name)
-            best, nats_of_half = train_division(training, before, last, bar.update)
+            best, nats_of_half = train_half(training, before, last, bar.update)
         trainings.append(training)
         trained.append(best)
         nats += nats_of_half
@@ -237,9 +237,12 @@ def judge_by_divisions(
     epochs = [config.epochs if each.best_epoch == last else each.best_epoch for each in trainings]
     if not any(epochs):
         at_start, after, words = nats
-        none = f"neither had an epoch with fewer nats a word than {name} ({at_start / words:.2f}; at best "
-        unseen = shown(replace(data, validation=[*references.items()]), SHOWN)
-        return Verdict(0.0, 0, f"{what}: {none}{after / words:.2f})"), [(start, unseen)]
+        unseen = at_most(replace(data, validation=[*references.items()]), COMPARED)
+        text = (
+            f"{what}: neither had an epoch with fewer nats a word than {name} ({at_start / words:.2f}; at best "
+            f"{after / words:.2f})"
+        )
+        return Verdict(0.0, 0, text), [(start, unseen)]
     of_halves = [
         figures_by_share(training.average, before, best, training.data, config)
         for training, best in zip(trainings, trained, strict=True)
@@ -253,7 +256,7 @@ def judge_by_divisions(
     for training, best in zip(trainings, trained, strict=True):
         training.average.load_state_dict(interpolate(before, best, SHARES[choice]))
     verdict = Verdict(SHARES[choice], chosen, f"{what}: {figures[choice or -1].beside(figures[0])}")
-    return verdict, [(each.average, shown(each.data, SHOWN // 2)) for each in trainings]
+    return verdict, [(each.average, at_most(each.data, COMPARED // 2)) for each in trainings]
 
 
 def halves(
@@ -280,7 +283,7 @@ def halves(
     return parts
 
 
-def train_division(
+def train_half(
     training: Trainer, start: Mapping[str, Tensor], epochs: int, epoch_ended: Callable[[], object]
 ) -> tuple[Mapping[str, Tensor], tuple[float, float, float]]:
     """Train until nats a word have not improved for `PATIENCE` epochs, or for so many epochs.
@@ -302,12 +305,12 @@ def train_division(
         if nats < least:
             least = nats
             training.best_epoch = training.epoch
-            trained = copied(training.average)
+            trained = weights_copy(training.average)
         epoch_ended()
     return trained, (at_start, after, words)
 
 
-def copied(decoder: Decoder) -> dict[str, Tensor]:
+def weights_copy(decoder: Decoder) -> dict[str, Tensor]:
     """A copy of a decoder's weights."""
     return {name: value.clone() for name, value in decoder.state_dict().items()}
 
@@ -325,7 +328,7 @@ def reranker_from(
     return StoredReranker("ngrams", adapted), "kept" if adapted is start.arrays else "adapted"
 
 
-def kept_decoding(
+def kept_generation(
     config: TrainingConfig, model: Checkpoint, start: Checkpoint | None, *, own_length: bool
 ) -> GenerationConfig:
     """How a model generates captions unless val proves that another way is better: as the start, where it fits.

@@ -118,7 +118,7 @@ def estimate(dataset: Dataset, config: TrainingConfig, start: Start, vocabulary:
 
     judging = 0.0
     stop = config.epochs
-    if known is not None and cautious.judged_by_divisions(config, len(val)):
+    if known is not None and cautious.judged_by_halves(config, len(val)):
         gains = known.expect != "little"
         half, _ = rates.training(captions[::2], config.batch_size, cautious.epochs_to_judge(config, gains=gains))
         judging = 2 * (1 + FORWARD) * half  # with the nats a word of the other half after each epoch

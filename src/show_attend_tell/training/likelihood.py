@@ -30,7 +30,7 @@ class Drawn(NamedTuple):
     names: list[str]  # of their photos, for all ranks
     captions: Tensor  # word ids (B, C), for all ranks
     part: Part  # of this rank
-    mode: Any  # the attention mode, for this rank's rows
+    attention_mode: Any  # for this rank's rows
 
 
 class Piece(NamedTuple):
@@ -54,7 +54,7 @@ class Likelihood:
         self.decoder = build(config.decoder).to(device)
         self.objective = config.objective()
         self.generator = torch.Generator().manual_seed(config.seed)
-        self.before_ahead: Tensor | None = None  # the generator's state before the mini-batch that is drawn ahead
+        self.state_before_ahead: Tensor | None = None  # the generator's state before the mini-batch that is drawn ahead
         self.text_corpus = of_one_length([("", words) for words in data.text_corpus], range(len(data.text_corpus)))
         self.epoch = 0  # epochs finished
         self.batch = 0  # mini-batches of this epoch that were taken
@@ -74,8 +74,8 @@ class Likelihood:
     def mini_batches(self) -> Iterator[MiniBatch]:
         """What is left of the epoch. A thread reads the annotations of the next one while one is computed.
 
-        So the next one is already drawn when a state is saved: `before_ahead` is what the state needs. An encoder that
-        is trained draws and reads in its step.
+        So the next one is already drawn when a state is saved: `state_before_ahead` is what the state needs. An encoder
+        that is trained draws and reads in its step.
         """
         todo = self.batches()[self.batch :]
         with ThreadPoolExecutor(max_workers=1) as reader:
@@ -85,31 +85,33 @@ class Likelihood:
             ready = None
             try:
                 for indices in [*todo, []]:
-                    self.before_ahead = self.generator.get_state()
+                    self.state_before_ahead = self.generator.get_state()
                     ahead = self.mini_batch(indices, reader)
                     if ready is not None:
                         yield ready
                     ready = ahead
             finally:
-                if self.before_ahead is not None:
-                    self.generator.set_state(self.before_ahead)  # what was drawn ahead and not taken is drawn again
-                self.before_ahead = None
+                if self.state_before_ahead is not None:
+                    self.generator.set_state(
+                        self.state_before_ahead
+                    )  # what was drawn ahead and not taken is drawn again
+                self.state_before_ahead = None
 
     def mini_batch(self, indices: Sequence[int], reader: ThreadPoolExecutor) -> MiniBatch:
         """These captions as a mini-batch, whose annotations the thread reads."""
         size = self.config.micro_batch_size or max(1, len(indices))
         pieces = []
         for start in range(0, len(indices), size):
-            some = indices[start : start + size]
+            chunk = indices[start : start + size]
             if self.data.encoder is not None:
-                loss = partial(self.loss_of_photos, some)
+                loss = partial(self.loss_of_photos, chunk)
             else:
-                drawn = self.draw(some)
-                views = self.draw_views(len(some))
-                texts = self.draw_texts(len(some))
-                read = reader.submit(self.read, drawn.names, views, range(len(some))[drawn.part.rows])
+                drawn = self.draw(chunk)
+                views = self.draw_views(len(chunk))
+                texts = self.draw_texts(len(chunk))
+                read = reader.submit(self.read, drawn.names, views, range(len(chunk))[drawn.part.rows])
                 loss = partial(self.loss_of_captions, drawn, read.result, texts)
-            pieces.append(Piece(len(some), loss))
+            pieces.append(Piece(len(chunk), loss))
         return pieces
 
     def draw(self, indices: Sequence[int]) -> Drawn:
@@ -181,9 +183,9 @@ class Likelihood:
             history = self.history(annotations, captions, own)
         with self.autocast, self.own_dropout(1, captions.shape[1]):
             output = self.decoder.teacher_forcing(
-                annotations, captions[own], paths=self.objective.paths, mode=drawn.mode, history=history
+                annotations, captions[own], paths=self.objective.paths, mode=drawn.attention_mode, history=history
             )
-            loss = self.objective(output, captions[own], drawn.mode)
+            loss = self.objective(output, captions[own], drawn.attention_mode)
         watch = loss.watch if output.beta is None else {**loss.watch, "beta": output.beta.detach().mean()}
         return Loss(drawn.part.share * loss.total, watch)
 

@@ -78,7 +78,7 @@ def plan_for(
 
 
 def checked(plan: TrainingPlan, device: torch.device) -> TrainingPlan:
-    """The plan with its precision, and if it resumes, with the epochs of before and their choice.
+    """The plan with its precision, and if it resumes, with the earlier epochs and selected_by.
 
     Raises `SatError` for a plan that cannot be carried out.
     """
@@ -109,7 +109,7 @@ def header_of(state: Path) -> dict[str, Any]:
 
 
 def resolved(plan: TrainingPlan, before: object, device: torch.device) -> TrainingPlan:
-    """The plan whose settings are those of the training ``before`` where it resumes, its precision as on this device.
+    """The plan, resumed with the epochs, selected_by and precision of ``before``; else a precision for this device.
 
     A training keeps its precision on every device.
     """

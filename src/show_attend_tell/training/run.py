@@ -37,16 +37,18 @@ from show_attend_tell.training.selection import Chosen, choose_generation
 from show_attend_tell.training.stages import Stage, complete
 from show_attend_tell.training.stages.card import write_card
 from show_attend_tell.training.stages.class_words import fit_class_words
-from show_attend_tell.training.stages.confidence import confidence_of, fit_confidence, fitting
+from show_attend_tell.training.stages.confidence import confidence_of, fit_confidence, if_it_fits
 from show_attend_tell.training.stages.data import prepare
 from show_attend_tell.training.stages.decoding import choose_decoding
 from show_attend_tell.training.stages.reranker import fit_reranker
 from show_attend_tell.training.stages.start import start_decoder
-from show_attend_tell.training.stages.weights import MOVED, apply_verdict, give_start_back
+from show_attend_tell.training.stages.weights import VERDICT, apply_verdict, give_start_back
 from show_attend_tell.training.trainer import Trainer
 from show_attend_tell.vision.feature_cache import default_cache
 
-READ_EVERY = 16  # mini-batches: then the losses are read, which waits for the device, and ranks tell of a Ctrl-C
+# mini-batches between two readings of the losses, each of which waits for the device; and between two checks for
+# Ctrl-C, where there are several ranks
+READ_EVERY = 16
 
 
 def train(
@@ -75,8 +77,9 @@ def train(
         plan = checked(plan, device)
         if data is None:
             plan, data = prepare_data(plan, device)
-        ranks.check_alike(lambda: identity(plan.config, data))  # first, since it alone waits for slow encoders
-        with only_process(plan, device):
+        # before all else that ranks do together: it alone waits as long as encoding may take
+        ranks.check_alike(lambda: identity(plan.config, data))
+        with lock_output(plan, device):
             work = Work(plan, data, device, trainer, choose)
             start = prepare_start(work)
             verdict = judge_small_data(work, start)
@@ -95,7 +98,8 @@ def train(
                             pause(training.batch)
                     training.read_losses()
                     if training.epoch == 0:
-                        training.save(plan.state)  # first, so that every checkpoint can be resumed
+                        # before the first checkpoint: a model without a state cannot be resumed
+                        training.save(plan.state)
                     scores = training.validate()
                     pause()
                     training.end_epoch()
@@ -120,7 +124,7 @@ class Work(NamedTuple):
     choose: Callable[..., Chosen]
 
     @property
-    def start_competes(self) -> bool:
+    def start_is_same_kind(self) -> bool:
         """Whether the model to start from, as it is, is a model of the kind that the training makes."""
         if self.plan.start.checkpoint is None:
             return False
@@ -131,7 +135,7 @@ class Work(NamedTuple):
     @property
     def start_may_be_given_back(self) -> bool:
         """Whether the training may end in the model that it starts from, or between them."""
-        return self.start_competes and self.data.encoder is None
+        return self.start_is_same_kind and self.data.encoder is None
 
     @property
     def weights_of_start(self) -> str:
@@ -149,7 +153,7 @@ def prepare_data(plan: TrainingPlan, device: torch.device) -> tuple[TrainingPlan
         plan.dataset,
         plan.config,
         plan.start,
-        plan,
+        plan,  # as its RunOptions
         cache=plan.cache or default_cache(),
         fit=plan.fit_to_data,
         given=plan.given or (),
@@ -158,8 +162,8 @@ def prepare_data(plan: TrainingPlan, device: torch.device) -> tuple[TrainingPlan
 
 
 @contextmanager
-def only_process(plan: TrainingPlan, device: torch.device) -> Iterator[None]:
-    """Hold the training's folder, in which no other process can train meanwhile."""
+def lock_output(plan: TrainingPlan, device: torch.device) -> Iterator[None]:
+    """Lock the training's folder, so that no other process trains in it."""
     refusal = f"another process trains in {plan.output}: wait for it, or give another --output"
     plan.state.parent.mkdir(parents=True, exist_ok=True)
     with file_lock(plan.state.parent, refusal=refusal) if ranks.is_main() else nullcontext():
@@ -168,9 +172,12 @@ def only_process(plan: TrainingPlan, device: torch.device) -> Iterator[None]:
 
 
 def prepare_start(work: Work) -> Decoder | None:
-    """The stage "start": the decoder that the training starts from; None where it is random, or no longer needed."""
+    """The stage "start": the decoder that the training starts from.
+
+    None for random weights, and for a start that a resumed training no longer needs.
+    """
     model = work.plan.start.checkpoint
-    if model is None or (is_resuming(work.plan) and not work.start_competes):
+    if model is None or (is_resuming(work.plan) and not work.start_is_same_kind):
         return None
     return start_decoder(model, work.plan.config, work.data, work.device)
 
@@ -181,29 +188,35 @@ def is_resuming(plan: TrainingPlan) -> bool:
 
 
 def judge_small_data(work: Work, start: Decoder | None) -> Verdict | None:
-    """The stage "judge small data": how far, and for how many epochs, a training should go; None where val decides."""
+    """The stage "judge small data": how far from the start to go, and in how many epochs.
+
+    None where val will decide, or there is no start.
+    """
     plan, data = work.plan, work.data
     model = plan.start.checkpoint
     if start is None or model is None or not work.start_may_be_given_back:
         return None
-    if not cautious.judged_by_divisions(plan.config, len(data.validation)):
+    if not cautious.judged_by_halves(plan.config, len(data.validation)):
         return None
     about = identity(plan.config, data), work.weights_of_start, cautious.SHARES
 
     def judge() -> Verdict:
-        halves = partial(cautious.judge_by_divisions, plan.config, data, plan.dataset, start)
-        verdict, unseen = halves(plan.start.name or "", work.trainer, show=True)
+        verdict, unseen = cautious.judge_by_halves(
+            plan.config, data, plan.dataset, start, plan.start.name or "", work.trainer, show=True
+        )
         of_start = Decoding.of(model)
-        judges = []
+        cases = []
         for decoder, half in unseen:
             decoding = replace(of_start, vocabulary=data.vocabulary)
             if verdict.share:
-                like = replace(model, vocabulary=data.vocabulary, training={})
-                for stage in what_captions_need(work._replace(data=half), like, decoder, None)[:3]:
-                    stage.run()
-                decoding = Decoding.of(like)
-            judges.append((decoder, half, decoding))
-        arrays = confidence_of(judges, of_start.confidence, show=True)
+                # the start, whose parts the stages fill in
+                filled = replace(model, vocabulary=data.vocabulary, training={})
+                for stage in caption_stages(work._replace(data=half), filled, decoder, None):
+                    if stage.name != "confidence":  # fitted below, to both halves together
+                        stage.run()
+                decoding = Decoding.of(filled)
+            cases.append((decoder, half, decoding))
+        arrays = confidence_of(cases, of_start.confidence, show=True)
         return replace(verdict, confidence=arrays and {name: array.tolist() for name, array in arrays.items()})
 
     verdict = cautious.verdict_of(plan.state.with_name("divisions.json"), about, judge)
@@ -226,7 +239,7 @@ def prepare_trainer(work: Work, start: Decoder | None) -> Trainer:
     return training
 
 
-# In the loop
+# Around the loop
 
 
 def validate_start(work: Work, training: Trainer, verdict: Verdict | None, pause: Callable[[], None]) -> None:
@@ -235,7 +248,7 @@ def validate_start(work: Work, training: Trainer, verdict: Verdict | None, pause
     training.save(work.plan.state)
     scores = training.validate()
     pause()
-    keep_best(work.plan, training, scores, verdict, better=work.start_competes)
+    keep_best(work.plan, training, scores, verdict, better=work.start_is_same_kind)
 
 
 def mini_batches_left(training: Trainer, epochs: int) -> Progress:
@@ -285,55 +298,69 @@ def pausing(training: Trainer, plan: TrainingPlan) -> Iterator[Callable[..., Non
 def complete_model(work: Work, start: Decoder | None, verdict: Verdict | None) -> Checkpoint:
     """The model of the best epoch, its weights as far from the start as the verdict says, with all else that it needs.
 
-    The stages: "weights"; then reranker, class words, decoding and confidence, or all of these from the start; "card".
+    Stages: "weights"; the four of `caption_stages`, or the start's own parts where it is given back; "card".
     """
     plan, data = work.plan, work.data
     config, origin = plan.config, plan.start
     name = origin.name or ""
     model = Checkpoint.load(plan.output)
     decoder = build_decoder(model).to(work.device)
-    if start is not None and work.start_may_be_given_back and MOVED not in model.training:
+    # with VERDICT in it, an earlier run moved these weights already
+    if start is not None and work.start_may_be_given_back and VERDICT not in model.training:
         if verdict is None and model.training["epochs"]:  # 0: the start itself was best
-            compared = identity(config, data), work.weights_of_start, cautious.SHARES
+            about = identity(config, data), work.weights_of_start, cautious.SHARES
             judge = partial(cautious.judge_by_val, config, data, decoder, start)
-            verdict = cautious.verdict_of(plan.state.with_name("verdict.json"), compared, judge)
+            verdict = cautious.verdict_of(plan.state.with_name("verdict.json"), about, judge)
             log(verdict.text)
         if verdict is not None:
             apply_verdict(model, decoder, start, verdict, name)
     by_halves = None if verdict is None else verdict.confidence
-    stages = [Stage("card", partial(write_card, model, plan.output, plan.bits))]
+    stages: list[Stage] = []
     if origin.checkpoint is not None and model.training["epochs"] == 0:
+        # the start was best in the loop, or by apply_verdict
         give_start_back(model, origin.checkpoint, name, config.learning_rate)
-        model.confidence = fitting(by_halves, Decoding.of(model)) or model.confidence
+        model.confidence = if_it_fits(by_halves, Decoding.of(model)) or model.confidence
     else:
         if model.tuned_encoder is not None:  # that of the best epoch, which the decoder was trained with
             origin.encoder.adopt(as_tensors(model.tuned_encoder))
         model.confidence = None
-        stages = [*what_captions_need(work, model, decoder, by_halves), *stages]
+        stages = caption_stages(work, model, decoder, by_halves)
+    stages.append(Stage("card", partial(write_card, model, plan.output, plan.bits)))
     settings = identity(config, data), config.visual_ngrams, sorted(plan.given or ())
-    about = hashlib.sha256(repr((settings, weights_digest(model.weights))).encode()).hexdigest()
-    complete(model, stages, plan.state.with_name("unfinished"), about)
+    digest = hashlib.sha256(repr((settings, weights_digest(model.weights))).encode()).hexdigest()
+    complete(model, stages, plan.state.with_name("unfinished"), digest)
     return model
 
 
-def what_captions_need(
-    work: Work, model: Checkpoint, decoder: Decoder, by_halves: dict[str, Any] | None
-) -> list[Stage]:
+def caption_stages(work: Work, model: Checkpoint, decoder: Decoder, by_halves: dict[str, Any] | None) -> list[Stage]:
     """The stages that fill in a model whose weights are trained. A new one is a file in `stages/` and a line here."""
     plan, data = work.plan, work.data
     config = plan.config
     custom_english = plan.dataset.custom and data.vocabulary.tokenizer in (KARPATHY, ENGLISH)
-    before = plan.start.checkpoint if config.cautious else None  # whose parts few photos replace only with proof
+    # its parts are replaced only if the photos prove a gain
+    before = plan.start.checkpoint if config.cautious else None
     reranker = None if before is None else before.reranker
-    same_kind = plan.start.checkpoint if work.start_competes else None
+    same_kind = plan.start.checkpoint if work.start_is_same_kind else None
     own_length = "max_length" in (plan.given or ())
-    usual = partial(cautious.kept_decoding, config, model, same_kind, own_length=own_length)
-    how: dict[str, Any] = {"kept": usual if config.cautious else None, "filters": custom_english}
+    # called late: it depends on the reranker and the class words
+    kept = partial(cautious.kept_generation, config, model, same_kind, own_length=own_length)
     wanted = config.visual_ngrams
-    doubt = None if before is None else Decoding.of(before).confidence
+    start_confidence = None if before is None else Decoding.of(before).confidence
     return [
         Stage("reranker", partial(fit_reranker, model, data, reranker, work.device, wanted=wanted)),
         Stage("class words", partial(fit_class_words, model, data, before, wanted=custom_english)),
-        Stage("decoding", partial(choose_decoding, model, decoder, data, config, choose=work.choose, **how)),
-        Stage("confidence", partial(fit_confidence, model, decoder, data, doubt, by_halves, show=True)),
+        Stage(
+            "decoding",
+            partial(
+                choose_decoding,
+                model,
+                decoder,
+                data,
+                config,
+                kept=kept if config.cautious else None,
+                filters=custom_english,
+                choose=work.choose,
+            ),
+        ),
+        Stage("confidence", partial(fit_confidence, model, decoder, data, start_confidence, by_halves, show=True)),
     ]

@@ -112,7 +112,7 @@ class Trainer(Likelihood):
         else:  # Graves' centred RMSProp with the authors' program's constants; they have √(v + 1e-4), not √v + 1e-2
             self.optimizer = torch.optim.RMSprop(groups, alpha=0.95, eps=1e-2, momentum=0.9, centered=True)
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
-        self.best = -math.inf  # by `selection`
+        self.best = -math.inf  # highest selection() so far
         self.best_epoch = 0
         self.restart = [0, 0]  # batches taken and epochs finished when an ended training got more epochs
         self.watch = Watch()  # of the epoch that is under way
@@ -129,7 +129,7 @@ class Trainer(Likelihood):
         return self.epoch >= epochs or self.epoch - max(self.best_epoch, self.restart[1]) >= self.config.patience
 
     def selection(self, scores: dict[str, float]) -> float:
-        """What is highest for the best epoch: the selecting score, minus nats a word, or the epoch's number."""
+        """What the best epoch has highest: a score, a score minus nats a word, minus nats, or the epoch's number."""
         match self.config.selected_by:
             case "last":
                 return self.epoch
@@ -142,7 +142,7 @@ class Trainer(Likelihood):
 
     def step(self, batch: MiniBatch) -> dict[str, Tensor]:
         """One step of the optimizer; returns the loss and what to watch with it, which the device may still compute."""
-        self.adjust()
+        self.set_schedules()
         self.optimizer.zero_grad(set_to_none=True)
         captions = sum(piece.captions for piece in batch)
         losses = []
@@ -183,28 +183,28 @@ class Trainer(Likelihood):
         self.epoch += 1
         self.batch = 0
 
-    def adjust(self) -> None:
+    def set_schedules(self) -> None:
         """Set what moves over the training: the learning rate, scheduled sampling's share, λ_e of hard attention."""
         config = self.config
         last = config.epochs * self.batches_an_epoch
-        done = turned = min(1.0, self.taken / last)
+        done = of_cosine = min(1.0, self.taken / last)
         scale = 1.0
         if self.restart[1]:  # an ended training got more epochs: a new cosine, and the rest stays where it ended
             done = 1.0
             scale = RESTART
-            turned = min(1.0, (self.taken - self.restart[0]) / max(1, last - self.restart[0]))
+            of_cosine = min(1.0, (self.taken - self.restart[0]) / max(1, last - self.restart[0]))
         factor = min(1.0, (self.taken + 1) / max(1, config.warmup))
         if config.schedule == "cosine":
-            factor *= scale * 0.5 * (1 + math.cos(math.pi * turned))
+            factor *= scale * 0.5 * (1 + math.cos(math.pi * of_cosine))
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = rate * factor
 
-        def moved(start: float, end: float | None) -> float:
+        def between(start: float, end: float | None) -> float:
             return start if end is None else start + (end - start) * done
 
-        self.sampling = moved(config.scheduled_sampling, config.scheduled_sampling_end)
+        self.sampling = between(config.scheduled_sampling, config.scheduled_sampling_end)
         if isinstance(self.objective, HardObjective):
-            self.objective.entropy_weight = moved(config.hard.entropy_weight, config.entropy_weight_end)
+            self.objective.entropy_weight = between(config.hard.entropy_weight, config.entropy_weight_end)
 
     def update_average(self) -> None:
         """Update the weights that are saved: the decoder's own, or their moving average."""
@@ -255,7 +255,7 @@ class Trainer(Likelihood):
         }
         for index, entry in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{index}.{name}": value for name, value in entry.items()}
-        generator = self.generator.get_state() if self.before_ahead is None else self.before_ahead
+        generator = self.generator.get_state() if self.state_before_ahead is None else self.state_before_ahead
         tensors |= {"random.global": torch.get_rng_state(), "random.training": generator}
         if self.device.type == "cuda":  # dropout draws there
             tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)

@@ -120,7 +120,7 @@ def fitted(
     config = replace(config, **{name: value for name, value in changes.items() if name not in given})  # type: ignore[arg-type]
     if "selected_by" in changes.keys() - {*given}:
         chosen = "CIDEr and nats a word together say which weights are best, not BLEU-4"
-        if started_soft and not any_length and cautious.judged_by_divisions(config, val):
+        if started_soft and not any_length and cautious.judged_by_halves(config, val):
             chosen = "two trainings on half of the photos, each judged by the others, say what a training gains"
         lines.append(f"val has {plural(val, 'photo')}, too few to choose by: {chosen}")
     if "epochs" not in given:

@@ -1,6 +1,6 @@
-"""What a training does before and after its loop, one stage a file. No stage knows another; `run.train` orders them.
+"""What a training does before and after its loop, in stages. No stage knows another; `run.train` orders them.
 
-The last ones complete a model: they are a list of `Stage`, which `complete` goes through.
+From "reranker" on they are a list of `Stage`, which `complete` goes through; "judge small data" is in `cautious`.
 """
 
 import shutil
@@ -24,13 +24,13 @@ class Stage(NamedTuple):
     run: Callable[[], object]  # fills in its part of the model
 
 
-def complete(model: Checkpoint, stages: Sequence[Stage], kept: Path, about: str) -> None:
+def complete(model: Checkpoint, stages: Sequence[Stage], folder: Path, about: str) -> None:
     """Go through the stages that are not done, in order.
 
-    After each, the folder ``kept`` has the model so far, all of whose bits are kept. So a training that is killed goes
+    After each, the ``folder`` has the model so far, all of whose bits are kept. So a training that is killed goes
     on at the stage at which it was, if it is still ``about`` the same weights and settings.
     """
-    done = restore(model, kept, about)
+    done = restore(model, folder, about)
     ranks.barrier()  # until all ranks have read it, since the first writes it again
     for number, stage in enumerate(stages, start=1):
         if number <= len(done) and done[number - 1] == stage.name:
@@ -40,15 +40,15 @@ def complete(model: Checkpoint, stages: Sequence[Stage], kept: Path, about: str)
         done = [*done[: number - 1], stage.name]
         if ranks.is_main() and number < len(stages):
             progress = {"about": about, "done": done}
-            replace(model, training={**model.training, STAGES: progress}).save(kept)
+            replace(model, training={**model.training, STAGES: progress}).save(folder)
     if ranks.is_main():
-        shutil.rmtree(kept, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def restore(model: Checkpoint, kept: Path, about: str) -> list[str]:
-    """Let the model be what the folder has of it, and return the names of the stages that are done."""
+def restore(model: Checkpoint, folder: Path, about: str) -> list[str]:
+    """Make the model what the folder holds, and return the names of the stages that are done."""
     try:
-        known = Checkpoint.load(kept)
+        known = Checkpoint.load(folder)
         progress = known.training.pop(STAGES)
         if progress["about"] == about:
             for field in fields(known):
@@ -57,5 +57,5 @@ def restore(model: Checkpoint, kept: Path, about: str) -> list[str]:
     except (SatError, KeyError, TypeError):  # there is none, or it was cut short when the training was killed
         pass
     if ranks.is_main():
-        shutil.rmtree(kept, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
     return []

@@ -29,16 +29,17 @@ def fit_confidence(
     *,
     show: bool,
 ) -> None:
-    """Give the model its confidence, that ``by_halves`` or by val; the first rank alone does, the others do not wait.
+    """Give the model its confidence: the one ``by_halves`` where it fits, else one by val.
 
-    Where val is small, it is drawn to the confidence of the ``start``.
+    Only the first rank does; the others do not wait. Where val is small, the confidence is drawn to that of the
+    ``start``.
     """
     if not ranks.is_main():
         return
     decoding = Decoding.of(model)
     drawn_to = start if len(data.validation) < confidence.PHOTOS_TO_JUDGE else None
     val = decoder, data, decoding
-    model.confidence = fitting(by_halves, decoding) or confidence_of([val], drawn_to, show=show)
+    model.confidence = if_it_fits(by_halves, decoding) or confidence_of([val], drawn_to, show=show)
     if model.confidence is None:
         log(
             "the model cannot tell how far its nouns can be trusted: that takes English captions of "
@@ -46,7 +47,7 @@ def fit_confidence(
         )
 
 
-def fitting(by_halves: Mapping[str, Any] | None, decoding: Decoding) -> dict[str, NDArray[Any]] | None:
+def if_it_fits(by_halves: Mapping[str, Any] | None, decoding: Decoding) -> dict[str, NDArray[Any]] | None:
     """The confidence as arrays; None where the model has other parts than the models that it was fitted to."""
     if by_halves is None or len(by_halves["weights"]) != feature_count(decoding.reranker, decoding.class_words):
         return None
@@ -55,18 +56,19 @@ def fitting(by_halves: Mapping[str, Any] | None, decoding: Decoding) -> dict[str
 
 @torch.no_grad()
 def confidence_of(
-    judges: Sequence[tuple[Decoder, TrainingData, Decoding]], start: Confidence | None, *, show: bool = False
+    cases: Sequence[tuple[Decoder, TrainingData, Decoding]], start: Confidence | None, *, show: bool = False
 ) -> dict[str, NDArray[Any]] | None:
-    """How far nouns can be trusted, by models, data whose validation photos they have not seen, and how they caption.
+    """How far nouns can be trusted: each case is a model, data whose val it has not seen, and how it captions.
 
-    It is drawn to that of the ``start``, and needs fewer photos, where there is one. None for too few, and as `fit`.
+    Where there is a ``start``, the confidence is drawn to that of the start, and needs fewer photos. None for too few
+    photos, for other tokenizers, and where `fit` gives None.
     """
-    photos = sum(len(data.validation) for _, data, _ in judges)
+    photos = sum(len(data.validation) for _, data, _ in cases)
     least = confidence.PHOTOS_TO_JUDGE if start is None else confidence.FEW_TO_JUDGE
-    vocabulary = judges[0][1].vocabulary
+    vocabulary = cases[0][1].vocabulary
     if photos < least or vocabulary.tokenizer not in (KARPATHY, ENGLISH):
         return None
-    return confidence.fit(vocabulary, (batch for judge in judges for batch in batches_of(*judge, show=show)), start)
+    return confidence.fit(vocabulary, (batch for case in cases for batch in batches_of(*case, show=show)), start)
 
 
 def batches_of(decoder: Decoder, data: TrainingData, decoding: Decoding, *, show: bool) -> Iterator[Batch]:

@@ -55,10 +55,10 @@ def prepare(
         encoded = encode(dataset, config, start.encoder, options, cache)
     if fit and dataset.custom:
         started = start.checkpoint is not None
-        config, notes = custom.fitted(
+        config, changes = custom.fitted(
             dataset, config, given=given, started=started, any_length=options.encoder_lr is not None
         )
-        tell(notes)
+        tell(changes)
     vocabulary = learnt_vocabulary(start.checkpoint, dataset, config, corpus)
     tell_new_words(vocabulary, start.checkpoint, config)
     texts = [vocabulary.encode(text) for text in corpus if all(word in vocabulary for word in text)]
@@ -122,13 +122,13 @@ def encode(
     """What the encoder gives a `TrainingData` of photos that can all be read. Raises `UnreadablePhotos` for others."""
     train = dataset.split("train")
     validation = dataset.split("val")
-    below = encoder  # what is cached
+    frozen = encoder  # what is cached
     trained: Encoder | LastBlocks | None = None
     names: list[str] = []
     if options.unfreeze_from is not None:
-        below, trained, names = cut(encoder, options.unfreeze_from)
+        frozen, trained, names = cut(encoder, options.unfreeze_from)
     elif options.encoder_lr is not None:
-        # now, and not only when the training needs them
+        # found now, not hours later in the training
         passed_over: dict[str, str] = {}
         problems = {name: problem for name, problem in unreadable([*train, *validation], passed_over) if problem}
         if problems:
@@ -140,12 +140,12 @@ def encode(
         encoder.unfreeze()
     if trained is not None and config.precision != "auto":
         encoder.fixed_precision = encoder.fixed_precision or config.precision  # resumed elsewhere, it goes on in it
-    fastest = fastest_encode(below)
+    fastest = fastest_encode(frozen)
 
     def source(view: str, splits: Sequence[str]) -> Annotations:
         if isinstance(trained, Encoder):
             return LivePhotos([example for split in splits for example in dataset.split(split)], encoder, view)
-        annotations = cached(dataset, below, cache, splits=splits, encode=fastest, view=view)
+        annotations = cached(dataset, frozen, cache, splits=splits, encode=fastest, view=view)
         return annotations if trained is None else TunedAnnotations(annotations, trained, encoder.precision)
 
     original = source("original", ("train", "val"))

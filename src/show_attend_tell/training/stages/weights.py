@@ -7,16 +7,16 @@ from show_attend_tell.rerank import class_words
 from show_attend_tell.training.cautious import Verdict, interpolate
 from show_attend_tell.training.ranks import log
 
-MOVED = "on_val"  # entry of a model's training whose weights the verdict has moved
+VERDICT = "on_val"  # entry of a model's training whose weights the verdict has moved
 
 
 def apply_verdict(model: Checkpoint, decoder: Decoder, start: Decoder, verdict: Verdict, name: str) -> None:
     """Move the weights as far from those of the start, the model ``name``, as the verdict says."""
-    model.training[MOVED] = verdict.text
+    model.training[VERDICT] = verdict.text
     decoder.load_state_dict(interpolate(start.state_dict(), decoder.state_dict(), verdict.share))
     model.weights = decoder_weights(decoder)
     if verdict.share == 0:
-        model.training["epochs"] = 0
+        model.training["epochs"] = 0  # as where the start was the best epoch: it is given back
     elif verdict.share < 1:
         model.training["share"] = f"{verdict.share:g} of the way from the start's weights"
         log(f"the weights go {verdict.share:g} of the way from those of {name} to the trained ones")
