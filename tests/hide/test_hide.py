@@ -12,6 +12,7 @@ from show_attend_tell.caption import Caption
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.errors import InvalidValue, PhotoError
 from show_attend_tell.hide.masks import PLACES
+from show_attend_tell.hide.trial import USUALLY
 from show_attend_tell.settings import ATTENTION_MODES
 
 PHOTO = shape_photo("red", "circle", left=True)  # 50 × 30
@@ -62,6 +63,7 @@ def test_the_caption_is_that_of_the_photo_without_the_place(captioner, mode):
         read = captioner.explain(pixels, " ".join(caption.words), attention_mode=mode)
         assert hidden.here.log_p == pytest.approx(read.word_log_probabilities[0], abs=0.05)
     assert captioner.hide(caption, 0, place=hidden.mask).here.log_p == hidden.here.log_p
+    assert USUALLY in captioner.hide(caption, 0).lines and USUALLY not in hidden.lines  # measured for what a word lit
     without = captioner.hide(caption, place=hidden.mask)
     assert [without.word, without.log_p, *without.here[2:]] == [None] * 4
     assert str(hidden.caption) == str(without.caption) and str(without.caption) in without.lines[0]

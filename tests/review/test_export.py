@@ -21,7 +21,8 @@ def edited(folder: Path) -> Path:
         (
             Decided("a blue dog", "edited", "the dog <Rex>"),
             Decided("two cats", "accepted in bulk", decorative="yes"),
-            Decided("a bird", "left out"),
+            Decided("a bird", "left out", "a bird"),
+            Decided("a fish", alt_text="a fish in a bowl"),  # whose caption nobody has reviewed
         ),
         strict=False,
     ):
@@ -46,7 +47,12 @@ def test_each_form(tmp_path):
     assert [annotation["caption"] for annotation in coco["annotations"]] == ["a blue dog", "two cats"]
     sat("export", table, "--format", "alt")
     with open(tmp_path / "alt.csv", encoding="utf-8", newline="") as file:
-        assert list(csv.reader(file)) == [["source", "alt"], ["a.png", "the dog <Rex>"], ["b.png", ""]]
+        assert list(csv.reader(file)) == [
+            ["source", "alt"],
+            ["a.png", "the dog <Rex>"],
+            ["b.png", ""],
+            ["d.png", "a fish in a bowl"],
+        ]
     sat("export", table, "--format", "xmp")
     sidecar = sidecar_of(tmp_path / "a.png")
     assert "a blue dog" in sidecar.read_text(encoding="utf-8") and not Packet(sidecar.read_bytes())[ALT_TEXT]
@@ -54,6 +60,11 @@ def test_each_form(tmp_path):
     for name, texts in (("a.png", ["the dog <Rex>"]), ("b.png", [])):
         assert Packet(sidecar_of(tmp_path / name).read_bytes())[ALT_TEXT] == texts
     assert not sidecar_of(tmp_path / "c.png").exists()
+    sidecar.write_text(
+        sidecar.read_text(encoding="utf-8").replace(">the dog &lt;Rex", ">my dog &lt;Rex", 1), encoding="utf-8"
+    )
+    sat("export", table, "--format", "xmp", "--alt-text")
+    assert Packet(sidecar.read_bytes())[ALT_TEXT] == ["my dog <Rex>"]  # by another program
 
 
 def test_what_is_refused(tmp_path):

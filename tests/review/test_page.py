@@ -168,6 +168,19 @@ def test_what_is_done_to_many_and_undone_as_one(visit, tmp_path):
         reads(page, "#caption", "Write what you see (E).")
 
 
+def test_what_is_written_is_saved_whatever_is_pressed_next(visit, tmp_path):
+    with serving_review(write_table(tmp_path)) as server:
+        page = visit(server.address)
+        page.locator(".cell").first.click()
+        press(page, "Edit")
+        page.locator("#text").fill("a gray dog")
+        press(page, "Alt text")
+        press(page, "Leave out")
+        says(page, "#sentence", "1 of 5 reviewed")
+        reads(page, "#saved", "Saved")
+        assert captions(server.answers.review)["a.png"] == ("a gray dog", "left out")
+
+
 def test_only_what_is_in_view_is_in_the_page(visit, tmp_path):
     table = tmp_path / "captions.csv"
     lines = [f"{number:05}.png,a photo,0.5," for number in range(20_000)]

@@ -209,7 +209,7 @@ export class Captioners {
       variants.push({ caption: found.caption, words, log_p: forced.at(-1) ?? null });
     }
     const word = step === null ? null : caption.words[step];
-    return answer(variants, step, word, masks, model.related ?? {}, await pictureOf(cover, side, mean, std));
+    return answer(variants, step, word, masks, model.related ?? {}, await pictureOf(cover, side, mean, std), !mask);
   }
 
   private async searched(

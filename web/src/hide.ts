@@ -166,7 +166,7 @@ export async function pictureOf(cover: Float32Array, side: number, mean: number[
 /** The answer as `Hidden.on_page` gives it, of the whole photo's caption, then those of the place and the controls. */
 export function answer(
   [before, here, ...elsewhere]: Variant[], step: number | null, word: string | null, masks: Cells[],
-  related: Record<string, string[]>, cover: string,
+  related: Record<string, string[]>, cover: string, lit = true, // whether the place is what the word lit
 ): object {
   const [place, ...others] = [here, ...elsewhere].map((variant, number) => ({
     caption: variant.caption, mask: runs(masks[number]), log_p: variant.log_p,
@@ -175,7 +175,7 @@ export function answer(
   const stayed = others.filter(({ verdict }) => verdict !== null && verdict !== "gone").length;
   return {
     word, step, log_p: before.log_p, grid: [CELLS, CELLS], cover, here: place, elsewhere: others,
-    lines: word === null ? [`This place hidden: “${here.caption}”.`] : lines(word, before.log_p!, place, others.map(({ log_p: value }) => value!), stayed),
+    lines: word === null ? [`This place hidden: “${here.caption}”.`] : lines(word, before.log_p!, place, others.map(({ log_p: value }) => value!), stayed, lit),
   };
 }
 
@@ -189,17 +189,17 @@ function judge(word: Word, before: Word[], after: Word[], related: Record<string
 
 function lines(
   word: string, before: number, here: { caption: string; log_p: number | null; verdict: string | null; renamed: string | null },
-  elsewhere: number[], stayed: number,
+  elsewhere: number[], stayed: number, lit: boolean,
 ): string[] {
   const usual = 2 * stayed > elsewhere.length;
   const name = here.verdict === "gone" ? "gone" : `renamed ${here.renamed} (related by WordNet)`;
   const outcome = here.verdict === "stays"
-    ? `stays: ${usual ? "the rest of the photo supports it too" : "but other places matter to it"}.`
+    ? `stays${!usual ? ": but other places matter to it" : lit ? ": the rest of the photo supports it too" : " without this place"}.`
     : `is ${name}${usual ? "" : ", as it mostly is whatever is hidden"}: “${here.caption}”.`;
   const [was, now, low, high] = [before, here.log_p!, Math.min(...elsewhere), Math.max(...elsewhere)].map((value) => Math.exp(value).toFixed(2));
   return [
     `${word} ${outcome} Hidden in ${elsewhere.length} other places, it stayed in ${stayed}.`,
     `Probability of ${word} after the same words: ${was} → ${now}; hidden elsewhere ${low} to ${high}.`,
-    USUALLY,
+    ...(lit ? [USUALLY] : []),
   ];
 }

@@ -150,10 +150,13 @@ def export(table: Path, form: str, output: str | None, above: float | None, alt:
 
     The model cannot know what a photo is for, or names of people and places: these come from whoever edits.
     """
-    from show_attend_tell.review.export import NAMES, exported, for_sidecars, write_sidecars
+    from show_attend_tell.review.export import NAMES, exported, for_sidecars, with_alt, write_sidecars
     from show_attend_tell.review.table import read_table
 
-    rows = for_sidecars(read_table(table).rows, above)
+    everything = read_table(table).rows
+    rows = with_alt(everything) if form == "alt" else for_sidecars(everything, above)
+    if not rows and form == "alt":
+        raise SatError("no alternative text has been written yet", subject=str(table), remedy="sat review, and A")
     if not rows:
         raise SatError("no caption has been reviewed yet", subject=str(table), remedy="sat review, or give --above 0.8")
     if form == "xmp":
@@ -168,4 +171,5 @@ def export(table: Path, form: str, output: str | None, above: float | None, alt:
     folder = table.parent if target == "-" else Path(target).absolute().parent
     write_output(target, exported(form, rows, folder))
     if target != "-":
-        click.echo(f"{plural(len(rows), 'caption')} in {target}", err=True)
+        thing = "alternative text" if form == "alt" else "caption"
+        click.echo(f"{plural(len(rows), thing)} in {target}", err=True)

@@ -57,6 +57,7 @@ class Hidden:
 
     before: Caption  # of the whole photo
     step: int | None  # the number of the word that is looked for; None for a place without a word
+    lit: bool  # whether the place is what the word lit, and not another one
     log_p: float | None  # of the word for the whole photo, in nats
     here: Variant  # the place
     controls: list[Variant]  # the same outline in other places
@@ -93,7 +94,8 @@ class Hidden:
             return [f"This place hidden: “{self.caption}”."]
         usual = 2 * self.stayed > len(self.controls)
         if verdict.kind == "stays":
-            outcome = f"stays: {'the rest of the photo supports it too' if usual else 'but other places matter to it'}."
+            rest = "stays: the rest of the photo supports it too" if self.lit else "stays without this place"
+            outcome = f"{rest if usual else 'stays: but other places matter to it'}."
         else:
             name = "gone" if verdict.kind == "gone" else f"renamed {verdict.word} (related by WordNet)"
             outcome = f"is {name}{'' if usual else ', as it mostly is whatever is hidden'}: “{self.caption}”."
@@ -103,7 +105,7 @@ class Hidden:
             f"{word} {outcome} Hidden in {len(self.controls)} other places, it stayed in {self.stayed}.",
             f"Probability of {word} after the same words: {before:.2f} → {here:.2f}; hidden elsewhere {low:.2f} to "
             f"{high:.2f}.",
-            USUALLY,
+            *([USUALLY] if self.lit else []),
         ]
 
     def to_dict(self) -> Record:
@@ -149,6 +151,7 @@ class Trial:
 
     before: Caption  # of the whole photo
     step: int | None  # of the word that is looked for
+    lit: bool  # whether the place is what the word lit
     masks: list[Mask]  # the place, then the controls
 
     @classmethod
@@ -172,7 +175,7 @@ class Trial:
         if not cells.any() or cells.all():
             much = "all" if cells.any() else "nothing"
             raise InvalidValue(f"this place is {much} of what the encoder saw of the photo: give a part of it")
-        return cls(caption, step, [mask, *(move(mask, by, box) for by in moves(cells))])
+        return cls(caption, step, place is None, [mask, *(move(mask, by, box) for by in moves(cells))])
 
     def settings(self, model: str) -> Record:
         """The settings that the caption was made with, by a model of that name.
@@ -221,6 +224,7 @@ class Trial:
         return Hidden(
             before=before,
             step=self.step,
+            lit=self.lit,
             log_p=log_p[0],
             here=here,
             controls=controls,

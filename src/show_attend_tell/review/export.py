@@ -30,6 +30,11 @@ def for_sidecars(rows: Iterable[Row], above: float | None) -> list[Row]:
     return chosen
 
 
+def with_alt(rows: Iterable[Row]) -> list[Row]:
+    """The rows with an alternative text, or that are decorative: a person said so, whatever became of the caption."""
+    return [row for row in rows if (row.decided.alt_text or row.decided.decorative) and row.reviewed != "left out"]
+
+
 def write_sidecars(rows: Iterable[Row], *, alt: bool) -> tuple[list[str], list[str]]:
     """Write captions, and with ``alt`` alternative texts, into sidecars.
 
@@ -39,7 +44,7 @@ def write_sidecars(rows: Iterable[Row], *, alt: bool) -> tuple[list[str], list[s
     problems = []
     for row in rows:
         model = REVIEW if row.reviewed else "unreviewed"
-        alt_text = row.decided.alt_text if alt else ""
+        alt_text = row.decided.alt_text if alt else None
         try:
             outcomes[write_sidecar(row.path, row.caption, model=model, options=OPTIONS, alt_text=alt_text)] += 1
         except SatError as error:

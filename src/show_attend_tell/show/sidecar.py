@@ -36,6 +36,7 @@ WRITER = "photoshop:CaptionWriter"
 REVIEW = "review"  # what stands for the name of the model where a person has reviewed the caption
 EXTENSION = "photoshop:SidecarForExtension"
 CAPTION = "sat:caption"
+ALT_COPY = "sat:altText"  # the alternative text that this program wrote, as sat:caption is of the caption
 FULL_NAME: Final = "photo.jpg.xmp"
 SHORT_NAME: Final = "photo.xmp"
 REMEDY = "allow writing there, or caption a copy of the folder"
@@ -87,13 +88,13 @@ def write_sidecar(
     model: str,
     confidence: float | None = None,
     options: SidecarSettings | None = None,
-    alt_text: str = "",
+    alt_text: str | None = None,
 ) -> Outcome:
     """Write a photo's caption into its sidecar, or leave it alone; the result says which, and why.
 
     ``model`` is the name of the caption's model, or `REVIEW`; ``confidence`` is that of its row in a table. An
-    ``alt_text`` becomes IPTC's Alt Text (Accessibility), unless another program has written one. Raises `SatError` for
-    a sidecar that cannot be read as XMP, or cannot be written.
+    ``alt_text`` becomes IPTC's Alt Text (Accessibility), an empty one removes it, and None leaves it; one that another
+    program has written stays. Raises `SatError` for a sidecar that cannot be read as XMP, or cannot be written.
     """
     options = options or SidecarSettings()
     inside = look_inside(photo)
@@ -110,8 +111,9 @@ def write_sidecar(
     former = [name for name, packet in sidecars.items() if _captions(packet, model)]
     for name in former or [options.name]:
         values = {DESCRIPTION: [text], WRITER: [f"{PROGRAM} {model}"], CAPTION: [text]}
-        if alt_text and (former or not sidecars[name][ALT_TEXT]):
-            values[ALT_TEXT] = [alt_text]
+        there = sidecars[name][ALT_TEXT]
+        if alt_text is not None and there == sidecars[name][ALT_COPY]:  # none, or this program's own
+            values[ALT_TEXT] = values[ALT_COPY] = [alt_text] if alt_text else []
         if name == SHORT_NAME:
             values[EXTENSION] = [photo.suffix[1:].lower()]
         _write(sidecar_of(photo, name), sidecars[name], values)

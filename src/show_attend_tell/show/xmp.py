@@ -22,7 +22,7 @@ DESCRIPTION = "dc:description"
 ALT_TEXT = "Iptc4xmpCore:AltTextAccessibility"
 READ = (
     "dc:description tiff:ImageDescription Iptc4xmpCore:AltTextAccessibility photoshop:CaptionWriter "
-    "photoshop:SidecarForExtension sat:caption"
+    "photoshop:SidecarForExtension sat:caption sat:altText"
 )
 PROPERTIES = {  # that are read, by namespace and local name
     f"{NAMESPACES[prefix]} {local}": f"{prefix}:{local}"

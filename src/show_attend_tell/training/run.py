@@ -210,7 +210,7 @@ def judge_small_data(work: Work, start: Decoder | None) -> Verdict | None:
             decoding = replace(of_start, vocabulary=data.vocabulary)
             if verdict.share:
                 # the start, whose parts the stages fill in
-                filled = replace(model, vocabulary=data.vocabulary, training={})
+                filled = replace(model, vocabulary=data.vocabulary, training={}, confidence=None)
                 for stage in caption_stages(work._replace(data=half), filled, decoder, None):
                     if stage.name != "confidence":  # fitted below, to both halves together
                         stage.run()

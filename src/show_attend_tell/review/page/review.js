@@ -7,7 +7,7 @@ const SORT = 3000; // and between two times that new captions are sorted, below 
 const element = (id) => document.getElementById(id);
 const view = element("view"), text = element("text"), edit = element("edit");
 const problems = {}; // by where they arose
-let since = null, left = null, sorted = 0, shown = "", edited = null, pending = 0, queue = Promise.resolve();
+let since = null, left = null, sorted = 0, shown = "", inHand, edited = null, pending = 0, queue = Promise.resolve();
 let touched = false; // whether somebody works here, so that nothing may move that is looked at
 for (const kind of ["keydown", "pointerdown", "wheel"]) addEventListener(kind, () => { touched = true; }, { once: true });
 
@@ -77,11 +77,13 @@ async function watch() {
 }
 
 function panel(row) {
-  if (edited && row?.id !== edited.row.id) done(edited.before !== text.value);
+  if (row?.id !== edited?.row.id) settle();
   const now = JSON.stringify(row);
   if (edited || now === shown) return; // what has the focus in the panel keeps it
   shown = now;
   element("panel").hidden = !row;
+  if (row?.id !== inHand) element("panel").scrollTop = 0;
+  inHand = row?.id;
   if (!row) return;
   element("large").src = `photo?${row.id}`;
   element("name").textContent = row.name;
@@ -141,6 +143,7 @@ function decide(action, more = {}, id = grid.ids[grid.current]) {
 
 /** Decide the row in hand, and go on to the next. */
 function decideAndGo(action, more) {
+  settle();
   decide(action, more);
   grid.go(grid.current + 1, true);
 }
@@ -159,9 +162,11 @@ async function undo() {
 
 /** Open the field for the caption, or for the alternative text. */
 function write(alt) {
-  const row = grid.row;
+  const row = grid.row, action = alt ? "describe" : "write";
   if (!row) return;
-  edited = { row, action: alt ? "describe" : "write", before: alt ? row.alt_text : row.caption };
+  if (edited?.row.id === row.id && edited.action === action) return void text.focus();
+  settle();
+  edited = { row, action, before: alt ? row.alt_text : row.caption };
   edit.hidden = false;
   edit.firstElementChild.textContent = alt ? "Alternative text" : "Caption";
   element("decor").hidden = !alt;
@@ -169,6 +174,13 @@ function write(alt) {
   text.value = edited.before;
   text.oninput();
   text.focus();
+}
+
+/** Close the field, if it is open, and save what was changed in it. */
+function settle() {
+  if (!edited) return;
+  const { row, action, before } = edited;
+  done(before !== text.value || (action === "describe" && row.decorative !== (element("decorative").checked ? "yes" : "")));
 }
 
 /** Close the field, and save what is in it for the row for which it was opened. */
@@ -188,6 +200,7 @@ function submit(event) {
 
 function cancel() {
   done(false);
+  panel(grid.row ?? null);
   grid.focus();
 }
 
@@ -213,6 +226,8 @@ const KEYS = { e: "edit", x: "leave out", a: "alt", s: "save" };
 document.addEventListener("keydown", (event) => {
   const busy = event.target.closest("input, textarea, select, dialog") || document.querySelector("dialog[open]");
   if (busy || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  const moves = /^(Arrow|Page|Home|End)/.test(event.key);
+  if (event.repeat && !moves) return event.preventDefault(); // a key that is held decides once
   const onButton = event.target.closest("button");
   const letters = element("letters").checked;
   if (event.key === "Backspace") undo();

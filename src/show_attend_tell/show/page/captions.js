@@ -408,11 +408,13 @@
       };
       if (endPainting) {
         stop();
+        outcome.replaceChildren();
         return;
       }
       painting.setAttribute("aria-pressed", "true");
       photo.classList.add("sat-painting");
       outcome.replaceChildren(make("p", { class: "sat-note", role: "status" }, "Drag over any place of the photo to hide it."));
+      photo.scrollIntoView({ block: "nearest" });
       endPainting = SatHide.painter(canvas, caption, (mask) => { stop(); hide({ step: pinned, mask }); });
     }
 
@@ -439,8 +441,9 @@
     }
 
     function escape(event) {
-      if (event.key !== "Escape" || current === null) return;
+      if (event.key !== "Escape" || (current === null && !endPainting)) return;
       event.preventDefault(); // an Escape that was spent here does not close a dialog around us
+      if (endPainting) return paintPlace();
       plainly();
     }
 

@@ -181,27 +181,37 @@
   /** Let a pointer paint on the canvas over a photo until it is lifted; returns what ends it. */
   function painter(canvas, caption, done) {
     const [left, top, right, bottom] = visibleBox(caption), cells = new Uint8Array(CELLS * CELLS), ending = new AbortController(), { signal } = ending;
-    const dab = (event) => {
-      const { x, y, width, height } = canvas.getBoundingClientRect();
-      const across = ((event.clientX - x) / width - left) / (right - left), down = ((event.clientY - y) / height - top) / (bottom - top);
+    const context = canvas.getContext("2d");
+    let last = null; // where the pointer was, in sides of the canvas: a stroke has no gaps
+    const dab = ([x, y]) => {
+      const across = (x - left) / (right - left), down = (y - top) / (bottom - top);
       cells.forEach((_, cell) => {
         const [dx, dy] = [((cell % CELLS) + 0.5) / CELLS - across, (Math.floor(cell / CELLS) + 0.5) / CELLS - down];
         if (dx * dx + dy * dy < BRUSH * BRUSH) cells[cell] = 1;
       });
-      const context = canvas.getContext("2d");
       context.fillStyle = EDGE;
       context.beginPath();
-      context.arc((event.clientX - x) / width * canvas.width, (event.clientY - y) / height * canvas.height, BRUSH * (right - left) * canvas.width, 0, 7);
+      context.arc(x * canvas.width, y * canvas.height, BRUSH * (right - left) * canvas.width, 0, 7);
       context.fill();
+    };
+    const stroke = (event) => {
+      const { x, y, width, height } = canvas.getBoundingClientRect(), to = [(event.clientX - x) / width, (event.clientY - y) / height];
+      const from = last ?? to, steps = Math.max(1, Math.ceil(2 * CELLS * Math.hypot(to[0] - from[0], to[1] - from[1])));
+      for (let step = 1; step <= steps; step++) dab(from.map((value, axis) => value + (step / steps) * (to[axis] - value)));
+      last = to;
     };
     canvas.addEventListener("pointerdown", (event) => {
       event.preventDefault();
       canvas.setPointerCapture(event.pointerId);
-      dab(event);
-      canvas.addEventListener("pointermove", (moved) => moved.getCoalescedEvents().forEach(dab), { signal });
+      stroke(event);
+      canvas.addEventListener("pointermove", stroke, { signal });
     }, { signal });
     canvas.addEventListener("pointerup", () => {
+      if (!last) return; // it was pressed elsewhere
       ending.abort();
+      const spent = (click) => click.stopPropagation(); // the end of a stroke is no click on the photo
+      canvas.addEventListener("click", spent);
+      setTimeout(() => canvas.removeEventListener("click", spent));
       if (cells.includes(1)) done(runsOf(cells));
     }, { signal });
     return () => ending.abort();
