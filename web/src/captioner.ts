@@ -61,6 +61,7 @@ export interface Caption {
   confidence: number | null;
   word_confidence: (number | null)[] | null;
   reaches_min_confidence: null;
+  warning: string | null;
   alternatives: { caption: string; log_probability: number }[];
   size: [number, number];
   visible_box: number[];
@@ -237,8 +238,8 @@ export class Captioners {
     const best = found[0];
     const blind = confidence && await OnnxSession.blind(decoder, annotations);
     const nameAt = seen && weight ? seen.place(best.words) : -1;
-    const trusted = Math.min(...size) < 24 ? 0.5 : 1; // of too few pixels, each word is to be checked, as in Python
-    const confident = (await confidence?.of(best, found, expected, seen, blind!, nameAt))?.map((value) => value && trusted * value) ?? null;
+    const tooFew = Math.min(...size) < 24; // pixels: each word is then to be checked, as in Python
+    const confident = (await confidence?.of(best, found, expected, seen, blind!, nameAt))?.map((value) => value && (tooFew ? value / 2 : value)) ?? null;
     const judged = (confident ?? []).filter((value) => value !== null);
     const words = ({ words: ids }: Hypothesis) => {
       const known = ids.map((id) => model.words[id]);
@@ -275,16 +276,15 @@ export class Captioners {
       confidence: judged.length ? rounded(judged.reduce((sum, value) => sum + value, 0) / judged.length) : null,
       word_confidence: confident && confident.map((value) => value === null ? null : rounded(value)),
       reaches_min_confidence: null,
+      warning: tooFew ? `${size.join(" × ")} pixels are too few to see what is there: the caption is a guess` : null,
       alternatives: found.slice(1).map((other) => ({ caption: text(other), log_probability: other.logProbability })),
       size,
       visible_box: visibleBox(model.preprocessing, ...size),
       offset: model.offset,
       settings: {
-        model: model.name,
-        attention_mode: generation.attention_mode,
+        model: model.name, attention_mode: generation.attention_mode,
         ...(model.tokenizer && { tokenizer: model.tokenizer }),
-        beam_size: generation.beam_size,
-        length_penalty: generation.length_penalty,
+        beam_size: generation.beam_size, length_penalty: generation.length_penalty,
         ...(evidence && { evidence: EVIDENCE }), ...(cost && { repetition_cost: cost }),
         ...(weight && { class_weight: weight }),
         ...(reranker && { rerank_weight: generation.rerank_weight, rare_word_exponent: generation.rare_word_exponent }),
