@@ -67,6 +67,7 @@ def test_whole_words_are_replaced(caption, old, new, after):
     [
         ({}, "sub/deep/doubt unknown sub/sure done new"),
         ({"sort": "name"}, "done new sub/deep/doubt sub/sure unknown"),
+        ({"sort": "chance"}, "sub/deep/doubt unknown sub/sure done new"),
         ({"sort": "change"}, "new done sub/deep/doubt sub/sure unknown"),
         ({"folder": "sub"}, "sub/deep/doubt sub/sure"),
         ({"folder": "sub/deep", "word": "DOG re"}, "sub/deep/doubt"),
