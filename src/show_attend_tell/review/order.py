@@ -21,7 +21,7 @@ def doubt(row: Row) -> tuple[object, ...]:
 
 
 def chance(row: Row) -> tuple[object, ...]:
-    """A random order that stays the same, then what is reviewed. To correct such photos teaches more than doubtful ones."""
+    """A random order that stays the same; what is reviewed is last. It teaches more than the doubtful first."""
     return bool(row.error), not row.caption, bool(row.reviewed), crc32(row.key.encode())
 
 
