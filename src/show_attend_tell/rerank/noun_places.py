@@ -20,7 +20,7 @@ from show_attend_tell.data.parts_of_speech import (
     QUANTITIES,
     part_of_speech,
 )
-from show_attend_tell.search.filters import last_words, mask
+from show_attend_tell.search.filters import after_ends, last_words, mask
 from show_attend_tell.search.session import Numbers
 
 # Function words that a noun may follow, besides determiners and prepositions. "s" is that of "a man's".
@@ -41,12 +41,13 @@ class NounPlaces:
         self.collective = mask(words, COLLECTIVES)
         self.of = mask(words, {"of"})
         number_of = {word: number for number, word in enumerate(words)}
-        self.pairs = [
+        pairs = [
             number_of[before] * len(words) + number_of[word]
             for of_class in names
             for *_, before, word in (name.split() for name in of_class if " " in name)
             if before in number_of and word in number_of and before not in of_class  # not "a laptop computer"
         ]
+        self.pairs = np.array(pairs, dtype=np.int64)
 
     def __call__(self, history: Numbers) -> Any:
         """Whether a singular noun may come next, after the words of each path (B′, P′, t): (B′, P′)."""
@@ -55,7 +56,7 @@ class NounPlaces:
 
     def in_name(self, history: Numbers, ids: Numbers) -> Any:
         """Whether words (B′, 1, N) follow the last word of each path (B′, P′, t) in a class's name: (B′, P′, N)."""
-        last = np.pad(history, ((0, 0), (0, 0), (1, 0)))[..., -1:]
+        last = after_ends(history, 1)[..., -1:]
         return np.isin(last * len(self.words) + ids, self.pairs)
 
     def phrase(self, words: Sequence[int]) -> set[str]:

@@ -148,12 +148,18 @@ def mask(words: Sequence[str | None], listed: Container[str | None]) -> NDArray[
     return np.array([word in listed for word in words])
 
 
+def after_ends(history: Numbers, number: int) -> Numbers:
+    """The words of each path (B′, P′, t) after so many end tokens: (B′, P′, number + t)."""
+    ends = np.full((*history.shape[:-1], number), Vocabulary.END, dtype=history.dtype)
+    return np.concatenate([ends, history], axis=-1)
+
+
 def last_words(history: Numbers, counted: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
     """The last word of each path (B′, P′, t) that is ``counted`` (K,), and the one before it: (B′, P′) each.
 
     Where there is none it is the end token.
     """
-    words = np.pad(history, ((0, 0), (0, 0), (2, 0)))
+    words = after_ends(history, 2)
     there = counted[words]
     there[..., 1] = True
     place = words.shape[-1] - 1 - there[..., ::-1].argmax(-1)[..., None]
