@@ -47,7 +47,7 @@ class NounPlaces:
             for *_, before, word in (name.split() for name in of_class if " " in name)
             if before in number_of and word in number_of and before not in of_class  # not "a laptop computer"
         ]
-        self.pairs = np.array(pairs, dtype=np.int64)
+        self.pairs = np.array(pairs)
 
     def __call__(self, history: Numbers) -> Any:
         """Whether a singular noun may come next, after the words of each path (B′, P′, t): (B′, P′)."""

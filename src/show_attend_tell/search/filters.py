@@ -150,7 +150,7 @@ def mask(words: Sequence[str | None], listed: Container[str | None]) -> NDArray[
 
 def after_ends(history: Numbers, number: int) -> Numbers:
     """The words of each path (B′, P′, t) after so many end tokens: (B′, P′, number + t)."""
-    ends = np.full((*history.shape[:-1], number), Vocabulary.END, dtype=history.dtype)
+    ends = np.full((*history.shape[:-1], number), Vocabulary.END)
     return np.concatenate([ends, history], axis=-1)
 
 
