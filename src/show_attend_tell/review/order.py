@@ -21,7 +21,7 @@ def doubt(row: Row) -> tuple[object, ...]:
 
 
 def chance(row: Row) -> tuple[object, ...]:
-    """A random order that stays the same; what is reviewed is last. It teaches as well as the doubtful first, or better."""
+    """A random order that stays the same, with what is reviewed last: for those who teach a model."""
     return bool(row.error), not row.caption, bool(row.reviewed), crc32(row.key.encode())
 
 
