@@ -41,13 +41,12 @@ class NounPlaces:
         self.collective = mask(words, COLLECTIVES)
         self.of = mask(words, {"of"})
         number_of = {word: number for number, word in enumerate(words)}
-        pairs = [
+        self.pairs = [
             number_of[before] * len(words) + number_of[word]
             for of_class in names
             for *_, before, word in (name.split() for name in of_class if " " in name)
             if before in number_of and word in number_of and before not in of_class  # not "a laptop computer"
         ]
-        self.pairs = np.array(pairs)
 
     def __call__(self, history: Numbers) -> Any:
         """Whether a singular noun may come next, after the words of each path (B′, P′, t): (B′, P′)."""
