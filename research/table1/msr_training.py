@@ -32,7 +32,7 @@ from show_attend_tell.evaluation import score_split
 from show_attend_tell.files import write_text
 from show_attend_tell.generation import Decoding
 from show_attend_tell.model.interface import Decoder, word_log_probabilities
-from show_attend_tell.progress import Progress
+from show_attend_tell.progress import Progress, progress_shown
 from show_attend_tell.rerank.fit import fit_ngrams
 from show_attend_tell.rerank.ngrams import VisualNgrams
 from show_attend_tell.training.data import TrainingData, batches
@@ -173,7 +173,8 @@ def encoded(examples: Sequence[Example], vocabulary: Vocabulary) -> Captions:
 def by_reranker(train: Captions, seen: Sequence[Tensor], words: int, *, show: bool) -> Tensor:
     """The shares of the words (N, W) that the reranker, fitted to train, expects of the photos of val."""
     stored, cpu = OfPhotos([*train], seen[0]), torch.device("cpu")
-    packed = fit_ngrams(stored, train, device=cpu, show=show)
+    with progress_shown(show):
+        packed = fit_ngrams(stored, train, device=cpu)
     assert packed is not None
     ngrams = VisualNgrams(packed)
     result = torch.zeros(len(seen[1]), words)

@@ -72,7 +72,7 @@ def example(photos: int = 40, *, seed: int = 0) -> tuple[InMemoryAnnotations, di
 
 def fitted(photos: int = 40, *, seed: int = 0) -> Arrays:
     held, captions = example(photos, seed=seed)
-    found = fit.fit_ngrams(held, captions, device=CPU, show=False)
+    found = fit.fit_ngrams(held, captions, device=CPU)
     assert found is not None
     return found
 
@@ -184,7 +184,7 @@ def test_few_photos_adapt_n_grams_only_where_they_prove_them_wrong(kept, becomes
     assert errors[1] < 0.8 * errors[0] if becomes == "adapted" else errors[1] == errors[0]
     if becomes == "adapted":
         assert known[: len(before.numbers)] == list(before.numbers) and (0, 8 + 20) in after.numbers
-    assert fit.fit_ngrams(held, {"photo0": few["photo0"][:1]}, device=CPU, show=False) is None  # too few captions
+    assert fit.fit_ngrams(held, {"photo0": few["photo0"][:1]}, device=CPU) is None  # too few captions
     damaged = InMemoryAnnotations({name: torch.full((4, D), float("nan")) for name in few})
     with pytest.raises(SatError, match="annotations hold values that are not finite"):
         adapt_ngrams(start, damaged, few, device=CPU)

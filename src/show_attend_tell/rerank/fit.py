@@ -37,7 +37,6 @@ def fit_ngrams(
     captions: Mapping[str, Sequence[Sequence[int]]],
     *,
     device: torch.device,
-    show: bool = True,
 ) -> dict[str, NDArray[Any]] | None:
     """The visual n-grams of training photos, given by name, and their ``captions`` as word ids.
 
@@ -51,7 +50,7 @@ def fit_ngrams(
     shares = shares_of(names, captions, known)
     channels = varied(annotations, names).to(device)
     moments = torch.empty(len(names), len(channels) * (len(channels) + 1) // 2, dtype=torch.bfloat16, device=device)
-    for start in Progress(range(0, len(names), BATCH_SIZE), desc="visual n-grams", unit="batch", disable=not show):
+    for start in Progress(range(0, len(names), BATCH_SIZE), desc="visual n-grams", unit="batch"):
         batch = annotations[names[start : start + BATCH_SIZE]].to(device)
         moments[start : start + BATCH_SIZE] = second_moments(batch, channels).bfloat16()
     center = torch.empty(moments.shape[1], device=device)

@@ -211,8 +211,6 @@ def judge_by_halves(
     start: Decoder,
     name: str,
     trainer: type[Trainer],
-    *,
-    show: bool,
 ) -> tuple[Verdict, list[tuple[Decoder, TrainingData]]]:
     """How far from ``start``, the model ``name``, and how long to train, by two trainings on half of the photos.
 
@@ -226,7 +224,7 @@ def judge_by_halves(
     nats = np.zeros(3)
     for number, half in enumerate(halves(config, data, references), start=1):
         what = f"training {number} of 2 that judge"
-        with Progress(total=last, desc=what, unit="epoch", disable=not show, leave=False) as bar:
+        with Progress(total=last, desc=what, unit="epoch", leave=False) as bar:
             training = trainer(config, half, device=next(start.parameters()).device, initial=before, init_from=name)
             best, nats_of_half = train_half(training, before, last, bar.update)
         trainings.append(training)

@@ -202,7 +202,7 @@ def judge_small_data(work: Work, start: Decoder | None) -> Verdict | None:
 
     def judge() -> Verdict:
         verdict, unseen = cautious.judge_by_halves(
-            plan.config, data, plan.dataset, start, plan.start.name or "", work.trainer, show=True
+            plan.config, data, plan.dataset, start, plan.start.name or "", work.trainer
         )
         of_start = Decoding.of(model)
         cases = []
@@ -216,7 +216,7 @@ def judge_small_data(work: Work, start: Decoder | None) -> Verdict | None:
                         stage.run()
                 decoding = Decoding.of(filled)
             cases.append((decoder, half, decoding))
-        arrays = confidence_of(cases, of_start.confidence, show=True)
+        arrays = confidence_of(cases, of_start.confidence)
         return replace(verdict, confidence=arrays and {name: array.tolist() for name, array in arrays.items()})
 
     verdict = cautious.verdict_of(plan.state.with_name("divisions.json"), about, judge)
@@ -362,5 +362,5 @@ def caption_stages(work: Work, model: Checkpoint, decoder: Decoder, by_halves: d
                 choose=work.choose,
             ),
         ),
-        Stage("confidence", partial(fit_confidence, model, decoder, data, start_confidence, by_halves, show=True)),
+        Stage("confidence", partial(fit_confidence, model, decoder, data, start_confidence, by_halves)),
     ]

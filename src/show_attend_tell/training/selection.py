@@ -65,12 +65,12 @@ def usual_decoding(config: TrainingConfig, data: TrainingData) -> Decoding:
 
 @torch.no_grad()
 def searches(
-    decoder: Decoder, data: TrainingData, names: Sequence[str], decoding: Decoding, *, show: bool = True
+    decoder: Decoder, data: TrainingData, names: Sequence[str], decoding: Decoding
 ) -> Iterator[tuple[Tensor, list[list[Hypothesis]]]]:
     """The annotations (B, L, D) of some photos at a time, and the candidates that the decoding finds for them."""
     backend = TorchBackend(decoder)
     what = f"val, beam size {decoding.config.beam_size}"
-    with Progress(total=len(names), desc=what, unit="photo", disable=not show, leave=False) as bar:
+    with Progress(total=len(names), desc=what, unit="photo", leave=False) as bar:
         for start in range(0, len(names), BATCH_SIZE):
             annotations = backend.features(data.views[0][names[start : start + BATCH_SIZE]])
             seeds = [0] * len(annotations)

@@ -26,8 +26,6 @@ def fit_confidence(
     data: TrainingData,
     start: Confidence | None,
     by_halves: Mapping[str, Any] | None,
-    *,
-    show: bool,
 ) -> None:
     """Give the model its confidence: the one ``by_halves`` where it fits, else one by val.
 
@@ -39,7 +37,7 @@ def fit_confidence(
     decoding = Decoding.of(model)
     drawn_to = start if len(data.validation) < confidence.PHOTOS_TO_JUDGE else None
     val = decoder, data, decoding
-    model.confidence = if_it_fits(by_halves, decoding) or confidence_of([val], drawn_to, show=show)
+    model.confidence = if_it_fits(by_halves, decoding) or confidence_of([val], drawn_to)
     if model.confidence is None:
         log(
             "the model cannot tell how far its nouns can be trusted: that takes English captions of "
@@ -56,7 +54,7 @@ def if_it_fits(by_halves: Mapping[str, Any] | None, decoding: Decoding) -> dict[
 
 @torch.no_grad()
 def confidence_of(
-    cases: Sequence[tuple[Decoder, TrainingData, Decoding]], start: Confidence | None, *, show: bool = False
+    cases: Sequence[tuple[Decoder, TrainingData, Decoding]], start: Confidence | None
 ) -> dict[str, NDArray[Any]] | None:
     """How far nouns can be trusted: each case is a model, data whose val it has not seen, and how it captions.
 
@@ -68,10 +66,10 @@ def confidence_of(
     vocabulary = cases[0][1].vocabulary
     if photos < least or vocabulary.tokenizer not in (KARPATHY, ENGLISH):
         return None
-    return confidence.fit(vocabulary, (batch for case in cases for batch in batches_of(*case, show=show)), start)
+    return confidence.fit(vocabulary, (batch for case in cases for batch in batches_of(*case)), start)
 
 
-def batches_of(decoder: Decoder, data: TrainingData, decoding: Decoding, *, show: bool) -> Iterator[Batch]:
+def batches_of(decoder: Decoder, data: TrainingData, decoding: Decoding) -> Iterator[Batch]:
     """The captions of the validation photos, beside people's."""
     names, references = zip(*data.validation, strict=True)
     parts = [range(len(names))[part] for part in data.parts or [slice(None)]]
@@ -79,7 +77,7 @@ def batches_of(decoder: Decoder, data: TrainingData, decoding: Decoding, *, show
         weight for part, weight in zip(parts, confidence.balanced([*map(len, parts)]), strict=True) for _ in part
     ]
     model = TorchBackend(decoder), decoding.reranker, decoding.class_words
-    found = searches(decoder, data, names, decoding, show=show)
+    found = searches(decoder, data, names, decoding)
     for at, (annotations, hypotheses) in zip(range(0, len(names), BATCH_SIZE), found, strict=True):
         part = slice(at, at + BATCH_SIZE)
         yield *model, annotations, [*map(decoding.ranked, hypotheses)], references[part], weights[part]
