@@ -138,6 +138,11 @@ class Work(NamedTuple):
         return self.start_is_same_kind and self.data.encoder is None
 
     @property
+    def start_to_keep(self) -> Checkpoint | None:
+        """The model to start from if its parts are replaced only where the photos prove a gain; else None."""
+        return self.plan.start.checkpoint if self.plan.config.cautious else None
+
+    @property
     def weights_of_start(self) -> str:
         """The digest of the weights of the model to start from; empty where there is none."""
         return "" if self.plan.start.checkpoint is None else weights_digest(self.plan.start.checkpoint.weights)
@@ -211,12 +216,11 @@ def judge_small_data(work: Work, start: Decoder | None) -> Verdict | None:
             if verdict.share:
                 # the start, whose parts the stages fill in
                 filled = replace(model, vocabulary=data.vocabulary, training={}, confidence=None)
-                for stage in caption_stages(work._replace(data=half), filled, decoder, None):
-                    if stage.name != "confidence":  # fitted below, to both halves together
-                        stage.run()
+                for stage in caption_stages(work._replace(data=half), filled, decoder):
+                    stage.run()
                 decoding = Decoding.of(filled)
             cases.append((decoder, half, decoding))
-        arrays = confidence_of(cases, of_start.confidence)
+        arrays = confidence_of(cases, of_start.confidence)  # of both halves together
         return replace(verdict, confidence=arrays and {name: array.tolist() for name, array in arrays.items()})
 
     verdict = cautious.verdict_of(plan.state.with_name("divisions.json"), about, judge)
@@ -298,7 +302,8 @@ def pausing(training: Trainer, plan: TrainingPlan) -> Iterator[Callable[..., Non
 def complete_model(work: Work, start: Decoder | None, verdict: Verdict | None) -> Checkpoint:
     """The model of the best epoch, its weights as far from the start as the verdict says, with all else that it needs.
 
-    Stages: "weights"; the four of `caption_stages`, or the start's own parts where it is given back; "card".
+    Stages: "weights"; those of `caption_stages` and "confidence", or the start's own parts where it is given back;
+    "card".
     """
     plan, data = work.plan, work.data
     config, origin = plan.config, plan.start
@@ -324,7 +329,8 @@ def complete_model(work: Work, start: Decoder | None, verdict: Verdict | None) -
         if model.tuned_encoder is not None:  # that of the best epoch, which the decoder was trained with
             origin.encoder.adopt(as_tensors(model.tuned_encoder))
         model.confidence = None
-        stages = caption_stages(work, model, decoder, by_halves)
+        confidence = partial(fit_confidence, model, decoder, data, work.start_to_keep, by_halves)
+        stages = [*caption_stages(work, model, decoder), Stage("confidence", confidence)]
     stages.append(Stage("card", partial(write_card, model, plan.output, plan.bits)))
     settings = identity(config, data), config.visual_ngrams, sorted(plan.given or ())
     digest = hashlib.sha256(repr((settings, weights_digest(model.weights))).encode()).hexdigest()
@@ -332,20 +338,21 @@ def complete_model(work: Work, start: Decoder | None, verdict: Verdict | None) -
     return model
 
 
-def caption_stages(work: Work, model: Checkpoint, decoder: Decoder, by_halves: dict[str, Any] | None) -> list[Stage]:
-    """The stages that fill in a model whose weights are trained. A new one is a file in `stages/` and a line here."""
+def caption_stages(work: Work, model: Checkpoint, decoder: Decoder) -> list[Stage]:
+    """The stages that say how a model captions whose weights are trained.
+
+    A new one is a file in `stages/` and a line here.
+    """
     plan, data = work.plan, work.data
     config = plan.config
     custom_english = plan.dataset.custom and data.vocabulary.tokenizer in (KARPATHY, ENGLISH)
-    # its parts are replaced only if the photos prove a gain
-    before = plan.start.checkpoint if config.cautious else None
+    before = work.start_to_keep
     reranker = None if before is None else before.reranker
     same_kind = plan.start.checkpoint if work.start_is_same_kind else None
     own_length = "max_length" in (plan.given or ())
     # called late: it depends on the reranker and the class words
     kept = partial(cautious.kept_generation, config, model, same_kind, own_length=own_length)
     wanted = config.visual_ngrams
-    start_confidence = None if before is None else Decoding.of(before).confidence
     return [
         Stage("reranker", partial(fit_reranker, model, data, reranker, work.device, wanted=wanted)),
         Stage("class words", partial(fit_class_words, model, data, before, wanted=custom_english)),
@@ -362,5 +369,4 @@ def caption_stages(work: Work, model: Checkpoint, decoder: Decoder, by_halves: d
                 choose=work.choose,
             ),
         ),
-        Stage("confidence", partial(fit_confidence, model, decoder, data, start_confidence, by_halves)),
     ]

@@ -24,18 +24,20 @@ def fit_confidence(
     model: Checkpoint,
     decoder: Decoder,
     data: TrainingData,
-    start: Confidence | None,
+    start: Checkpoint | None,
     by_halves: Mapping[str, Any] | None,
 ) -> None:
     """Give the model its confidence: the one ``by_halves`` where it fits, else one by val.
 
     Only the first rank does; the others do not wait. Where val is small, the confidence is drawn to that of the
-    ``start``.
+    ``start``, a model; None where there is none to heed.
     """
     if not ranks.is_main():
         return
     decoding = Decoding.of(model)
-    drawn_to = start if len(data.validation) < confidence.PHOTOS_TO_JUDGE else None
+    drawn_to = None
+    if start is not None and len(data.validation) < confidence.PHOTOS_TO_JUDGE:
+        drawn_to = Decoding.of(start).confidence
     val = decoder, data, decoding
     model.confidence = if_it_fits(by_halves, decoding) or confidence_of([val], drawn_to)
     if model.confidence is None:
