@@ -142,11 +142,6 @@ class Work(NamedTuple):
         """The model to start from if its parts are replaced only where the photos prove a gain; else None."""
         return self.plan.start.checkpoint if self.plan.config.cautious else None
 
-    @property
-    def weights_of_start(self) -> str:
-        """The digest of the weights of the model to start from; empty where there is none."""
-        return "" if self.plan.start.checkpoint is None else weights_digest(self.plan.start.checkpoint.weights)
-
 
 # Before the loop
 
@@ -203,7 +198,6 @@ def judge_small_data(work: Work, start: Decoder | None) -> Verdict | None:
         return None
     if not cautious.judged_by_halves(plan.config, len(data.validation)):
         return None
-    about = identity(plan.config, data), work.weights_of_start, cautious.SHARES
 
     def judge() -> Verdict:
         verdict, unseen = cautious.judge_by_halves(
@@ -223,7 +217,15 @@ def judge_small_data(work: Work, start: Decoder | None) -> Verdict | None:
         arrays = confidence_of(cases, of_start.confidence)  # of both halves together
         return replace(verdict, confidence=arrays and {name: array.tolist() for name, array in arrays.items()})
 
-    verdict = cautious.verdict_of(plan.state.with_name("divisions.json"), about, judge)
+    return verdict_in(work, "divisions.json", judge)
+
+
+def verdict_in(work: Work, file: str, judge: Callable[[], Verdict]) -> Verdict:
+    """The verdict in a file of the training, if it is about the same start and data; else a new one. It is logged."""
+    plan = work.plan
+    assert plan.start.checkpoint is not None  # without a start, there is nothing to judge
+    about = identity(plan.config, work.data), weights_digest(plan.start.checkpoint.weights), cautious.SHARES
+    verdict = cautious.verdict_of(plan.state.with_name(file), about, judge)
     log(verdict.text)
     return verdict
 
@@ -313,10 +315,7 @@ def complete_model(work: Work, start: Decoder | None, verdict: Verdict | None) -
     # with VERDICT in it, an earlier run moved these weights already
     if start is not None and work.start_may_be_given_back and VERDICT not in model.training:
         if verdict is None and model.training["epochs"]:  # 0: the start itself was best
-            about = identity(config, data), work.weights_of_start, cautious.SHARES
-            judge = partial(cautious.judge_by_val, config, data, decoder, start)
-            verdict = cautious.verdict_of(plan.state.with_name("verdict.json"), about, judge)
-            log(verdict.text)
+            verdict = verdict_in(work, "verdict.json", partial(cautious.judge_by_val, config, data, decoder, start))
         if verdict is not None:
             apply_verdict(model, decoder, start, verdict, name)
     by_halves = None if verdict is None else verdict.confidence
