@@ -53,9 +53,7 @@ class Hypothesis:
     evidence: Any = None  # ∂ log p(y_t) / ∂ e_ti (T, L), an array, in nats; None unless asked for
     word_confidence: Any = None  # of each word, 0 to 1 or NaN (T,); None until `rerank.confidence` gives it
     unlike: bool = False  # whether the photo is far from those that the confidence was fitted to
-    names: Mapping[int, ClassName] | None = (
-        None  # names of classes by the places of their stand-ins; None without classes
-    )
+    names: Mapping[int, ClassName] | None = None  # by the places of their stand-ins; None without classes
 
     def said(self, vocabulary: Vocabulary, *, compared: bool = False) -> list[str]:
         """The words with names of classes and articles that fit, and, unless captions are ``compared``, capitals."""

@@ -91,10 +91,8 @@ class Likelihood:
                         yield ready
                     ready = ahead
             finally:
-                if self.state_before_ahead is not None:
-                    self.generator.set_state(
-                        self.state_before_ahead
-                    )  # what was drawn ahead and not taken is drawn again
+                if self.state_before_ahead is not None:  # what was drawn ahead and not taken is drawn again
+                    self.generator.set_state(self.state_before_ahead)
                 self.state_before_ahead = None
 
     def mini_batch(self, indices: Sequence[int], reader: ThreadPoolExecutor) -> MiniBatch:
