@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from show_attend_tell.backends.base import Backend
@@ -25,7 +24,7 @@ from show_attend_tell.rerank.registry import load_reranker
 from show_attend_tell.search.beam import beam_search
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.filters import word_filters
-from show_attend_tell.search.hypotheses import Hypothesis, diverse, force, rank
+from show_attend_tell.search.hypotheses import Hypothesis, diverse, force, forced_steps, rank
 from show_attend_tell.search.registry import FILTERS, Filter, MakeFilter
 from show_attend_tell.search.sampling import sample
 from show_attend_tell.search.session import DecoderSession
@@ -190,14 +189,7 @@ def next_words(
     backend: Backend, features: Any, ids: list[int], config: GenerationConfig, seed: int
 ) -> list[NDArray[Any]]:
     """log p of all words (K,) in the place of each word of a caption, after the words before it; as `explain`."""
-    session = _forced(backend, features, ids, config, seed)
-    only = np.zeros((1, 1), dtype=np.int64)
-    log_p = []
-    for word in (session.vocabulary_size, *ids[:-1]):
-        session.step(np.full_like(only, word))
-        log_p.append(session.log_probabilities()[0, 0])
-        session.reorder(None, only)
-    return log_p
+    return [log_p for _, log_p in forced_steps(_forced(backend, features, ids, config, seed), ids)]
 
 
 def _forced(backend: Backend, features: Any, ids: list[int], config: GenerationConfig, seed: int) -> DecoderSession:

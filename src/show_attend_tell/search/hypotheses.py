@@ -3,7 +3,7 @@
 B photos · B′ those of a step · P paths, the beam · Q ≤ P histories · L locations · T words, end token excluded.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import pstdev
@@ -19,6 +19,7 @@ from show_attend_tell.search.session import DecoderSession, Numbers, Scores, Ses
 
 # How words begin that are spelt with a consonant's sound, though with a vowel, as "uniform" is.
 LIKE_CONSONANTS = ("eu", "one", "ufo", "uni", "us", "ut")
+ONLY = np.zeros((1, 1), dtype=np.int64)  # the number of the one path of one photo
 DIVERSITY = 6.0  # what a caption's overlap with another costs, in standard deviations of the captions' scores
 
 
@@ -156,20 +157,21 @@ def read_back(
 
 def force(session: DecoderSession, words: Sequence[int]) -> Hypothesis:
     """Given words with their end token along the one path of one photo (teacher forcing), as if a search found them."""
-    only = np.zeros((1, 1), dtype=np.int64)
     backpointers = []
-    log_p = 0.0
-    previous = session.vocabulary_size
-    for word in words:
-        step = session.step(np.full_like(only, previous))
-        log_p += float(session.log_probabilities()[0, 0, word])
-        forced = np.full_like(only, word)
-        total = np.full((1, 1), log_p)
-        backpointers.append(Backpointers(only[0], forced, only, total, step.rows, step))
-        session.reorder(None, only)
-        previous = word
-    ((hypothesis,),) = read_back(backpointers, np.full((1, 1), log_p), np.zeros((1, 1)), np.ones((1, 1), dtype=bool))
+    total = np.zeros((1, 1))
+    for word, (step, log_p) in zip(words, forced_steps(session, words), strict=True):
+        total = total + float(log_p[word])
+        backpointers.append(Backpointers(ONLY[0], np.full_like(ONLY, word), ONLY, total, step.rows, step))
+    ((hypothesis,),) = read_back(backpointers, total, np.zeros((1, 1)), np.ones((1, 1), dtype=bool))
     return hypothesis
+
+
+def forced_steps(session: DecoderSession, words: Sequence[int]) -> Iterator[tuple[SessionStep, Scores]]:
+    """The step for each of the words along the one path of one photo, and log p of all words there (K,)."""
+    for previous in (session.vocabulary_size, *words[:-1]):
+        step = session.step(np.full_like(ONLY, previous))
+        yield step, session.log_probabilities()[0, 0]
+        session.reorder(None, ONLY)
 
 
 def rank(hypotheses: list[Hypothesis], length_penalty: float, rerank_weight: float = 0.0) -> list[Hypothesis]:
