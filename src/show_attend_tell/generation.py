@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from numpy.typing import NDArray
-
 from show_attend_tell.backends.base import Backend
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.tokenizers import KARPATHY
@@ -28,6 +26,7 @@ from show_attend_tell.search.hypotheses import Hypothesis, diverse, force, force
 from show_attend_tell.search.registry import FILTERS, Filter, MakeFilter
 from show_attend_tell.search.sampling import sample
 from show_attend_tell.search.session import DecoderSession
+from show_attend_tell.values import Array
 
 __all__ = ["Decoding", "GenerationConfig", "explain", "photo_seed", "with_evidence"]
 
@@ -185,9 +184,7 @@ def explain(backend: Backend, features: Any, ids: list[int], config: GenerationC
     return force(_forced(backend, features, ids, config, seed), ids)
 
 
-def next_words(
-    backend: Backend, features: Any, ids: list[int], config: GenerationConfig, seed: int
-) -> list[NDArray[Any]]:
+def next_words(backend: Backend, features: Any, ids: list[int], config: GenerationConfig, seed: int) -> list[Array]:
     """log p of all words (K,) in the place of each word of a caption, after the words before it; as `explain`."""
     return [log_p for _, log_p in forced_steps(_forced(backend, features, ids, config, seed), ids)]
 

@@ -1,10 +1,8 @@
 """A model's arrays on disk: safetensors files, read and checked. Nothing is ever unpickled."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
@@ -12,6 +10,7 @@ from show_attend_tell.checkpoint import hub
 from show_attend_tell.checkpoint.packing import Arrays, arrays_digest, unpack, weights_digest
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import shorten
+from show_attend_tell.values import Array
 
 NGRAMS = "ngrams.safetensors"
 TUNED = "encoder.safetensors"
@@ -19,7 +18,7 @@ CONFIDENCE = "confidence.safetensors"
 CLASS_WORDS = "class_words.safetensors"
 
 
-def read_arrays(file: Path, *, unpacked: bool = False, remedy: str = "copy the model again") -> dict[str, NDArray[Any]]:
+def read_arrays(file: Path, *, unpacked: bool = False, remedy: str = "copy the model again") -> dict[str, Array]:
     """The arrays of a safetensors file, or the float32 weights in it; raises `SatError` with the remedy."""
     try:
         open(file, "rb").close()  # safetensors would call a file missing that may not be read
@@ -54,7 +53,7 @@ def reranker_file(kind: str) -> str:
     return NGRAMS if kind == "ngrams" else f"reranker-{kind}.safetensors"
 
 
-def shared_arrays(folder: Path, name: str, digest: str, *, unpacked: bool = False) -> dict[str, NDArray[Any]]:
+def shared_arrays(folder: Path, name: str, digest: str, *, unpacked: bool = False) -> dict[str, Array]:
     """Arrays that a model names by their SHA-256, those of the file, or ``unpacked`` of the weights that it packs.
 
     They are in the model's folder, in a folder ending in -ngrams or -encoder beside it, or among those shipped.

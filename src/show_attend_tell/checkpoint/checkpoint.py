@@ -24,10 +24,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn, get_args
+from typing import Literal, NamedTuple, NoReturn, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from show_attend_tell.checkpoint import card
@@ -51,6 +50,7 @@ from show_attend_tell.messages import shorten
 from show_attend_tell.model.config import misfit
 from show_attend_tell.model.registry import read_config
 from show_attend_tell.search.config import GenerationConfig
+from show_attend_tell.values import Array
 
 FORMAT = 4
 Bits = Literal[32, 16, 8, 4]
@@ -61,19 +61,19 @@ class StoredReranker(NamedTuple):
     """A reranker as plain data, which `rerank.registry` makes run."""
 
     kind: str  # "ngrams" for visual n-grams
-    arrays: dict[str, NDArray[Any]]  # of visual n-grams, packed, see `rerank.ngrams.VisualNgrams`
+    arrays: dict[str, Array]  # of visual n-grams, packed, see `rerank.ngrams.VisualNgrams`
 
 
 @dataclass(kw_only=True)
 class Checkpoint(Description):
     """A trained decoder with everything that is needed to use it, as plain data."""
 
-    weights: dict[str, NDArray[Any]]  # the decoder's, by name; float32
+    weights: dict[str, Array]  # the decoder's, by name; float32
     vocabulary: Vocabulary
-    tuned_encoder: dict[str, NDArray[Any]] | None = None  # weights of the encoder that were tuned with the decoder
+    tuned_encoder: dict[str, Array] | None = None  # weights of the encoder that were tuned with the decoder
     reranker: StoredReranker | None = None
-    confidence: dict[str, NDArray[Any]] | None = None  # how far nouns can be trusted, see `rerank.confidence.fit`
-    class_words: dict[str, NDArray[Any]] | None = None  # of the encoder's classes, see `rerank.class_words.fit`
+    confidence: dict[str, Array] | None = None  # how far nouns can be trusted, see `rerank.confidence.fit`
+    class_words: dict[str, Array] | None = None  # of the encoder's classes, see `rerank.class_words.fit`
 
     def save(self, folder: str | os.PathLike[str], *, bits: Bits = 32) -> None:
         """Write the folder; make it if it is not there. 8 and 4 ``bits`` a weight have scales, see `packing`.
@@ -97,7 +97,7 @@ class Checkpoint(Description):
                 "bits: train at a lower learning rate, or give more bits"
             )
         make_folder(folder, "name another folder")
-        arrays: dict[str, dict[str, NDArray[Any]] | None] = {
+        arrays: dict[str, dict[str, Array] | None] = {
             TUNED: None if self.tuned_encoder is None else smallest(self.tuned_encoder),
             NGRAMS: None,
             CONFIDENCE: self.confidence,
@@ -224,14 +224,14 @@ def reject_non_finite(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a number")
 
 
-def smallest(weights: Arrays) -> dict[str, NDArray[Any]]:
+def smallest(weights: Arrays) -> dict[str, Array]:
     """Weights as they are stored: each in 8, 16 or 32 bits, the fewest to which it was rounded, which lose nothing."""
     infinite = not_finite(weights)
     if infinite:
         raise SatError(f"the encoder's {infinite} holds values that are not numbers: train at a lower learning rate")
     packed = pack(weights)
     again = unpack(packed)
-    stored: dict[str, NDArray[Any]] = {}
+    stored: dict[str, Array] = {}
     for name, value in weights.items():
         if np.array_equal(again[name], value):
             stored |= {part: packed[part] for part in (name, name + SCALE) if part in packed}
@@ -241,7 +241,7 @@ def smallest(weights: Arrays) -> dict[str, NDArray[Any]]:
     return stored
 
 
-def as_half(value: NDArray[Any]) -> NDArray[Any]:
+def as_half(value: Array) -> Array:
     """An array in float16; values that are too large become infinite."""
     with np.errstate(over="ignore"):
         return value.astype(np.float16)

@@ -14,24 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from show_attend_tell.errors import SatError
+from show_attend_tell.values import Array
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-Arrays = Mapping[str, NDArray[Any]]
+Arrays = Mapping[str, Array]
 
 SCALE = ".scale"
 CUTS = (1.0, 0.8, 0.65, 0.5, 0.4, 0.3, 0.2)  # of a row's largest weight, where 4 bits may end
 LARGE = 65_536  # weights from which on a matrix may have 4 bits
 
 
-def pack(state: Arrays, bits: Literal[8, 4] = 8) -> dict[str, NDArray[Any]]:
+def pack(state: Arrays, bits: Literal[8, 4] = 8) -> dict[str, Array]:
     """Round every floating array of two or more dimensions to int8, its scales stored as `NAME.scale`.
 
     With 4 ``bits``, `LARGE` matrices are rounded to these instead (`pack_4bit`). Packing what `unpack` returned gives
     the same bytes again. Raises `SatError` for a weight that is not finite, and for a name that is taken.
     """
-    packed: dict[str, NDArray[Any]] = {}
+    packed: dict[str, Array] = {}
     for name, array in state.items():
         if not np.issubdtype(array.dtype, np.floating):
             packed[name] = array
@@ -56,7 +57,7 @@ def pack(state: Arrays, bits: Literal[8, 4] = 8) -> dict[str, NDArray[Any]]:
     return packed
 
 
-def unpack(packed: Arrays) -> dict[str, NDArray[Any]]:
+def unpack(packed: Arrays) -> dict[str, Array]:
     """The float32 weights that `pack` stored; bytes (uint8) with scales are weights in 4 bits."""
     state = {}
     for name, array in packed.items():
@@ -77,7 +78,7 @@ def unpack(packed: Arrays) -> dict[str, NDArray[Any]]:
     return state
 
 
-def unpack_4bit(packed: NDArray[Any], scale: NDArray[Any]) -> NDArray[np.float32]:
+def unpack_4bit(packed: Array, scale: Array) -> NDArray[np.float32]:
     """The float32 weights (rows, 2 · bytes) that `pack_4bit` stored, a zero at the end where n was odd."""
     if packed.dtype != np.uint8 or packed.ndim != 2 or scale.shape != packed.shape[:1]:
         raise SatError(f"4-bit weights of {packed.shape} {packed.dtype} and {scale.shape} scales")
@@ -124,7 +125,7 @@ def arrays_digest(arrays: Arrays) -> str:
     return sha.hexdigest()
 
 
-def pack_4bit(weights: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+def pack_4bit(weights: Array) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
     """Round weights (rows, n) to two a byte, (rows, ⌈n/2⌉) uint8, and scales (rows,) of the least squared error.
 
     weight[r, i] ≈ (four bits − 8) · scale[r], an even i's in the lower half of its byte.

@@ -7,10 +7,9 @@ of rerankers. `confidence` says how far each word can be trusted.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from numpy.typing import NDArray
-
 from show_attend_tell.backends.base import Backend
 from show_attend_tell.search.hypotheses import Hypothesis
+from show_attend_tell.values import Array
 
 
 class Reranker:
@@ -18,7 +17,7 @@ class Reranker:
 
     word_features = 0  # numbers that `features_of_words` gives of a word
 
-    def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
         """Take what a model's file holds. Raises `SatError` for arrays that do not fit."""
 
     def scores(

@@ -11,11 +11,9 @@ N photos · M second moments · R directions · G n-grams.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from show_attend_tell.backends.torch import second_moments
@@ -31,6 +29,7 @@ from show_attend_tell.rerank.fit import (
     shares_of,
 )
 from show_attend_tell.rerank.ngrams import VisualNgrams, as_rows
+from show_attend_tell.values import Array
 from show_attend_tell.vision.sources import Annotations
 
 RIDGES = (math.inf, 200.0, 60.0, 20.0, 6.0, 2.0, 0.6)  # of the mean squared length of the moments; the first: as it is
@@ -38,12 +37,12 @@ RIDGES = (math.inf, 200.0, 60.0, 20.0, 6.0, 2.0, 0.6)  # of the mean squared len
 
 @torch.no_grad()
 def adapt_ngrams(
-    start: dict[str, NDArray[Any]],
+    start: dict[str, Array],
     annotations: Annotations,
     captions: Mapping[str, Sequence[Sequence[int]]],
     *,
     device: torch.device,
-) -> dict[str, NDArray[Any]] | None:
+) -> dict[str, Array] | None:
     """The visual n-grams ``start`` adapted to photos, given by name, and their ``captions`` as word ids.
 
     Returns ``start`` itself where no ridge is better, and None where n-grams of these photos alone are.

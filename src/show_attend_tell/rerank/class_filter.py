@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.rerank.class_constants import (
@@ -22,8 +21,7 @@ from show_attend_tell.rerank.class_constants import (
 from show_attend_tell.rerank.noun_places import NounPlaces
 from show_attend_tell.search.hypotheses import ClassName, Hypothesis
 from show_attend_tell.search.session import Numbers, padded
-
-Array = NDArray[Any]
+from show_attend_tell.values import Array
 
 
 class Name(NamedTuple):

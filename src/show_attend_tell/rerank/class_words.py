@@ -33,7 +33,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from show_attend_tell.checkpoint.arrays import read_arrays
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
@@ -58,6 +57,7 @@ from show_attend_tell.rerank.class_constants import (
 )
 from show_attend_tell.rerank.class_filter import ClassFilter, Name, PhotoWords
 from show_attend_tell.rerank.noun_places import NounPlaces
+from show_attend_tell.values import Array
 from show_attend_tell.vision.registry import ENCODERS
 
 # Words above a class that say too little to stand for it.
@@ -66,8 +66,6 @@ VAGUE = frozenset(
     " instrumentality instrumentation matter object organism part piece produce product protection seed structure"
     " substance system thing unit ware wear whole".split()
 )
-
-Array = NDArray[Any]
 
 
 class Classes(NamedTuple):

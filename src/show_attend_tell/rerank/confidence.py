@@ -34,7 +34,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from show_attend_tell.backends.base import Backend
 from show_attend_tell.checkpoint.packing import as_array
@@ -44,6 +43,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.rerank import Reranker
 from show_attend_tell.rerank.class_words import ClassWords
 from show_attend_tell.search.hypotheses import Hypothesis
+from show_attend_tell.values import Array
 
 PLAIN = 3  # features without a reranker
 OF_CLASSES = 3  # features that class words add
@@ -58,9 +58,6 @@ SEEN = 3  # uses on val that halve it
 NOT_JUDGED = frozenset(  # nouns of place and amount, which are true of nearly any photo
     "back bottom bunch center corner edge end middle pair piece side top".split()
 )
-
-Array = NDArray[Any]
-
 
 # What draws a regression to zero: the ridges of the weights of features, which are divided by their standard deviation,
 # of the offset of all rows, and of the words' offsets; and the least standard deviation.

@@ -6,11 +6,9 @@ R directions · G n-grams.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from show_attend_tell.backends.torch import second_moments
@@ -19,6 +17,7 @@ from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.progress import Progress
 from show_attend_tell.rerank.ngrams import Ngram, as_rows, counted, without_end
+from show_attend_tell.values import Array
 from show_attend_tell.vision.sources import Annotations
 
 CAPTIONS_OF_NGRAM = 10  # training captions that an n-gram is in
@@ -37,7 +36,7 @@ def fit_ngrams(
     captions: Mapping[str, Sequence[Sequence[int]]],
     *,
     device: torch.device,
-) -> dict[str, NDArray[Any]] | None:
+) -> dict[str, Array] | None:
     """The visual n-grams of training photos, given by name, and their ``captions`` as word ids.
 
     The directions have 4 bits a weight, the rest has 8. None when no n-gram is in `CAPTIONS_OF_NGRAM` captions.

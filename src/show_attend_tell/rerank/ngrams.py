@@ -26,13 +26,13 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.rerank import Reranker
 from show_attend_tell.search.hypotheses import Hypothesis
+from show_attend_tell.values import Array
 
 LONGEST = 3  # words of an n-gram
 RAREST_SHARE = 1e-4  # share of captions; a word that is rarer counts as rare as this
 UNEXPECTED = 1e-3  # share of captions; of a word that is expected less, this is what is known
 
 Ngram = tuple[int, ...]  # how often the same words came before in the caption, then the words' ids
-Array = NDArray[Any]
 
 
 class VisualNgrams(Reranker):

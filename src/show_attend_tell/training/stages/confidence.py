@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
@@ -18,6 +17,7 @@ from show_attend_tell.training import ranks
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.ranks import log
 from show_attend_tell.training.selection import BATCH_SIZE, searches
+from show_attend_tell.values import Array
 
 
 def fit_confidence(
@@ -47,7 +47,7 @@ def fit_confidence(
         )
 
 
-def if_it_fits(by_halves: Mapping[str, Any] | None, decoding: Decoding) -> dict[str, NDArray[Any]] | None:
+def if_it_fits(by_halves: Mapping[str, Any] | None, decoding: Decoding) -> dict[str, Array] | None:
     """The confidence as arrays; None where the model has other parts than the models that it was fitted to."""
     if by_halves is None or len(by_halves["weights"]) != feature_count(decoding.reranker, decoding.class_words):
         return None
@@ -57,7 +57,7 @@ def if_it_fits(by_halves: Mapping[str, Any] | None, decoding: Decoding) -> dict[
 @torch.no_grad()
 def confidence_of(
     cases: Sequence[tuple[Decoder, TrainingData, Decoding]], start: Confidence | None
-) -> dict[str, NDArray[Any]] | None:
+) -> dict[str, Array] | None:
     """How far nouns can be trusted: each case is a model, data whose val it has not seen, and how it captions.
 
     Where there is a ``start``, the confidence is drawn to that of the start, and needs fewer photos. None for too few
