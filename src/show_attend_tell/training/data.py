@@ -34,6 +34,13 @@ class TrainingData:
     tuned_names: Sequence[str] = ()  # of the encoder's weights that are fine-tuned
     encoder_record: dict[str, Any] = field(default_factory=dict)  # what the annotations come from, before any training
 
+    def captions_by_photo(self) -> dict[str, list[list[int]]]:
+        """The word ids of each training photo's captions, by its name."""
+        captions: dict[str, list[list[int]]] = defaultdict(list)
+        for name, words in self.captions:
+            captions[name].append(words)
+        return captions
+
 
 class InMemoryAnnotations:
     """Annotations in memory, by photo name."""

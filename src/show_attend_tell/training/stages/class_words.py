@@ -1,7 +1,5 @@
 """Stage "class words": the words of the classes that the encoder knows, which a photo of such a class raises."""
 
-from collections import defaultdict
-
 import torch
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
@@ -26,9 +24,7 @@ def fit_class_words(model: Checkpoint, data: TrainingData, start: Checkpoint | N
     classes = class_words.classes_of(model.encoder.name)
     if classes is None or len(data.validation) < VAL_FOR_DECODING:
         return
-    captions = defaultdict[str, list[list[str]]](list)
-    for name, words in data.captions:
-        captions[name].append(data.vocabulary.decode(words))
-    with Progress(captions.items(), desc="class words", unit="photo", leave=False) as bar:
-        photos = ((classes.probabilities(data.views[0][[name]])[0], of_photo) for name, of_photo in bar)
+    decode = data.vocabulary.decode
+    with Progress(data.captions_by_photo().items(), desc="class words", unit="photo", leave=False) as bar:
+        photos = ((classes.probabilities(data.views[0][[name]])[0], [*map(decode, captions)]) for name, captions in bar)
         model.class_words = class_words.fit(classes, model.vocabulary, photos)

@@ -25,9 +25,7 @@ def fit_reranker(
     model.training.pop(RERANKER, None)
     if not wanted:
         return
-    captions: dict[str, list[list[int]]] = {}
-    for name, words in data.captions:
-        captions.setdefault(name, []).append(words)
+    captions = data.captions_by_photo()
     if start is not None and start.kind == "ngrams":
         model.reranker, became = reranker_from(start, data, captions, device)
         log(f"the reranker of the model to start from is {became}")
