@@ -143,13 +143,11 @@ class Output:
             content = json.dumps(plain, indent=1, ensure_ascii=False).encode("utf-8", "backslashreplace")
             self.put(f"{self.folder}/{MANIFEST}", lambda stream: stream.write(content))
             photos = [piece for piece in pieces if piece.versions]
-            self.listed = Sources(
-                {"source": piece.name(file), "error": None} for piece in photos for file in piece.files
-            )
+            self.listed = Sources({"source": name, "error": None} for piece in photos for name in piece.names)
             self.unchanged = Sources(
-                {"source": f"{piece.name(file)}\0{version}", "error": None}
+                {"source": f"{name}\0{version}", "error": None}
                 for piece in photos
-                for file, version in zip(piece.files, piece.versions, strict=True)
+                for name, version in zip(piece.names, piece.versions, strict=True)
             )
             self._take_out()
             self.earlier = self._files()

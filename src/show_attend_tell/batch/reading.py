@@ -62,11 +62,11 @@ def photos_of(piece: Piece) -> Iterator[Item]:
     if piece.kind == "photos":
         contents = read_ahead(_file, piece.files, ahead=AHEAD)
         # strict: so it ends the reading itself; an iterator that is only dropped would swallow a Ctrl-C
-        for file, content, version in zip(piece.files, contents, piece.versions, strict=True):
-            yield Item(piece.name(file), content, version)
+        for name, content, version in zip(piece.names, contents, piece.versions, strict=True):
+            yield Item(name, content, version)
         return
     (file,) = piece.files
-    name = piece.name(file)
+    (name,) = piece.names
     number = 0
     try:
         for item in _of_tar(file, name) if piece.kind == "tar" else _of_parquet(file, name, piece.column):
@@ -86,8 +86,7 @@ def photos_or_paths(pieces: Iterable[Piece]) -> Iterator[Item]:
         if piece.kind != "photos" or not piece.files[0].startswith("file://"):
             yield from photos_of(piece)
             continue
-        for file, version in zip(piece.files, piece.versions, strict=True):
-            name = piece.name(file)
+        for name, version in zip(piece.names, piece.versions, strict=True):
             yield Item(name, Path(name), version)
 
 
@@ -100,10 +99,11 @@ def batches_left(pieces: Iterable[Piece], done: Container[str]) -> Iterator[list
 
 def _left(piece: Piece, done: Container[str]) -> Iterator[Item]:
     if piece.kind == "photos":
-        versions = zip(piece.files, piece.versions, strict=True)
-        left = {file: version for file, version in versions if piece.name(file) not in done}
+        photos = zip(piece.files, piece.names, piece.versions, strict=True)
+        left = {file: version for file, name, version in photos if name not in done}
         piece = piece._replace(files=tuple(left), versions=tuple(left.values()))
-    if not piece.rows or any(f"{piece.name(piece.files[0])}#{row}" not in done for row in range(piece.rows)):
+    first = piece.names[0] if piece.rows else ""
+    if not piece.rows or any(f"{first}#{row}" not in done for row in range(piece.rows)):
         yield from (item for item in photos_of(piece) if item.source not in done)
 
 

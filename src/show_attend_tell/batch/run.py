@@ -44,7 +44,7 @@ class Selection(NamedTuple):
         piece, *more = self.pieces
         if others or more or piece.kind != "photos" or len(piece.files) > 1:
             return False
-        return piece.name(piece.files[0]) in (source, os.path.normpath(os.path.expanduser(source)))
+        return piece.names[0] in (source, os.path.normpath(os.path.expanduser(source)))
 
 
 def select(sources: Sequence[str], config: BatchConfig) -> Selection:

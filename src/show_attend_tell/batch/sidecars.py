@@ -33,9 +33,9 @@ class Sidecars:
         names: list[str] = []
         for piece in pieces:
             if piece.kind != "photos" or not piece.files[0].startswith("file://"):
-                reason = f"--output xmp writes beside photos, and {piece.name(piece.files[0])} has no folder"
+                reason = f"--output xmp writes beside photos, and {piece.names[0]} has no folder"
                 raise InvalidValue(reason, remedy="leave out one or the other")
-            names += map(piece.name, piece.files)
+            names += piece.names
         check_sidecars(map(Path, names))
         for name in names:
             with suppress(SatError):  # of a sidecar that cannot be read: `write` says so

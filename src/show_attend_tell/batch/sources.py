@@ -40,10 +40,11 @@ class Piece(NamedTuple):
     rows: int = 0  # of a Parquet file; 0 of one that cannot be read
     folder: str = ""  # that names are relative to, where the source was a relative path
 
-    def name(self, file: str) -> str:
-        """What a file is called in the output: an address, or a path as its source was spelled."""
-        path = file.removeprefix("file://")
-        return os.path.relpath(path, self.folder) if self.folder else path
+    @property
+    def names(self) -> list[str]:
+        """What the files are called in the output: addresses, or paths as their source was spelled."""
+        paths = [file.removeprefix("file://") for file in self.files]
+        return [os.path.relpath(path, self.folder) for path in paths] if self.folder else paths
 
 
 def find_pieces(
