@@ -13,7 +13,7 @@ import fsspec
 import pytest
 from shades import folder_of, photo, tar_of
 
-from show_attend_tell.batch.reading import batches_left, expected, from_base64, photos_of
+from show_attend_tell.batch.reading import batches_left, expected, from_base64, photos_of, sources_of
 from show_attend_tell.batch.sources import Piece, find_pieces
 from show_attend_tell.data.photos import Found
 from show_attend_tell.errors import SatError
@@ -21,7 +21,9 @@ from show_attend_tell.errors import SatError
 
 def read(*sources: object, **how: Any) -> dict[str, bytes | str]:
     """The photos of sources, by the ends of their names, or why there are none."""
-    items = [item for piece in find_pieces([str(each) for each in sources], **how) for item in photos_of(piece)]
+    pieces = find_pieces([str(each) for each in sources], **how)
+    items = [item for piece in pieces for item in photos_of(piece)]
+    assert [item.source for item in items] == [source for piece in pieces for source in sources_of(piece)]
     found = {
         item.source.rpartition("/")[2]: item.content if isinstance(item.content, bytes) else str(item.content)
         for item in items

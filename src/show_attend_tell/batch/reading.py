@@ -80,6 +80,15 @@ def photos_of(piece: Piece) -> Iterator[Item]:
         yield Item(f"{name}#{number}" if piece.rows else name, error)
 
 
+def sources_of(piece: Piece) -> Iterator[str]:
+    """The sources of a piece's photos; only a tar file is read to find them."""
+    if piece.kind == "tar":
+        return (item.source for item in photos_of(piece))
+    if piece.kind == "parquet" and piece.rows:
+        return (f"{piece.names[0]}#{row}" for row in range(piece.rows))
+    return iter(piece.names)
+
+
 def photos_or_paths(pieces: Iterable[Piece]) -> Iterator[Item]:
     """The photos of pieces, those of this machine's files as paths: they are read when they are needed."""
     for piece in pieces:
@@ -102,8 +111,7 @@ def _left(piece: Piece, done: Container[str]) -> Iterator[Item]:
         photos = zip(piece.files, piece.names, piece.versions, strict=True)
         left = {file: version for file, name, version in photos if name not in done}
         piece = piece._replace(files=tuple(left), versions=tuple(left.values()))
-    first = piece.names[0] if piece.rows else ""
-    if not piece.rows or any(f"{first}#{row}" not in done for row in range(piece.rows)):
+    if piece.kind == "tar" or any(source not in done for source in sources_of(piece)):
         yield from (item for item in photos_of(piece) if item.source not in done)
 
 

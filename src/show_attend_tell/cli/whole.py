@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from show_attend_tell.batch.reading import Item, expected, photos_or_paths
+from show_attend_tell.batch.reading import Item, expected, photos_or_paths, sources_of
 from show_attend_tell.batch.run import Selection
 from show_attend_tell.batch.sidecars import Sidecars
 from show_attend_tell.batch.work import CaptionBatch
@@ -67,7 +67,8 @@ class Whole:
 
     def draw(self, folder: Path, style: dict[str, Any]) -> None:
         """Draw pictures into a folder. Raises `SatError` where they would overwrite another file."""
-        names = [item.source for item in self.items()]
+        names = [source for piece in self.photos.pieces for source in sources_of(piece)]
+        names += [STDIN] if self.stdin is not None else []
         files = picture_names(names, style.pop("format", "png"))
         self.pictures = {name: folder / file for name, file in zip(names, files, strict=True)}
         self.style = style
@@ -75,7 +76,7 @@ class Whole:
 
     def run(self, loading: dict[str, Any], *, overwrite: bool) -> None:
         """Caption the photos; ends with 1 where some could not be captioned, and with 130 after Ctrl-C."""
-        files = [file.removeprefix("file://") for piece in self.photos.pieces for file in piece.files]
+        files = [name for piece in self.photos.pieces for name in piece.names]
         models = (self.work.name, *self.compare)
         read = [*files, loading["encoder_weights"], *models]
         check_targets(*(output.file for output in self.outputs), read=read)
