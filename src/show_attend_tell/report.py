@@ -41,7 +41,7 @@ class Report:
 def report(files: Sequence[Path], *, cards: Mapping[str, str] | None = None, show: bool = True) -> Report:
     """Make the report of evaluations, as `sat evaluate --json` and `sat score --json` write them; cards by model."""
     content = [read_object(file, "results") for file in files]
-    evaluations = [read_evaluation(file) for file in files]
+    evaluations = [read_evaluation(*read) for read in zip(files, content, strict=True)]
     first = evaluations[0]
     for other in evaluations[1:]:
         check_alike(first, other)

@@ -216,9 +216,12 @@ def _with_captions(file: Path, references: References) -> list[PhotoEntry]:
     return [replace(photo, name=name) for name, photo in zip(references.texts, photos, strict=True)]
 
 
-def read_evaluation(file: Path) -> EvaluationFile:
-    """Read the captions and references of an evaluation, as `sat evaluate --json` and `sat score --json` write it."""
-    content = read_object(file, "results")
+def read_evaluation(file: Path, content: dict[str, Any] | None = None) -> EvaluationFile:
+    """Read the captions and references of an evaluation, as `sat evaluate --json` and `sat score --json` write it.
+
+    ``content`` is what the file holds, if it has been read already.
+    """
+    content = content or read_object(file, "results")
     tokens = _tokens(file, content)
     evaluation = EvaluationFile(file, tokens, {}, {})
     for index, entry in enumerate(list_of_objects(content, "results", str(file))):
