@@ -198,6 +198,7 @@ class Whole:
         """Keep a photo's captions for the files that are written at the end; its sidecar is written now."""
         if self.sidecars is not None and item.source not in self.sidecars:
             self.sidecars.write([{"source": item.source, **captions[0].to_row()}])
+        photo = captions[0].photo if "html" in self.forms else None  # which is read from its file again, once
         for caption in captions:
             own = {"source": item.source, "model": caption.settings["model"]}
             self.rows.append(own | caption.to_row())
@@ -207,8 +208,8 @@ class Whole:
                 continue
             entry = {**caption.to_dict(), "source": item.source}
             self.entries.append(entry)
-            if "html" in self.forms:
-                self.shown.append(page.with_image(entry, caption.photo, side=page.longest(self.total)))
+            if photo is not None:
+                self.shown.append(page.with_image(entry, photo, side=page.longest(self.total)))
 
     def _write(self, output: Named) -> None:
         """Write one of the files; one for which nothing was made stays as it is."""
