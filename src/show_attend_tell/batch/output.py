@@ -51,7 +51,7 @@ class Sources:
         self.errors = 0
         for row in rows:
             hashes += _hash(row["source"])
-            self.errors += bool(row["error"])
+            self.errors += bool(row.get("error"))
         self.hashes = np.sort(np.frombuffer(bytes(hashes), "S16"))
 
     def __len__(self) -> int:
@@ -143,9 +143,9 @@ class Output:
             content = json.dumps(plain, indent=1, ensure_ascii=False).encode("utf-8", "backslashreplace")
             self.put(f"{self.folder}/{MANIFEST}", lambda stream: stream.write(content))
             photos = [piece for piece in pieces if piece.versions]
-            self.listed = Sources({"source": name, "error": None} for piece in photos for name in piece.names)
+            self.listed = Sources({"source": name} for piece in photos for name in piece.names)
             self.unchanged = Sources(
-                {"source": f"{name}\0{version}", "error": None}
+                {"source": f"{name}\0{version}"}
                 for piece in photos
                 for name, version in zip(piece.names, piece.versions, strict=True)
             )
