@@ -94,7 +94,7 @@ def test_sidecars_are_written_once_beside_photos(photos, model):
     assert first.stdout.splitlines()[0].partition("\t")[2] in text
     again = sat(*command, "--generation", "beam_size=1", code=1)
     assert "0 sidecars written beside the photos\n2 photos with a caption of an earlier run left alone" in again.stderr
-    assert "note: 1 file skipped\n" in again.stderr  # notes.txt, and no sidecar
+    assert "note: 1 file skipped: notes.txt\n" in again.stderr  # and no sidecar
     assert (photos / "photo0.png.xmp").read_text() == text and (photos / "photo1.png.xmp").read_text() == "<x/>"
     assert all(file.read_bytes() == before for file, before in content.items())
 

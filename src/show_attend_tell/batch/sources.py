@@ -14,7 +14,7 @@ from typing import IO, Any, Literal, NamedTuple
 
 from fsspec.core import url_to_fs
 
-from show_attend_tell.data.photos import QUOTES, SIDECAR, Found, counts_as_photo
+from show_attend_tell.data.photos import QUOTES, Found, counts_as_photo
 from show_attend_tell.errors import InvalidValue, MissingFile, MissingPackage, SatError
 from show_attend_tell.messages import install_command, shorten, unreadable
 
@@ -107,7 +107,7 @@ def _entries(system: Any, path: str, recursive: bool, skipped: Found) -> Iterato
         if entry["type"] != "directory" and (counts_as_photo(name) or name.lower().endswith((*TAR, *PARQUET))):
             yield entry
         elif entry["type"] != "directory":
-            skipped.files += not name.lower().endswith(SIDECAR)
+            skipped.leave_out(name)
         elif recursive:
             yield from _entries(system, entry["name"], recursive, skipped)
         else:

@@ -65,10 +65,15 @@ class Found:
                 self.folders += 1
             elif counts_as_photo(entry.name) and entry.is_file():
                 self.photos.append(entry)
-            elif not entry.name.lower().endswith(SIDECAR):
-                self.files += 1
-                gone = ", a link to a file that does not exist" if not entry.exists() else ""
-                self.names = [*self.names, f"{entry.name}{gone}"][:NAMED]
+            else:
+                gone = "" if entry.exists() else ", a link to a file that does not exist"
+                self.leave_out(entry.name + gone)
+
+    def leave_out(self, name: str) -> None:
+        """Count a file that is no photo, and keep its name if it is one of the first; a sidecar belongs to its photo."""
+        if not name.lower().endswith(SIDECAR):
+            self.files += 1
+            self.names = [*self.names, name][:NAMED]
 
 
 def find_photos(arguments: Sequence[str], *, recursive: bool | None = False) -> Found:
