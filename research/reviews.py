@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from results import RESULTS
 from results import read as kept_evaluation
-from stages import new_parser, reporting
+from stages import kept_rows, parser_of_runs, reporting
 
 from show_attend_tell.caption import Caption
 from show_attend_tell.captioner import Captioner
@@ -59,7 +59,7 @@ def captions_of(captioner: Captioner, dataset: Dataset, split: str, cache: Path,
     a word, and the captions by ``people``.
     """
     if file.exists():
-        return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        return kept_rows(file)
     config, vocabulary = captioner.resolve_config(), captioner.checkpoint.vocabulary
     lines = []
     for examples, _, found in searched(captioner, dataset, split, config, cache=cache):
@@ -216,10 +216,7 @@ def of_people(captions: Sequence[Sequence[str]], score: CiderD) -> list[float]:
 @reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Measure, and keep the figures of the model."""
-    parser = new_parser(__doc__)
-    parser.add_argument("output", type=Path, help="folder for the captions")
-    parser.add_argument("--flickr8k", type=Path, default=Path("flickr8k"), help="folder of Flickr8k")
-    parser.add_argument("--coco", type=Path, default=Path("coco"), help="folder of COCO")
+    parser = parser_of_runs(__doc__)
     parser.add_argument("--model", default="everyday-soft")
     parser.add_argument("--cache", type=Path, default=default_cache(), help="folder of the feature cache")
     options = parser.parse_args(given)

@@ -20,7 +20,6 @@ other kinds are. Beside the confidence stand the start's, as it is, the word's o
 
 import csv
 import dataclasses
-import json
 import random
 import shutil
 import time
@@ -32,16 +31,17 @@ import numpy as np
 from charts import make_chart
 from confidence import calibration_error
 from measure import auroc
+from numpy.typing import NDArray
 from PIL import Image
 from scenes import make_scene
-from stages import new_parser, reporting
+from stages import keep_row, kept_rows, parser_of_runs, reporting
 
 from show_attend_tell.backends.torch import build_decoder
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.cli.command import log_printed
-from show_attend_tell.data.datasets import read_dataset
+from show_attend_tell.data.datasets import Dataset, read_dataset
 from show_attend_tell.data.parts_of_speech import singular
 from show_attend_tell.devices import pick_device
 from show_attend_tell.evaluation import searched
@@ -77,37 +77,52 @@ def photos_of(kind: str, count: int, number: int, sources: dict[str, Path]) -> I
 
 
 def write_draw(folder: Path, kind: str, count: int, number: int, judges: int, sources: dict[str, Path]) -> None:
-    """A data folder: train and val of ``count`` photos, and the judges as test."""
-    (folder / "images").mkdir(parents=True)
-    with open(folder / "captions.csv", "w", encoding="utf-8", newline="") as file:
+    """A data folder, if it is not there: train and val of ``count`` photos, and the judges as test."""
+    if folder.exists():
+        return
+    part = folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)  # of a draw that was interrupted
+    (part / "images").mkdir(parents=True)
+    with open(part / "captions.csv", "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["photo", "caption", "split"])
         photos = zip(range(count + judges), photos_of(kind, count, number, sources), strict=False)
         for index, (name, picture, captions) in photos:
             split = "train" if index < count - max(2, count // 10) else "val" if index < count else "test"
             if isinstance(picture, Image.Image):
-                picture.save(folder / "images" / name)
+                picture.save(part / "images" / name)
             else:
-                (folder / "images" / name).symlink_to(Path(picture).resolve())
+                (part / "images" / name).symlink_to(Path(picture).resolve())
             writer.writerows([name, caption, split] for caption in captions)
+    part.rename(folder)
+
+
+def default_plan(dataset: Dataset, output: Path, cache: Path, device: str) -> TrainingPlan:
+    """The training that `sat train` makes of a data set by default."""
+    config = preset("flickr8k", "soft")
+    return TrainingPlan(
+        dataset=dataset,
+        start=choose_start(dataset, config, init_from=None, fit_to_data=True),
+        config=config,
+        output=output,
+        given=(),
+        fit_to_data=True,
+        cache=cache,
+        device=device,
+    )
+
+
+def train_or_resume(plan: TrainingPlan) -> None:
+    """Train; go on with a training that was interrupted."""
+    with log_printed():
+        train(dataclasses.replace(plan, resume=plan.state.exists()), show=False)
 
 
 def trained(folder: Path, output: Path, device: str) -> tuple[TrainingPlan, float]:
     """The plan of a training by default, which is done, and the seconds that it took."""
-    dataset, config = read_dataset(folder), preset("flickr8k", "soft")
-    plan = TrainingPlan(
-        dataset=dataset,
-        start=choose_start(dataset, config, init_from=None, fit_to_data=True),
-        config=config,
-        output=output / "model",
-        given=(),
-        fit_to_data=True,
-        cache=output / "cache",
-        device=device,
-    )
+    plan = default_plan(read_dataset(folder), output / "model", output / "cache", device)
     began = time.monotonic()
-    with log_printed():
-        train(dataclasses.replace(plan, resume=plan.state.exists()), show=False)
+    train_or_resume(plan)
     return plan, time.monotonic() - began
 
 
@@ -216,27 +231,32 @@ def summary(rows: Sequence[dict[str, Any]]) -> None:
         chosen = [row for row in rows if row["kind"] in kinds]
         if not chosen:
             continue
-        generator = np.random.default_rng(0)
-        each, gains, best = [], [], []
+        differences, best = [], []
         for row in chosen:
             ciders = {name: np.array(values) for name, values in row["ciders"].items()}
-            difference = ciders["training"] - ciders["start"]
-            each.append(draw(generator, len(difference), len(difference), RESAMPLES) @ difference / len(difference))
-            gains.append(difference.mean())
+            differences.append(ciders["training"] - ciders["start"])
             best.append(max(values.mean() for values in ciders.values()) - ciders["start"].mean())
-        drawn = draw(generator, len(each), len(each), RESAMPLES) / len(each)
-        low, high = interval((drawn * np.stack(each, 1)).sum(1))
-        share = f"; {100 * np.sum(gains) / np.sum(best):.0f} % of the gain in hindsight" if kinds != FAMILIAR else ""
-        print(f"{' and '.join(kinds)}: {np.mean(gains):+.1f} [{low:+.1f}, {high:+.1f}], {len(each)} draws{share}")
+        mean, low, high = over_draws(differences)
+        share = f"; {100 * mean / np.mean(best):.0f} % of the gain in hindsight" if kinds != FAMILIAR else ""
+        print(f"{' and '.join(kinds)}: {mean:+.1f} [{low:+.1f}, {high:+.1f}], {len(chosen)} draws{share}")
+
+
+def over_draws(differences: Sequence[NDArray[Any]]) -> tuple[float, float, float]:
+    """The mean of differences (photos,) of draws, and its 95 % interval over draws and their photos.
+
+    Of one draw, the interval is over photos alone.
+    """
+    chance = np.random.default_rng(0)
+    means = [draw(chance, len(of), len(of), RESAMPLES) @ of / len(of) for of in differences]
+    times = draw(chance, len(means), len(means), RESAMPLES) / len(means)
+    low, high = interval((times * np.stack(means, 1)).sum(1))
+    return float(np.mean([of.mean() for of in differences])), low, high
 
 
 @reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Measure what is not measured yet, and print what all draws say."""
-    parser = new_parser(__doc__)
-    parser.add_argument("output", type=Path, help="folder for the draws, the models and the figures")
-    parser.add_argument("--flickr8k", type=Path, default=Path("flickr8k"), help="folder of Flickr8k")
-    parser.add_argument("--coco", type=Path, default=Path("coco"), help="folder of COCO")
+    parser = parser_of_runs(__doc__)
     parser.add_argument("--kinds", nargs="+", choices=SIZES, default=list(SIZES))
     parser.add_argument("--sizes", nargs="+", type=int, help="photos of a draw; default: two sizes for each kind")
     parser.add_argument("--draws", type=int, default=3)
@@ -246,7 +266,7 @@ def main(given: Sequence[str] | None = None) -> None:
     options = parser.parse_args(given)
     options.output.mkdir(parents=True, exist_ok=True)
     file = options.output / ("doubt.jsonl" if options.doubt else "figures.jsonl")
-    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+    rows = kept_rows(file)
     sources = {"flickr8k": options.flickr8k, "coco": options.coco}
     for number in range(1, options.draws + 1):
         for kind in options.kinds:
@@ -254,16 +274,11 @@ def main(given: Sequence[str] | None = None) -> None:
                 name = f"{kind}-{count}-{number}"
                 if any(row["name"] == name for row in rows):
                     continue
-                if not (options.output / name).exists():
-                    part = options.output / f"{name}.part"
-                    shutil.rmtree(part, ignore_errors=True)  # of a draw that was interrupted
-                    write_draw(part, kind, count, number, options.judges, sources)
-                    part.rename(options.output / name)
+                write_draw(options.output / name, kind, count, number, options.judges, sources)
                 of_draw = doubt if options.doubt else measure
                 row = of_draw(options.output / name, options.output / f"{name}-run", options.device)
                 rows.append({"name": name, "kind": kind, **row})
-                with open(file, "a", encoding="utf-8") as lines:
-                    lines.write(json.dumps(rows[-1]) + "\n")
+                keep_row(file, rows[-1])
     if options.doubt:
         summary_of_doubt(options.output, rows)
     else:

@@ -5,6 +5,7 @@ elsewhere may be put in its place.
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any, ParamSpec
 
 from show_attend_tell.cli import main
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import read_object
+from show_attend_tell.files import read_object, read_text
 
 P = ParamSpec("P")  # of a script's function
 
@@ -47,6 +48,26 @@ def sat(*arguments: object) -> None:
 def new_parser(described: str | None) -> argparse.ArgumentParser:
     """A script's parser, whose help is the docstring as it stands."""
     return argparse.ArgumentParser(description=described, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def parser_of_runs(described: str | None) -> argparse.ArgumentParser:
+    """The parser of a script that measures on Flickr8k and COCO, and keeps what it makes in a folder."""
+    parser = new_parser(described)
+    parser.add_argument("output", type=Path, help="folder for what is made, and for the figures")
+    parser.add_argument("--flickr8k", type=Path, default=Path("flickr8k"), help="folder of Flickr8k")
+    parser.add_argument("--coco", type=Path, default=Path("coco"), help="folder of COCO")
+    return parser
+
+
+def kept_rows(file: Path) -> list[dict[str, Any]]:
+    """The rows of a file with a JSON object a line; none if there is no file."""
+    return [json.loads(line) for line in read_text(file).splitlines()] if file.exists() else []
+
+
+def keep_row(file: Path, row: dict[str, Any]) -> None:
+    """Append a row to a file with a JSON object a line, so that a script that is interrupted goes on after it."""
+    with open(file, "a", encoding="utf-8") as lines:
+        lines.write(json.dumps(row) + "\n")
 
 
 def reporting(main: Callable[P, None]) -> Callable[P, None]:

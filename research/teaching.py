@@ -22,7 +22,6 @@ are over draws and photos (95 %), over photos alone where there is one draw.
 import dataclasses
 import json
 import random
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -32,22 +31,16 @@ import numpy as np
 from numpy.typing import NDArray
 from results import RESULTS
 from reviews import captions_of, least_trusted_first
-from small_sets import FAMILIAR, write_draw
-from stages import new_parser, reporting
+from small_sets import FAMILIAR, default_plan, over_draws, train_or_resume, write_draw
+from stages import keep_row, kept_rows, parser_of_runs, reporting
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL
-from show_attend_tell.cli.command import log_printed
 from show_attend_tell.data.datasets import Dataset, Example, read_dataset
 from show_attend_tell.evaluation import searched
 from show_attend_tell.files import write_text
-from show_attend_tell.metrics.bootstrap import RESAMPLES, draw, interval
 from show_attend_tell.metrics.cider import CiderD
 from show_attend_tell.rerank.ngrams import VisualNgrams
-from show_attend_tell.training.config import TrainingPlan
-from show_attend_tell.training.presets import preset
-from show_attend_tell.training.run import train
-from show_attend_tell.training.start import choose_start
 from show_attend_tell.vision.feature_cache import default_cache
 from show_attend_tell.vision.sources import cached
 
@@ -55,21 +48,13 @@ PHOTOS = {"charts": 400, "scenes": 400, "flickr8k": 400, "coco": 140}  # of a dr
 JUDGES = {"charts": 150, "scenes": 100, "flickr8k": 200, "coco": 60}  # other photos, whose CIDEr counts
 TO_JUDGE_BY = 20  # photos of a draw that judge the training
 SELECTIONS = ("random", "least trusted", "most unlike", "accepted")
-PLAIN: dict[str, Any] = {
-    "beam_size": 3,
-    "rerank_weight": 0.0,
-    "class_weight": 0.0,
-}  # since a beam of 100 takes long
+PLAIN: dict[str, Any] = {"beam_size": 3, "rerank_weight": 0.0, "class_weight": 0.0}  # a beam of 100 takes long
 Array = NDArray[Any]
 
 
 def drawn(folder: Path, kind: str, number: int, sources: dict[str, Path]) -> Dataset:
     """The photos of a draw: those that judge the training as val, the pool as train, the others as test."""
-    if not folder.exists():
-        part = folder.with_suffix(".part")
-        shutil.rmtree(part, ignore_errors=True)  # of a draw that was interrupted
-        write_draw(part, kind, PHOTOS[kind], number, JUDGES[kind], sources)
-        part.rename(folder)
+    write_draw(folder, kind, PHOTOS[kind], number, JUDGES[kind], sources)
     dataset = read_dataset(folder)
     others = dataset.split("test")
     photos = sorted((each for each in dataset.examples if each.split != "test"), key=lambda each: each.name)
@@ -158,21 +143,9 @@ def ciders_of_others(model: Captioner, dataset: Dataset, cache: Path) -> list[fl
 def teach(dataset: Dataset, learnt: Sequence[Example], output: Path, cache: Path) -> Captioner:
     """The model that `sat train` makes of what is ``learnt``, judged by one caption of each photo of val."""
     judging = [with_one_caption(each) for each in dataset.split("val")]
-    dataset = dataclasses.replace(dataset, examples=(*learnt, *judging))
-    config = preset("flickr8k", "soft")
-    plan = TrainingPlan(
-        dataset=dataset,
-        start=choose_start(dataset, config, init_from=None, fit_to_data=True),
-        config=config,
-        output=output,
-        given=(),
-        fit_to_data=True,
-        cache=cache,
-        device="cpu",
-    )
+    plan = default_plan(dataclasses.replace(dataset, examples=(*learnt, *judging)), output, cache, "cpu")
     if not (output / "config.json").exists() or plan.state.exists():
-        with log_printed():
-            train(dataclasses.replace(plan, resume=plan.state.exists()), show=False)
+        train_or_resume(plan)
         plan.state.unlink()  # so that a model with a state is one whose training was interrupted
     return Captioner.from_pretrained(output)
 
@@ -224,28 +197,16 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             pairs = [number for number in draws if (kind, number, *control) in ciders]
             if pairs and control[1] != selection:
                 differences = [ciders[kind, each, size, selection] - ciders[kind, each, *control] for each in pairs]
-                figure[title] = with_interval(differences)
+                mean, low, high = over_draws(differences)
+                figure[title] = {"mean": round(mean, 4), "low": round(low, 4), "high": round(high, 4)}
         figures.append(figure)
     return figures
-
-
-def with_interval(differences: Sequence[Array]) -> dict[str, float]:
-    """The mean over draws and their photos, with its interval over both; over photos alone where there is one draw."""
-    chance = np.random.default_rng(0)
-    each = [draw(chance, len(of), len(of), RESAMPLES) @ of / len(of) for of in differences]
-    times = draw(chance, len(each), len(each), RESAMPLES) / len(each)
-    low, high = interval((times * np.stack(each, 1)).sum(1))
-    mean = float(np.mean([of.mean() for of in differences]))
-    return {"mean": round(mean, 4), "low": round(low, 4), "high": round(high, 4)}
 
 
 @reporting
 def main(given: Sequence[str] | None = None) -> None:
     """Measure what is not measured yet, and keep what all cells say."""
-    parser = new_parser(__doc__)
-    parser.add_argument("output", type=Path, help="folder for the draws, the models and the figures")
-    parser.add_argument("--flickr8k", type=Path, default=Path("flickr8k"), help="folder of Flickr8k")
-    parser.add_argument("--coco", type=Path, default=Path("coco"), help="folder of COCO")
+    parser = parser_of_runs(__doc__)
     parser.add_argument("--kinds", nargs="+", choices=PHOTOS, default=list(PHOTOS))
     parser.add_argument("--sizes", nargs="+", type=int, default=[25, 50, 100, 200], help="photos that are corrected")
     parser.add_argument("--selections", nargs="+", choices=SELECTIONS, default=SELECTIONS[:3])
@@ -254,7 +215,7 @@ def main(given: Sequence[str] | None = None) -> None:
     options = parser.parse_args(given)
     options.output.mkdir(parents=True, exist_ok=True)
     file = options.output / "figures.jsonl"
-    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+    rows = kept_rows(file)
     done = {(row["kind"], row["draw"], row["size"], row["selection"]) for row in rows}
     sources = {"flickr8k": options.flickr8k, "coco": options.coco}
     sizes = [(0, "start"), *((size, selection) for size in options.sizes for selection in options.selections)]
@@ -270,8 +231,7 @@ def main(given: Sequence[str] | None = None) -> None:
                     kind, number, size, selection, f"CIDEr {np.mean(row['ciders']):.1f}, {row['seconds']} s", flush=True
                 )
                 rows.append(row)
-                with open(file, "a", encoding="utf-8") as lines:
-                    lines.write(json.dumps(row) + "\n")
+                keep_row(file, row)
     write_text(RESULTS / "teaching.json", json.dumps({"cells": summary(rows)}, indent=1) + "\n")
 
 
