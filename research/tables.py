@@ -57,9 +57,10 @@ def heads(*titles: str) -> list[str]:
     return [f"| {' | '.join(titles)} |", "| --- |" + " ---: |" * (len(titles) - 1)]
 
 
-def with_interval(figure: Mapping[str, float]) -> str:
+def with_interval(figure: Mapping[str, float], decimals: int = 2) -> str:
     """A mean with its 95 % interval, for a cell."""
-    return "{mean:.2f} [{low:.2f}, {high:.2f}]".format(**figure).replace("-", "−")
+    mean, low, high = (f"{figure[name]:.{decimals}f}".replace("-", "−") for name in ("mean", "low", "high"))
+    return f"{mean} [{low}, {high}]"
 
 
 def models(folder: Path = results.RESULTS) -> str:
@@ -279,9 +280,10 @@ def review_keys(folder: Path = results.RESULTS) -> str:
     columns = [(f"`{model}`, {name}", of) for model, found in everything.items() for name, of in found["work"].items()]
     lines = heads("CIDEr; of 100 photos, with a person's CIDEr", *(title for title, _ in columns))
     for name, title in CAPTIONS.items():
-        cells = [f"{rounded(of[name]['CIDEr'])}; {rounded(of[name]['of 100, as a person'])}" for _, of in columns]
+        figures = [(of[name]["CIDEr"], of[name]["of 100, as a person"]) for _, of in columns]
+        cells = ["; ".join(with_interval(figure, 1) for figure in of_column) for of_column in figures]
         lines.append(f"| {title} | {' | '.join(cells)} |")
-    lines.append(f"| a person's | {' | '.join(rounded(of['CIDEr of people']) for _, of in columns)} |")
+    lines.append(f"| a person's | {' | '.join(with_interval(of['CIDEr of people'], 1) for _, of in columns)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -290,21 +292,14 @@ def teaching(folder: Path = results.RESULTS) -> str:
     lines = heads("photos that are corrected", "draws", "chosen", "CIDEr of others", "gain", "beside random")
     for cell in read_object(folder / "teaching.json", "cells")["cells"]:
         ciders = "; ".join(f"{value:.1f}" for value in cell["CIDEr"])
-        gains = " | ".join(rounded(cell[name]) if name in cell else "" for name in ("gain", "beside random"))
+        gains = " | ".join(with_interval(cell[name], 1) if name in cell else "" for name in ("gain", "beside random"))
         lines.append(f"| {cell['kind']}, {cell['size']} | {cell['draws']} | {cell['selection']} | {ciders} | {gains} |")
     return "\n".join(lines) + "\n"
 
 
-def rounded(figure: Mapping[str, float]) -> str:
-    """A figure with its 95 % interval and one decimal, for a cell."""
-    return "{mean:.1f} [{low:.1f}, {high:.1f}]".format(**figure).replace("-", "−")
-
-
 def percent(figure: Mapping[str, float]) -> str:
     """A share with its 95 % interval, in percent, for a cell."""
-    return "{mean:.0f} [{low:.0f}, {high:.0f}]".format(**{name: 100 * value for name, value in figure.items()}).replace(
-        "-", "−"
-    )
+    return with_interval({name: 100 * value for name, value in figure.items()}, 0)
 
 
 TABLES: dict[str, Callable[[], str]] = {
