@@ -36,6 +36,7 @@ IMAGES = ROOT / "docs" / "images"
 PHOTO = ROOT / "examples" / "coffee.jpg"
 CARD, CARD_WIDTH = ROOT / "examples" / "motorcycle.jpg", 800  # of the pictures of the models' cards
 WORD = "cup"  # whose evidence the pictures of pages show
+PROGRAM = (sys.executable, "-m", "show_attend_tell")  # `sat`
 SERVER = "http://127.0.0.1:8123"
 READINGS = ROOT / "examples" / "readings.csv"  # how captions were judged: right, partly or wrong, and what is missed
 SHOWN = 6  # photos of the gallery
@@ -45,6 +46,13 @@ SIDE, HEIGHT, GAP, SIZE = 268, 200, 24, 22  # pixels: of a photo in the gallery,
 CELL = 2 * SIDE + 4  # a photo, and beside it the map of its strongest noun
 WIDE, LETTERS, LINE = 720, 34, 80  # pixels of the moving picture: its width, its letters, what is below the photo
 FIRST, EACH, LAST, FADE = 600, 700, 1300, 50  # milliseconds of the photo, of each word, of the end, of a step between
+
+
+def launched(driver: Any) -> Any:
+    """The browser of this machine, Chromium or Chrome, by Playwright."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    chromium = next(filter(None, map(shutil.which, names)), None)
+    return driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
 
 
 def show(page: Any, file: Path) -> None:
@@ -205,11 +213,9 @@ def main() -> None:
     from playwright.sync_api import sync_playwright
 
     caption = captioner(PHOTO, evidence=True)
-    names = ("chromium", "chromium-browser", "google-chrome")
-    chromium = next(filter(None, map(shutil.which, names)), None)
-    command = [sys.executable, "-c", "from show_attend_tell.cli import main; main()", "serve", "--port", "8123"]
+    command = [*PROGRAM, "serve", "--port", "8123"]
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = launched(driver)
         file = Path(folder) / "page.html"
         caption.save(file)
         page = browser.new_page(viewport={"width": 1040, "height": 650})

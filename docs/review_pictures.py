@@ -5,12 +5,11 @@
 
 import shutil
 import subprocess
-import sys
 import tempfile
 from io import BytesIO
 from pathlib import Path
 
-from pictures import IMAGES, ROOT
+from pictures import IMAGES, PROGRAM, ROOT, launched
 from PIL import Image
 from playwright.sync_api import Page, expect, sync_playwright
 
@@ -67,20 +66,17 @@ def film(page: Page) -> Film:
 
 def main() -> None:
     """Make both pictures."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    chromium = next(filter(None, map(shutil.which, names)), None)
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as driver:
         folder = Path(scratch, "photos")
         folder.mkdir()
         photos = [photo for photo in (ROOT / "examples").glob("*.jpg") if photo.name not in LEFT_OUT]
         for photo in photos:
             shutil.copy(photo, folder)
-        start = "from show_attend_tell.cli import main; main()"
-        command = [sys.executable, "-c", start, "review", str(folder), "--no-browser"]
+        command = [*PROGRAM, "review", str(folder), "--no-browser"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
             assert server.stdout is not None
             address = server.stdout.readline().split(" ")[0]
-            browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+            browser = launched(driver)
             page = browser.new_page(viewport=DESKTOP)
             page.set_default_timeout(120_000)
             page.goto(address)
