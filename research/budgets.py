@@ -78,7 +78,7 @@ def options(command: click.Command) -> int:
 def main() -> None:
     """Print what is counted with its limit."""
     counted = {
-        # These two are above their aims of 172,000 and 198,000: to be lowered with every cut, and never raised.
+        # These two are above their aims of 172,000 and 198,000: to be lowered with every cut. Both rose once, by 200.
         "tokens of src": (sum(map(tokens, files("src"))), 185_600),
         "tokens of tests": (sum(map(tokens, files("tests"))), 201_800),
         "lines of the longest file of src": (max(lines(*files("src"))), 400),
