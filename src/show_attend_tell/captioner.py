@@ -204,10 +204,14 @@ class Captioner:
                 if isinstance(photo, PhotoError):
                     yield photo
                 else:
-                    caption = self.assemble(
-                        next(captions), config, size=photo.size, source=photo.source, kept=photo.kept
+                    yield self.assemble(
+                        next(captions),
+                        config,
+                        size=photo.size,
+                        source=photo.source,
+                        kept=photo.kept,
+                        passed_over=photo.passed_over,
                     )
-                    yield dataclasses.replace(caption, passed_over=photo.passed_over)
 
     def resolve_config(self, config: GenerationConfig | None = None, **overrides: Any) -> GenerationConfig:
         """How captions are made: the model's settings, or those given, with other values for some.
@@ -337,11 +341,12 @@ class Captioner:
         size: tuple[int, int] | None = None,
         source: str | None = None,
         kept: Path | Image.Image | None = None,
+        passed_over: str | None = None,
     ) -> Caption:
         """The caption of the first hypothesis; the others are its alternatives.
 
         ``size`` is the photo's width and height in pixels. Without it, the part that the encoder saw is not known.
-        ``kept`` is where the photo can be had again.
+        ``kept`` is where the photo can be had again, and ``passed_over`` what was left out of its file.
         """
         best = hypotheses[0]
         vocabulary = self.checkpoint.vocabulary
@@ -373,6 +378,7 @@ class Captioner:
             visible_box=None if size is None else self.backend.encoder.preprocessing.seen(*size),
             offset=self.offset,
             kept=kept,
+            passed_over=passed_over,
             others=[self.assemble([other], config, size=size, source=source, kept=kept) for other in others],
         )
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,7 +51,7 @@ class Task(NamedTuple):
     captioner: Captioner
     encoder: str  # by which `Photo.pixels` and `Photo.features` are found
     config: GenerationConfig
-    captions: tuple[str, ...] | None = None  # to be scored; None: the photo is captioned
+    captions: Sequence[str] | None = None  # to be scored; None: the photo is captioned
     evidence: bool = False  # whether a caption has it
     hide: Hide | None = None  # the answer is what came out, instead of the caption
 
@@ -150,17 +150,24 @@ class Queue:
 
     def _results(self, jobs: Sequence[Job]) -> list[Any]:
         captioner, encoder, config, captions, evidence, hide = jobs[0].task
-        for photo in (job.photo for job in jobs):
+        photos = [job.photo for job in jobs]
+        for photo in photos:
             if encoder not in photo.features:
                 photo.features[encoder] = captioner.backend.encode(photo.pixels[encoder][None])
-        features = captioner.backend.together([job.photo.features[encoder] for job in jobs])
-        seeds = [photo_seed(config.seed, job.photo.pixels[encoder].tobytes()) for job in jobs]
+        features = captioner.backend.together([photo.features[encoder] for photo in photos])
+        seeds = [photo_seed(config.seed, photo.pixels[encoder].tobytes()) for photo in photos]
         if captions is not None:
             return [[captioner.explain_features(features, text, config, seeds[0]).log_probability for text in captions]]
         hypotheses_by_photo = captioner.generate(features, config, seeds=seeds, evidence=evidence)
         results: list[Any] = []
-        for photo, hypotheses in zip((job.photo for job in jobs), hypotheses_by_photo, strict=True):
-            caption = captioner.assemble(hypotheses, config, size=photo.size, source=photo.source, kept=photo.copy)
-            caption = replace(caption, passed_over=photo.passed_over)
+        for photo, hypotheses in zip(photos, hypotheses_by_photo, strict=True):
+            caption = captioner.assemble(
+                hypotheses,
+                config,
+                size=photo.size,
+                source=photo.source,
+                kept=photo.copy,
+                passed_over=photo.passed_over,
+            )
             results.append(caption if hide is None else captioner.hide(caption, hide.word, place=hide.place))
         return results

@@ -76,7 +76,7 @@ class Service:
         self.limits.check("search_paths", config.paths, 422, f"{paths} is {config.paths}")
         self.limits.check("caption_words", config.max_length, 422, f"max_length is {config.max_length}")
         encoder = self.encoders[captioner.name]
-        return Task(captioner, encoder, config, None if captions is None else tuple(captions), evidence, hide)
+        return Task(captioner, encoder, config, captions, evidence, hide)
 
     def route_class(self) -> type[APIRoute]:
         """A class of routes whose requests have a `FormRequest`, and the time that is allowed for one."""
