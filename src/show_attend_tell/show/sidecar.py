@@ -18,7 +18,7 @@ Lightroom and Camera Raw have it.
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, Literal
 
@@ -104,10 +104,10 @@ def write_sidecar(
         return "blank"
     if options.min_confidence and (confidence is None or confidence < options.min_confidence):
         return "unsure"
-    outcome = settled(photo, options, model, inside)
+    sidecars = _sidecars(photo)
+    outcome = _settled(sidecars, options, model, inside)
     if outcome is not None:
         return outcome
-    sidecars = _sidecars(photo)
     former = [name for name, packet in sidecars.items() if _captions(packet, model)]
     for name in former or [options.name]:
         values = {DESCRIPTION: [text], WRITER: [f"{PROGRAM} {model}"], CAPTION: [text]}
@@ -120,13 +120,16 @@ def write_sidecar(
     return "replaced" if former else "written"
 
 
-def settled(photo: Path, options: SidecarSettings, model: str = "", inside: Inside | None = None) -> Outcome | None:
-    """Why a photo needs no caption, as far as its sidecars tell, and what is ``inside`` its file if that is known.
+def settled(photo: Path, options: SidecarSettings) -> Outcome | None:
+    """Why a photo needs no caption, as far as its sidecars tell.
 
     That is so where a person or an earlier run has described it, and where the sidecar is about another photo.
     """
-    inside = inside or Inside()
-    sidecars = _sidecars(photo)
+    return _settled(_sidecars(photo), options, "", Inside())
+
+
+def _settled(sidecars: Mapping[str, Packet], options: SidecarSettings, model: str, inside: Inside) -> Outcome | None:
+    """`settled`, from a photo's sidecars and what is ``inside`` its file, for the caption of a model."""
     packets = [*inside.packets, *sidecars.values()]
     own = {caption for packet in packets for caption in _captions(packet, model)}
     descriptions = [words for packet in packets for words in packet[DESCRIPTION] + packet["tiff:ImageDescription"]]
