@@ -4,7 +4,6 @@
 
   const AT_ONCE = 4; // photos that are sent at a time
   const AGAIN = 2000; // milliseconds until a server that went away is asked again
-  const MEANING = { 413: ": this photo is too large for it" };
   const { Waiting, Refused } = SatPhotos;
   const element = (id) => document.getElementById(id);
   const model = element("model"), beamSize = element("beam_size");
@@ -38,7 +37,8 @@
         const answer = await response.json().catch(() => null); // not JSON: from a proxy before the server
         signal?.throwIfAborted();
         if (!answer?.detail && [502, 504].includes(response.status)) throw new Gone();
-        throw new Refused(answer?.detail ?? `The server answered ${response.status}${MEANING[response.status] ?? ""}.`, response.status >= 500);
+        const meaning = response.status === 413 ? ": this photo is too large for it" : "";
+        throw new Refused(answer?.detail ?? `The server answered ${response.status}${meaning}.`, response.status >= 500);
       }
     }
   }
@@ -87,16 +87,15 @@
 
   // Captions
 
-  /** The request about a photo, with what is chosen. */
-  function question(photo, format = "json") {
+  /** The request about a photo, with what is chosen, and more fields of the form. */
+  function question(photo, more) {
     if (limits && photo.file.size > limits.request_bytes)
       throw new Refused(`This photo has ${megabytes(photo.file.size)}; the server takes ${megabytes(limits.request_bytes)} at most.`);
     const form = new FormData();
     form.append("photos", photo.file, photo.name);
-    form.append("format", format);
-    form.append("evidence", true);
     for (const name of JSON.parse(model.value || "[]")) form.append("model", name);
     if (beamSize.value) form.append("beam_size", beamSize.value);
+    for (const [name, value] of Object.entries(more)) form.set(name, value);
     return form;
   }
 
@@ -106,7 +105,7 @@
     const busy = (seconds) => say(`The server is busy. Trying again in ${seconds} s.`);
     await started;
     try {
-      const answer = await ask("v1/captions", { body: question(photo), signal, busy });
+      const answer = await ask("v1/captions", { body: question(photo, { evidence: true }), signal, busy });
       photo.unsent = 0;
       return answer;
     } catch (error) {
@@ -120,13 +119,9 @@
 
   /** Have the server hide a word's place, or a painted one, and caption the photo again. */
   async function hide(photo, caption, { step, mask }) {
-    const form = question(photo);
-    form.set("model", caption.settings.model);
-    form.set("word", step ?? "");
-    form.set("place", mask ? JSON.stringify(mask) : "");
-    for (const name of ["format", "evidence"]) form.delete(name);
+    const place = mask ? JSON.stringify(mask) : "";
     try {
-      const [answer] = await ask("v1/hidden", { body: form });
+      const [answer] = await ask("v1/hidden", { body: question(photo, { model: caption.settings.model, word: step ?? "", place }) });
       return answer;
     } catch (error) {
       if (!(error instanceof Gone)) throw error;
@@ -147,7 +142,7 @@
   async function saveDrawn(photo, button, format) {
     button.disabled = true;
     try {
-      const drawn = await ask("v1/captions", { body: question(photo, format), read: "blob" });
+      const drawn = await ask("v1/captions", { body: question(photo, { format }), read: "blob" });
       page.save(photo, format === "html" ? new Blob([withHidden(photo, await drawn.text())], { type: "text/html" }) : drawn, `.${format}`);
     } catch (error) {
       if (error instanceof Gone) awaitServer();
@@ -160,17 +155,15 @@
 
   /** Ask which models there are, and offer them. */
   async function start() {
-    let answer;
     try {
-      answer = await ask("v1/models");
+      const answer = await ask("v1/models");
+      limits = answer.limits;
+      cards = Object.fromEntries(answer.models.map((one) => [one.name, one.card]));
+      SatPhotos.offer(model, answer.models.map((one) => one.name));
     } catch (error) {
       if (error instanceof Gone) awaitServer();
       else page.notice(error.message);
-      return;
     }
-    limits = answer.limits;
-    cards = Object.fromEntries(answer.models.map((one) => [one.name, one.card]));
-    SatPhotos.offer(model, answer.models.map((one) => one.name));
   }
 
   const page = SatPhotos.open({
