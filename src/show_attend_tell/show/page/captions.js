@@ -177,6 +177,11 @@
     return likely == null ? null : Math.exp(likely);
   }
 
+  /** Whether a word is to be checked: it is more probably wrong than right. */
+  function doubted(caption, word) {
+    return (caption.word_confidence?.[word] ?? 1) < CHECK;
+  }
+
   /** What the encoder saw of a caption's photo: left, top, right and bottom, in sides of the photo. */
   function visibleBox({ size, visible_box: box }) {
     const [width, height] = size || [1, 1];
@@ -218,8 +223,8 @@
     const maps = () => (made[view.shown] ??= drawing(caption, view.shown));
     const offset = caption.offset || [0, 0];
     const words = caption.words, gate = caption.gate, locations = caption.locations;
-    const pieces = (caption.settings && caption.settings.tokenizer) === "unigram"; // parts of words, without spaces between
-    const model = (caption.settings && caption.settings.model) || "";
+    const settings = caption.settings || {}, model = settings.model || "";
+    const pieces = settings.tokenizer === "unigram"; // parts of words, without spaces between
     const quarters = caption.quarters, divided = quarters && division(quarters);
     let pinned = null, current = null, frame = 0, asked = 0, endPainting = null;
 
@@ -238,7 +243,7 @@
       return make(
         "button",
         {
-          type: "button", class: low(index) ? "sat-word sat-low" : "sat-word", tabindex: index ? "-1" : "0", "aria-pressed": "false",
+          type: "button", class: doubted(caption, index) ? "sat-word sat-low" : "sat-word", tabindex: index ? "-1" : "0", "aria-pressed": "false",
           onpointerenter: (event) => event.pointerType === "mouse" && show(index),
           onfocus: () => { playing.stop(); pin(index); }, onclick: () => pin(index),
         },
@@ -264,15 +269,6 @@
     element.style.setProperty("--ratio", Math.min(4, Math.max(0.25, width / height)));
     if (!words.length) sentence.append(make("span", { class: "sat-truncated" }, "no word"));
 
-    /** The probability that a word is right, or null; and whether it is to be checked. */
-    function trust(index) {
-      return caption.word_confidence?.[index] ?? null;
-    }
-
-    function low(index) {
-      return trust(index) !== null && trust(index) < CHECK;
-    }
-
     /** What a word's evidence or attention says, in words. */
     function story(index) {
       const parts = [], all = maps(), where = all && all.where(index);
@@ -288,7 +284,8 @@
         else parts.push(peak < 2 * all.uniform ? "attention nearly uniform" : `most attention at the ${where}`);
       }
       if (gate && !(all && all.evident)) parts.push(`relied ${percent(gate[index])} on the photo`);
-      if (trust(index) !== null) parts.push(`${low(index) ? "doubted: " : ""}confidence ${trust(index).toFixed(2)}`);
+      const trust = caption.word_confidence?.[index];
+      if (trust != null) parts.push(`${doubted(caption, index) ? "doubted: " : ""}confidence ${trust.toFixed(2)}`);
       if (quarters) parts.push(`${percent(share(index))} of ${mapped()} on its own photo`);
       return parts.join(", ") || "this model has no attention";
     }
@@ -324,7 +321,7 @@
     }
 
     function facts() {
-      const settings = caption.settings || {}, found = [];
+      const found = [];
       if (caption.note) found.push(caption.note);
       if (caption.warning) found.push(caption.warning);
       else if (Math.min(...(caption.size ?? [FEWEST])) < FEWEST) found.push("too few pixels to see what is there: the caption is a guess");
@@ -337,7 +334,7 @@
 
     /** What experts ask for: the scores of the caption, and the figures of each word. */
     function details() {
-      const settings = caption.settings || {}, found = [];
+      const found = [];
       if (caption.log_probability != null) found.push(`log p ${number(caption.log_probability)}`);
       if (caption.rerank_score != null) found.push(`rerank score ${caption.rerank_score.toFixed(2)}`);
       if (settings.do_sample) found.push("sampled words");
@@ -362,7 +359,6 @@
     function others() {
       const found = caption.alternatives || [];
       if (!found.length) return null;
-      const settings = caption.settings || {};
       const kind = settings.do_sample ? "Other sampled captions" : settings.num_captions ? "Diverse captions" : "The beam’s other captions";
       const row = (text, score, name) => make("li", name ? { class: name } : {},
         make("bdi", {}, text || "(no word)"), make("data", { value: score }, number(score)));
@@ -726,7 +722,7 @@
       choice("heat", "Colormap", ["Light", false], ["Heat", true]),
       make("label", { class: "sat-check", title: "Each word’s own peak is brightest: weak maps show, but words cannot be compared" },
         make("input", { type: "checkbox", onchange: stretch }), make("span", {}, "Scale per word")));
-    const dotted = captions.some((caption) => caption.word_confidence?.some((each) => each !== null && each < CHECK));
+    const dotted = captions.some((caption) => caption.words.some((_, word) => doubted(caption, word)));
     const about = make("p", { class: "sat-about" });
     const explain = () => {
       const kind = view.shown === "evidence" && captions.some((caption) => caption.evidence) ? EVIDENCE : ATTENTION;
@@ -792,11 +788,12 @@
   }
 
   /** A caption below a small photo, doubted words dotted, those that no reference has marked; and a remark. */
-  function line({ words, settings, unsupported = [], word_confidence: trust }, remark) {
+  function line(caption, remark) {
+    const { words, settings, unsupported = [], word_confidence: trust } = caption;
     const between = settings.tokenizer === "unigram" ? "" : " ";
     const written = words.flatMap((word, index) =>
       [index ? between : "", unsupported.includes(index) ? make("em", { title: "in no reference" }, word)
-        : (trust?.[index] ?? 1) < CHECK ? make("u", { title: `doubted: confidence ${trust[index].toFixed(2)}` }, word) : word]);
+        : doubted(caption, index) ? make("u", { title: `doubted: confidence ${trust[index].toFixed(2)}` }, word) : word]);
     return make("span", { class: "sat-line" },
       make("span", { class: "sat-sentence", dir: "auto" }, words.length ? written : "(no word)"), make("small", {}, remark));
   }
