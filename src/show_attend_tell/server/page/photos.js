@@ -1,7 +1,7 @@
 /* Photos on a page: chosen, taken, dropped or pasted, each captioned, drawn by SatCaptions (many in a grid), and removable.
 
-   SatPhotos.open({atOnce, caption, hide, acts, cards}) takes the page's elements by their ids and returns {photos, add, enqueue,
-   resume, fail, notice, save}. caption(photo, signal, say) gives a photo's captions as SatCaptions.mount takes them, but
+   SatPhotos.open({atOnce, caption, hide, acts, cards}) takes the page's elements by their ids and returns {photos, add, resume,
+   fail, notice, save}. caption(photo, signal, say) gives a photo's captions as SatCaptions.mount takes them, but
    for image and size; atOnce are asked for at a time. It may set photo.note, and say(text) what is going on. It throws
    SatPhotos.Refused for a photo without captions, and SatPhotos.Waiting for one that waits until resume(). acts are what
    can be done with a captioned photo: [text, work(photo, button)]. cards() gives the models' cards by name. With
@@ -226,9 +226,7 @@
     // Saving
 
     function save(photo, blob, ending) {
-      const link = make("a", { href: URL.createObjectURL(blob), download: photo.name.replace(/\.[^.]*$/, "") + ending });
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+      SatHide.keep(blob, photo.name.replace(/\.[^.]*$/, "") + ending);
     }
 
     function saveJSON(photo) {
@@ -265,7 +263,7 @@
       add(event.dataTransfer.files);
     });
     document.querySelector(".sat-header").append(SatCaptions.themeButton());
-    return { photos, add, enqueue, resume, fail, notice, save };
+    return { photos, add, resume, fail, notice, save };
   }
 
   /** Offer models by name in a list, each alone, and two also side by side; what is chosen stays so. */

@@ -2,7 +2,7 @@
 
    SatHide.trial(caption, answer, undo) gives an element. An answer is what Hidden.to_dict() gives, with one more entry:
    cover, a small picture of what hides, over all that the encoder saw. SatHide.painter(canvas, caption, done) lets a
-   pointer paint on a photo; done gets the mask as runs, as in an answer. sheet, layers and copier make pictures. */
+   pointer paint on a photo; done gets the mask as runs, as in an answer. sheet, layers and copier make pictures, and keep saves one. */
 (() => {
   "use strict";
 
@@ -15,12 +15,10 @@
 
   // Drawing
 
-  const loaded = (source) => new Promise((done, fail) => {
-    const image = new Image();
-    image.onload = () => done(image);
-    image.onerror = () => fail(new Error("a picture could not be read"));
-    image.src = source;
-  });
+  function loaded(source) {
+    const image = make("img", { src: source });
+    return image.decode().then(() => image);
+  }
 
   /** A mask of runs on a grid, as an opaque shape on a transparent canvas of the photo's shape. */
   function stencil(runs, [rows, columns], [wide, high], box) {
@@ -102,6 +100,7 @@
     return new Promise((done) => cut.toBlob(done, "image/png"));
   }
 
+  /** Have the browser save a file. */
   function keep(blob, name) {
     const link = make("a", { href: URL.createObjectURL(blob), download: name });
     link.click();
@@ -217,18 +216,15 @@
     return () => ending.abort();
   }
 
+  /** Cells as lengths of runs, visible first. */
   function runsOf(cells) {
     const runs = [0];
-    let state = 0;
     for (const cell of cells) {
-      if (cell !== state) {
-        runs.push(0);
-        state = cell;
-      }
+      if (cell !== (runs.length - 1) % 2) runs.push(0);
       runs[runs.length - 1]++;
     }
     return runs;
   }
 
-  globalThis.SatHide = { trial, painter, copier, layers, sheet };
+  globalThis.SatHide = { trial, painter, copier, layers, sheet, keep };
 })();
