@@ -4,11 +4,11 @@ const of = (id, selector = "form") => document.querySelector(`#${id} ${selector}
 
 /** Connect the dialogs; `asked` gives the view, `send` sends to the server, and `go` shows the rows of a state. */
 export function connect({ asked, send, go }) {
-  const opened = { accept: tryAccept, replace: tryReplace, keys() {}, teach() {}, save: () => { of("save", "output").value = ""; } };
+  const opened = { accept: tryAccept, replace: tryReplace, save: () => { of("save", "output").value = ""; } };
 
   function open(id) {
     document.getElementById(id).showModal();
-    opened[id]();
+    opened[id]?.();
   }
 
   for (const button of document.querySelectorAll("[data-dialog]")) button.onclick = () => open(button.dataset.dialog);
@@ -48,8 +48,8 @@ export function connect({ asked, send, go }) {
   });
 
   act("save", async ({ sidecars, trusted, above, alt }) => {
-    const asked = { sidecars: Boolean(sidecars), above: trusted ? Number(above) : null, alt: Boolean(alt) };
-    const { message } = await send("save", asked);
+    const chosen = { sidecars: Boolean(sidecars), above: trusted ? Number(above) : null, alt: Boolean(alt) };
+    const { message } = await send("save", chosen);
     of("save", "output").value = message;
   });
 

@@ -164,9 +164,8 @@ export class Grid {
     element.style.gridTemplateColumns = `repeat(${this.#columns}, minmax(0, 1fr))`;
     const start = line * this.#columns;
     this.ids.slice(start, start + this.#columns).forEach((id, place) => {
-      const cell = make("div", { class: "cell", role: "gridcell", "data-id": id, "data-place": start + place });
-      cell.append(make("img", { alt: "" }), make("p", { class: "said" }));
-      cell.append(make("p", { class: "state" }));
+      const cell = make("div", { class: "cell", role: "gridcell", "data-id": id, "data-place": start + place },
+        make("img", { alt: "" }), make("p", { class: "said" }), make("p", { class: "state" }));
       if (this.#rows.has(id)) fill(cell, this.#rows.get(id));
       element.append(cell);
     });

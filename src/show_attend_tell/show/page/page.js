@@ -135,12 +135,11 @@
   const whose = () => Number(form.elements.model?.value ?? 0);
   const chosen = (photo) => photo.captions[whose()];
   const scored = (caption) => (score ? caption[score] : 0);
-  const apart = (photo) => Math.abs(scored(photo.captions[0]) - scored(photo.captions[1]));
   const by = (value) => (a, b) => value(a) - value(b);
   const ORDERS = {
     worst: by((photo) => scored(chosen(photo)) * (higher ? 1 : -1)),
     best: by((photo) => scored(chosen(photo)) * (higher ? -1 : 1)),
-    apart: by((photo) => -apart(photo)),
+    apart: by(({ captions }) => -Math.abs(scored(captions[0]) - scored(captions[1]))),
     given: () => 0,
     likely: by((photo) => -chosen(photo).log_probability),
     unlikely: by((photo) => chosen(photo).log_probability),
