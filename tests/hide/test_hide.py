@@ -21,14 +21,12 @@ PHOTO = shape_photo("red", "circle", left=True)  # 50 × 30
 @pytest.fixture(scope="module")
 def captioner() -> Captioner:
     encoder = small_encoder()
-    made = captioner_of(small_checkpoint(encoder, attention="hard"), encoder, name="small")
-    return made
+    return captioner_of(small_checkpoint(encoder, attention="hard"), encoder, name="small")
 
 
 @pytest.fixture(scope="module")
 def caption(captioner: Captioner) -> Caption:
-    made = captioner(PHOTO, evidence=True)
-    return made
+    return captioner(PHOTO, evidence=True)
 
 
 def test_a_word_is_hidden_with_its_controls(captioner, caption):

@@ -4,7 +4,6 @@ B photos · B′ photos that are still searched · P paths · T words of a capti
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.sampling import Uniforms
 from show_attend_tell.search.session import Continuations, Numbers, Scores, SessionStep, distinct, gather, padded
+from show_attend_tell.values import Array
 
 WIDE = 30  # beam sizes from which on the products with the weights of ẑ pay
 
@@ -82,9 +82,7 @@ class OnnxSession:
         return log_p
 
 
-def evidence_closed_form(
-    decoder: OnnxDecoder, annotations: NDArray[Any], captions: Sequence[Hypothesis]
-) -> list[NDArray[Any]]:
+def evidence_closed_form(decoder: OnnxDecoder, annotations: Array, captions: Sequence[Hypothesis]) -> list[Array]:
     """α_ti g_t · (a_i − z_t) in nats (T, L) of one caption for each photo's annotations (B, L, D).
 
     z_t = Σ_j α_tj a_j is the mean context, and g_t = ∂ log p(y_t) / ∂ z_t, with β_t and the state before the step held
