@@ -156,7 +156,6 @@ class Captioner:
         `PhotoError` for the first photo that cannot be read, where `stream` goes on, and `SatError` for a wrong value.
         """
         several = several_photos(photos)
-        one = several is None
         photos = [photos] if several is None else several
         total = len(photos) if isinstance(photos, Sized) else None
         captions: list[Caption] = []
@@ -168,7 +167,7 @@ class Captioner:
                     raise caption
                 captions.append(caption)
                 bar.update()
-        return captions[0] if one else captions
+        return captions[0] if several is None else captions
 
     def stream(
         self,
@@ -222,10 +221,9 @@ class Captioner:
         if config is not None and not isinstance(config, GenerationConfig):
             raise InvalidValue(f"config is {shorten(config)}: give GenerationConfig(beam_size=5), for example")
         config = (config or self.checkpoint.generation).merge(**overrides)
-        if config.attention_mode != "mean" and not self.backend.attends:
-            raise InvalidValue(
-                f"attention_mode is {config.attention_mode!r}, and {self.name} has no attention: leave it out"
-            )
+        mode = config.attention_mode
+        if mode != "mean" and not self.backend.attends:
+            raise InvalidValue(f"attention_mode is {mode!r}, and {self.name} has no attention: leave it out")
         needed = {
             "rerank_weight": (self.decoding.reranker, "has no reranker"),
             "class_weight": (self.decoding.class_words, "has no class words"),
@@ -315,15 +313,15 @@ class Captioner:
         Each is there once, in the singular or the plural, and none that the caption has. Raises `PhotoError` for a
         photo that cannot be read any more.
         """
-        offers: dict[str, list[str]] = {}
         if not caption.to_check:
-            return offers
+            return {}
         config = self.resolve_config()
         vocabulary = self.checkpoint.vocabulary
         _, features, seed = self._encoded(cast("Photo", caption.kept), config)
-        ids = vocabulary.encode(map(str.lower, caption.words))
-        log_p = generation.next_words(self.backend, features, ids, config, seed)
-        said = {singular(word.lower()) for word in caption.words}
+        words = [word.lower() for word in caption.words]
+        log_p = generation.next_words(self.backend, features, vocabulary.encode(words), config, seed)
+        said = set(map(singular, words))
+        offers = {}
         for place in caption._to_check():
             nouns: dict[str, str] = {}
             for other in np.argsort(-log_p[place])[:LIKELY]:

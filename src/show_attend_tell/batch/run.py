@@ -9,8 +9,6 @@ from contextlib import ExitStack, closing, contextmanager
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from show_attend_tell.batch.cluster import write_by_ray
-from show_attend_tell.batch.local import made_locally
 from show_attend_tell.batch.output import Output
 from show_attend_tell.batch.reading import batches_left, expected
 from show_attend_tell.batch.sidecars import Sidecars
@@ -142,8 +140,12 @@ def run(
             log(photos.note)
         try:
             if targets.sidecars is None and by_ray([table.address for table in targets.tables], config):
+                from show_attend_tell.batch.cluster import write_by_ray
+
                 targets.passed_over |= write_by_ray(work, photos.pieces, targets.tables[0], config, show)
             else:
+                from show_attend_tell.batch.local import made_locally  # one photo needs neither
+
                 made = made_locally(work, batches_left(photos.pieces, targets), config.workers)
                 bar = Progress(total=total, initial=len(targets), desc="photos", unit="photo", disable=not show)
                 with bar, closing(made) as batches:

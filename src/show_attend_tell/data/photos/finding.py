@@ -70,7 +70,7 @@ class Found:
                 self.leave_out(entry.name + gone)
 
     def leave_out(self, name: str) -> None:
-        """Count a file that is no photo, and keep its name if it is one of the first; a sidecar belongs to its photo."""
+        """Count a file that is no photo, and keep its name if it is one of the first. Sidecars are not counted."""
         if not name.lower().endswith(SIDECAR):
             self.files += 1
             self.names = [*self.names, name][:NAMED]
