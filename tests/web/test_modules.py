@@ -86,7 +86,7 @@ def test_photos_are_resized_as_pillow_resizes_them(run, resize):
             const box = visibleBox(preprocessing, ...size);
             const strip = (first, count) => Uint8ClampedArray.from(rows.slice(first, first + count).flatMap((row) =>
                 row.flatMap((value, at) => (at % 3 === 2 ? [value, 255] : [value]))));
-            return [box, [...square(strip, size, preprocessing)]];
+            return [box, [...square(strip, size, preprocessing)].filter((_, at) => at % 4 < 3)];
         })""",
         {"photos": given, "preprocessing": preprocessing.to_dict()},
     )

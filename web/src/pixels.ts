@@ -47,12 +47,12 @@ export function pixels(photo: ImageBitmap, preprocessing: Preprocessing): Float3
       const centered = Math.fround(Math.fround(level / 255) - Math.fround(mean[channel]));
       return centered / Math.fround(std[channel]);
     });
-    for (let at = 0; at < size * size; at++) found[channel * size * size + at] = values[small[3 * at + channel]];
+    for (let at = 0; at < size * size; at++) found[channel * size * size + at] = values[small[4 * at + channel]];
   }
   return found;
 }
 
-/** The square (size, size) that the encoder sees, RGB. */
+/** The square (size, size) that the encoder sees, RGBA. */
 export function square(rows: Rows, photo: [number, number], preprocessing: Preprocessing): Uint8ClampedArray {
   const { size, resize } = preprocessing;
   const box = visibleBox(preprocessing, ...photo);
@@ -74,15 +74,9 @@ function rowsOf(photo: ImageBitmap): Rows {
   };
 }
 
-/** The rows of RGB pixels (H, W). */
+/** The rows of pixels (H, W). */
 function rowsOfPixels(values: Uint8ClampedArray, width: number): Rows {
-  return (first, count) => {
-    const found = new Uint8ClampedArray(4 * count * width);
-    for (let at = 0; at < count * width; at++)
-      for (let channel = 0; channel < 3; channel++)
-        found[4 * at + channel] = values[3 * (first * width + at) + channel];
-    return found;
-  };
+  return (first, count) => values.subarray(4 * first * width, 4 * (first + count) * width);
 }
 
 interface Weights {
@@ -105,69 +99,51 @@ function bilinear(inputs: number, start: number, end: number, outputs: number): 
   });
 }
 
-/** The box of a photo (W, H) as a square of `size` pixels a side, RGB: what Pillow's `resize` gives, bit by bit.
+/** The box of a photo (W, H) as a square of `size` pixels a side, RGBA: what Pillow's `resize` gives, bit by bit.
 
 Each of the two directions is rounded to 8 bits. Pillow goes along the rows first. From version 13 on it begins with the
 columns where these shrink by more than twice as many pixels as the rows, as in a tall screenshot. */
 function resized(rows: Rows, [width, height]: [number, number], box: Box, size: number): Uint8ClampedArray {
   const [left, top, right, bottom] = box.map(Math.fround); // as Pillow has them
-  const across = width === size && left === 0 && right === width ? null : bilinear(width, left, right, size);
-  const down = height === size && top === 0 && bottom === height ? null : bilinear(height, top, bottom, size);
-  const columnsFirst = down !== null && height - size > 2 * Math.max(0, width - size);
-  if (!columnsFirst) return alongColumns(narrowed(rows, width, height, across, size), down, size);
-  const low = rowsOfPixels(lowered(rows, width, height, down, size), width);
-  return narrowed(low, width, size, across, size);
+  const across = bilinear(width, left, right, size);
+  const down = bilinear(height, top, bottom, size);
+  if (height - size <= 2 * Math.max(0, width - size)) return lowered(narrowed(rows, width, across), size, height, down);
+  return narrowed(rowsOfPixels(lowered(rows, width, height, down), width), width, across)(0, size);
 }
 
-/** All rows of a photo made narrower: (H, size). */
-function narrowed(rows: Rows, width: number, height: number, across: Weights[] | null, size: number): Uint8ClampedArray {
-  const found = new Uint8ClampedArray(height * size * 3);
-  for (let first = 0; first < height; first += STRIP) {
-    const count = Math.min(STRIP, height - first);
+/** Rows of a photo made narrower. */
+function narrowed(rows: Rows, width: number, across: Weights[]): Rows {
+  return (first, count) => {
     const strip = rows(first, count);
-    for (let row = 0; row < count; row++) {
-      for (let x = 0; x < size; x++) {
-        const to = 3 * ((first + row) * size + x);
-        for (let channel = 0; channel < 3; channel++) {
-          const from = 4 * row * width + channel;
-          found[to + channel] = across ? weighted(strip, from, 4, across[x]) : strip[from + 4 * x];
-        }
-      }
+    const found = new Uint8ClampedArray(4 * count * across.length);
+    for (let to = 0; to < found.length; to++) {
+      const at = Math.floor(to / 4);
+      const from = 4 * Math.floor(at / across.length) * width + (to % 4);
+      found[to] = weighted(strip, from, across[at % across.length]);
     }
-  }
-  return found;
+    return found;
+  };
 }
 
-/** All columns of rows (H, size) made lower: (size, size). */
-function alongColumns(rows: Uint8ClampedArray, down: Weights[] | null, size: number): Uint8ClampedArray {
-  if (!down) return rows;
-  const found = new Uint8ClampedArray(size * size * 3);
-  for (let y = 0; y < size; y++)
-    for (let at = 0; at < 3 * size; at++) found[3 * size * y + at] = weighted(rows, at, 3 * size, down[y]);
-  return found;
+/** The weighted mean of every fourth value, rounded. */
+function weighted(values: Uint8ClampedArray, offset: number, { first, values: weights }: Weights): number {
+  let sum = 2 ** (BITS - 1);
+  for (let input = 0; input < weights.length; input++) sum += values[offset + 4 * (first + input)] * weights[input];
+  return sum >> BITS;
 }
 
-/** All columns of a photo made lower: (size, W). */
-function lowered(rows: Rows, width: number, height: number, down: Weights[], size: number): Uint8ClampedArray {
-  const sums = new Int32Array(size * width * 3).fill(2 ** (BITS - 1));
+/** All columns of a photo made lower: (outputs, W). */
+function lowered(rows: Rows, width: number, height: number, down: Weights[]): Uint8ClampedArray {
+  const sums = new Int32Array(4 * down.length * width).fill(2 ** (BITS - 1));
   for (let first = 0; first < height; first += STRIP) {
     const count = Math.min(STRIP, height - first);
     const strip = rows(first, count);
     down.forEach(({ first: start, values }, y) => {
       for (let row = Math.max(0, start - first); row < Math.min(count, start + values.length - first); row++) {
         const weight = values[first + row - start];
-        for (let x = 0; x < width; x++)
-          for (let channel = 0; channel < 3; channel++)
-            sums[3 * (y * width + x) + channel] += strip[4 * (row * width + x) + channel] * weight;
+        for (let at = 0; at < 4 * width; at++) sums[4 * y * width + at] += strip[4 * row * width + at] * weight;
       }
     });
   }
   return Uint8ClampedArray.from(sums, (sum) => sum >> BITS);
-}
-
-/** The weighted mean of every `step`-th value, rounded. */
-function weighted(values: Uint8ClampedArray, offset: number, step: number, { first, values: weights }: Weights): number {
-  let sum = 2 ** (BITS - 1);
-  for (let input = 0; input < weights.length; input++) sum += values[offset + (first + input) * step] * weights[input];
-  return sum >> BITS;
 }
