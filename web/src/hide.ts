@@ -2,6 +2,8 @@
 
 C cells along a side of what the encoder sees · S side of its square of pixels. */
 
+import { dataUri } from "./data-uri.ts";
+
 const CELLS = 56; // C, in which outlines are drawn
 const SHARE = 0.2; // of what the encoder sees, that an outline hides
 const PIECES = 2; // of an outline at most
@@ -33,11 +35,7 @@ export function outline(map: number[][], [down, right]: [number, number]): Cells
   const positive = map.map((row) => row.map((value) => Math.max(0, value)));
   if (!positive.flat().some((value) => value > 0)) return null;
   const [rows, columns] = [spread(map.length, down), spread(map[0].length, right)];
-  const light = Array.from({ length: CELLS * CELLS }, (_, cell) => {
-    const [ofRows, ofColumns] = [rows[Math.floor(cell / CELLS)], columns[cell % CELLS]];
-    return positive.reduce((sum, row, at) =>
-      sum + ofRows[at] * row.reduce((part, value, column) => part + ofColumns[column] * value, 0), 0);
-  });
+  const light = weighed(positive.flat(), rows, columns);
   const order = [...light.keys()].sort((one, other) => light[other] - light[one] || one - other);
   const wanted = Math.round(SHARE * light.length);
   let [low, high] = [wanted, light.length]; // how many cells are lighter than the threshold
@@ -49,15 +47,28 @@ export function outline(map: number[][], [down, right]: [number, number]): Cells
   return largestPieces(light, order.slice(0, low));
 }
 
+/** A map with each of its sides weighed: down · map · acrossᵀ, flat. */
+function weighed(map: ArrayLike<number>, down: number[][], across: number[][]): number[] {
+  const columns = across[0].length;
+  const lowered = down.map((weights) => Array.from({ length: columns }, (_, column) =>
+    weights.reduce((sum, weight, row) => sum + weight * map[row * columns + column], 0)));
+  return lowered.flatMap((row) => across.map((weights) =>
+    weights.reduce((sum, weight, column) => sum + weight * row[column], 0)));
+}
+
+/** Weights that sum to 1. */
+function normalized(weights: number[]): number[] {
+  const total = weights.reduce((all, weight) => all + weight, 0);
+  return weights.map((weight) => weight / total);
+}
+
 /** How much of each location a cell shows along one side (C × locations). */
 function spread(locations: number, offset: number): number[][] {
   const edge = (number: number) => (number && number < locations ? number + offset : number) / locations;
   return Array.from({ length: CELLS }, (_, cell) => {
     const at = (cell + 0.5) / CELLS; // beyond its borders the map is continued by its mirror image
-    const row = Array.from({ length: locations }, (_, location) => [-at, at, 2 - at].reduce((weight, mirrored) =>
-      weight + normal((edge(location + 1) - mirrored) / SIGMA) - normal((edge(location) - mirrored) / SIGMA), 0));
-    const total = row.reduce((all, weight) => all + weight, 0);
-    return row.map((weight) => weight / total);
+    return normalized(Array.from({ length: locations }, (_, location) => [-at, at, 2 - at].reduce((weight, mirrored) =>
+      weight + normal((edge(location + 1) - mirrored) / SIGMA) - normal((edge(location) - mirrored) / SIGMA), 0)));
   });
 }
 
@@ -119,21 +130,10 @@ export const ofRuns = (lengths: number[]): Cells => Uint8Array.from(lengths.flat
 
 /** The square of pixels (3 × S × S) without detail. */
 export function blurred(pixels: Float32Array, side: number): Float32Array {
-  const weights = Array.from({ length: side }, (_, distance) => Math.exp(-((distance / (BLUR * side)) ** 2) / 2));
-  const totals = Array.from({ length: side }, (_, at) => weights.reduce((all, _, other) => all + weights[Math.abs(at - other)], 0));
-  const along = (from: Float32Array, step: number, line: number) => {
-    const found = new Float32Array(from.length);
-    for (let start = 0; start < from.length / side; start++) {
-      const first = step === 1 ? start * line : Math.floor(start / side) * side * side + (start % side);
-      for (let at = 0; at < side; at++) {
-        let value = 0;
-        for (let other = 0; other < side; other++) value += weights[Math.abs(at - other)] * from[first + other * step];
-        found[first + at * step] = value / totals[at];
-      }
-    }
-    return found;
-  };
-  return along(along(pixels, 1, side), side, 1);
+  const weights = Array.from({ length: side }, (_, at) => normalized(Array.from({ length: side }, (_, other) =>
+    Math.exp(-(((at - other) / (BLUR * side)) ** 2) / 2))));
+  const channel = (number: number) => pixels.subarray(number * side * side, (number + 1) * side * side);
+  return Float32Array.from([0, 1, 2].flatMap((number) => weighed(channel(number), weights, weights)));
 }
 
 /** The square with the cover where cells are hidden. */
@@ -159,8 +159,7 @@ export async function pictureOf(cover: Float32Array, side: number, mean: number[
   }
   const canvas = new OffscreenCanvas(SHOWN, SHOWN);
   canvas.getContext("2d")!.putImageData(image, 0, 0);
-  const bytes = new Uint8Array(await (await canvas.convertToBlob()).arrayBuffer());
-  return `data:image/png;base64,${btoa(String.fromCharCode(...bytes))}`;
+  return dataUri(await canvas.convertToBlob());
 }
 
 /** The answer as `Hidden.on_page` gives it, of the whole photo's caption, then those of the place and the controls. */
