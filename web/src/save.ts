@@ -44,81 +44,60 @@ async function fingerprint(text: string): Promise<string> {
 }
 
 const PANEL = 300; // pixels of a panel's width
-const [MARGIN, GAP, ACROSS] = [36, 20, 4]; // around all, between panels, and panels in a row
+const ACROSS = 4; // panels in a row
 const CELLS = 112; // side of a smoothed map
 
-/** A picture of the captions, one below the other: the photo, then the photo once for each word with its evidence. */
+/** A picture of the captions: for each the photo, then the photo once for each word with its evidence. */
 export async function picture(photo: SatPhoto): Promise<Blob> {
-  const captions = photo.answer as Caption[];
   const image = await createImageBitmap(photo.preview ?? photo.file);
-  const height = Math.round((PANEL * image.height) / image.width);
-  const rowHeight = height + 80;
-  const rows = captions.map(({ words }) => Math.ceil((words.length + 1) / ACROSS));
-  const canvas = new OffscreenCanvas(
-    2 * MARGIN + ACROSS * (PANEL + GAP) - GAP,
-    2 * MARGIN + rows.reduce((sum, count) => sum + 80 + count * rowHeight, 0),
-  );
-  const context = canvas.getContext("2d")!;
-  const write = (text: string, x: number, y: number, size: number, color: string, width: number) => {
-    context.font = `${size}px sans-serif`;
-    context.fillStyle = color;
-    context.fillText(text, x, y, width);
-  };
-  context.fillStyle = "white";
-  context.fillRect(0, 0, canvas.width, canvas.height);
-  let top = MARGIN;
-  captions.forEach((caption, number) => {
-    write(caption.caption, MARGIN, top + 28, 28, "#1c1e22", canvas.width - 2 * MARGIN);
-    const note = `${caption.settings.model} · attention mode: ${caption.settings.attention_mode}`
-      + ` · log p ${caption.log_probability.toFixed(2)}`;
-    write(note, MARGIN, top + 54, 16, "#646870", canvas.width - 2 * MARGIN);
-    top += 80;
+  const columns = (photo.answer as Caption[]).flatMap((caption) => {
+    const { model, attention_mode: mode } = caption.settings;
+    const note = `${model} · attention mode: ${mode} · log p ${caption.log_probability.toFixed(2)}`;
     const drawing = SatCaptions.drawing(caption, "evidence");
-    const overlays = drawing && overlaysOf(drawing, caption.words.length);
-    ["photo", ...caption.words].forEach((word, index) => {
-      const x = MARGIN + (index % ACROSS) * (PANEL + GAP);
-      const y = top + Math.floor(index / ACROSS) * rowHeight;
-      context.drawImage(image, x, y, PANEL, height);
-      const scale = [PANEL / caption.size[0], height / caption.size[1]];
-      const [left, up, right, down] = caption.visible_box.map((side, at) => side * scale[at % 2]);
-      context.fillStyle = "rgb(255 255 255 / 85%)"; // outside the visible box
-      context.fill(frame([x, y, PANEL, height], [x + left, y + up, right - left, down - up]), "evenodd");
-      if (index && overlays) context.drawImage(overlays[index - 1], x + left, y + up, right - left, down - up);
-      if (index && caption.locations) {
-        const [row, column] = caption.locations[index - 1];
-        const [w, h] = [(right - left) / caption.attention![0][0].length, (down - up) / caption.attention![0].length];
-        context.strokeStyle = "#e66100";
-        context.lineWidth = 3;
-        context.strokeRect(x + left + (column + caption.offset[1]) * w, y + up + (row + caption.offset[0]) * h, w, h);
-      }
-      write(word, x, y + height + 32, 24, index ? "#1c1e22" : "#646870", PANEL);
-      if (!index) return;
-      if (drawing) write(numbers(caption, drawing, index - 1), x, y + height + 54, 16, "#646870", PANEL);
-    });
-    top += rows[number] * rowHeight;
+    const words = caption.words.map((word, index) => ({
+      canvas: panel(image, caption, drawing, index),
+      text: drawing ? [word, numbers(caption, drawing, index)] : [word],
+    }));
+    const panels = [{ canvas: panel(image, caption), text: [caption.caption, note] }, ...words];
+    const rows = Math.ceil(panels.length / ACROSS);
+    return Array.from({ length: rows * ACROSS }, (_, at) => panels[at] ?? null);
   });
   image.close();
-  return canvas.convertToBlob({ type: "image/png" });
+  return SatHide.sheet(columns, [], ACROSS);
 }
 
-/** A panel without the box in it. */
-function frame(panel: [number, number, number, number], box: [number, number, number, number]): Path2D {
-  const path = new Path2D();
-  path.rect(...panel);
-  path.rect(...box);
-  return path;
+/** The photo, pale where the encoder did not see it, with what lies over it for a word. */
+function panel(image: ImageBitmap, caption: Caption, drawing: SatCaptions.Drawing | null = null, word = -1): OffscreenCanvas {
+  const canvas = new OffscreenCanvas(PANEL, Math.round((PANEL * image.height) / image.width));
+  const context = canvas.getContext("2d")!;
+  const [width, height] = caption.size;
+  const [left, top, right, bottom] = caption.visible_box;
+  context.scale(canvas.width / width, canvas.height / height); // from here on in the photo's pixels
+  context.globalAlpha = 0.15;
+  context.drawImage(image, 0, 0, width, height);
+  context.globalAlpha = 1;
+  context.beginPath();
+  context.rect(left, top, right - left, bottom - top);
+  context.clip();
+  context.drawImage(image, 0, 0, width, height);
+  if (drawing) context.drawImage(overlay(drawing.strength(word)), left, top, right - left, bottom - top);
+  if (drawing && caption.locations) {
+    const [row, column] = caption.locations[word];
+    const [across, down] = [(right - left) / drawing.columns, (bottom - top) / drawing.rows];
+    context.strokeStyle = "#e66100";
+    context.lineWidth = (3 * width) / PANEL;
+    context.strokeRect(left + (column + caption.offset[1]) * across, top + (row + caption.offset[0]) * down, across, down);
+  }
+  return canvas;
 }
 
-/** What lies over the visible box for each word, on one scale for all words. */
-function overlaysOf(drawing: SatCaptions.Drawing, words: number): OffscreenCanvas[] {
-  return Array.from({ length: words }, (_, word) => {
-    const canvas = new OffscreenCanvas(CELLS, CELLS);
-    const context = canvas.getContext("2d")!;
-    const pixels = new ImageData(CELLS, CELLS);
-    drawing.strength(word).forEach((strength, cell) => pixels.data.set(SatCaptions.light(strength), 4 * cell));
-    context.putImageData(pixels, 0, 0);
-    return canvas;
-  });
+/** What lies over the visible box, by its strength in each cell. */
+function overlay(strengths: Float32Array): OffscreenCanvas {
+  const canvas = new OffscreenCanvas(CELLS, CELLS);
+  const pixels = new ImageData(CELLS, CELLS);
+  strengths.forEach((strength, cell) => pixels.data.set(SatCaptions.light(strength), 4 * cell));
+  canvas.getContext("2d")!.putImageData(pixels, 0, 0);
+  return canvas;
 }
 
 /** What stands below a word, as in show/pictures/figure.py. */

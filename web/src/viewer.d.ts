@@ -1,4 +1,4 @@
-/** What the package's scripts for pages define: show/page/captions.js and server/page/photos.js. */
+/** What the package's scripts for pages define: show/page/captions.js, show/page/hide.js and server/page/photos.js. */
 
 interface SatPhoto {
   file: File;
@@ -14,6 +14,8 @@ declare namespace SatCaptions {
   /** A caption's evidence, or its attention, as it is drawn over the visible box (112 × 112, flat). */
   interface Drawing {
     evident: boolean;
+    rows: number; // of locations
+    columns: number;
     strength(word: number, stretch?: boolean): Float32Array; // 0 to 1
     share(word: number): number; // of the strongest evidence of the caption
     peak(word: number): number;
@@ -26,6 +28,10 @@ declare namespace SatCaptions {
   }
   function drawing(caption: object, shown: "evidence" | "attention"): Drawing | null;
   function light(strength: number): number[]; // red, green, blue and opacity, 0 to 255
+}
+
+declare namespace SatHide {
+  function sheet(panels: ({ canvas: OffscreenCanvas; text: string[] } | null)[], lines: string[], across: number): Promise<Blob>;
 }
 
 declare namespace SatPhotos {

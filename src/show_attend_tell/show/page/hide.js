@@ -69,10 +69,13 @@
 
   // Pictures to keep
 
-  /** One picture of canvases side by side, each with its text below, and lines of text below all. */
-  function sheet(columns, lines) {
-    const wide = columns.reduce((sum, { canvas }) => sum + canvas.width + GAP, GAP), tall = Math.max(...columns.map(({ canvas }) => canvas.height));
-    const picture = make("canvas", { width: wide, height: tall + 2 * GAP + LINE * (9 + 3 * lines.length) }), context = picture.getContext("2d");
+  /** One picture of canvases of one size, so many in a row, each with its text below, and lines of text below all.
+
+      The text of a canvas may be several, one below the other. A panel may be null, for an empty place. */
+  function sheet(panels, lines, across = panels.length) {
+    const { width, height } = panels[0].canvas, wide = GAP + across * (width + GAP);
+    const high = 2 * GAP + (panels.length / across) * (height + GAP + 9 * LINE) + 3 * LINE * lines.length;
+    const picture = make("canvas", { width: wide, height: high }), context = picture.getContext("2d");
     context.fillStyle = "white";
     context.fillRect(0, 0, picture.width, picture.height);
     context.font = "16px system-ui, sans-serif";
@@ -88,12 +91,14 @@
       context.fillText(line, left, top += LINE);
       return top;
     };
-    let left = GAP, below = 0;
-    for (const { canvas, text } of columns) {
-      context.drawImage(canvas, left, GAP);
-      below = Math.max(below, write(text, left, GAP + tall, canvas.width));
-      left += canvas.width + GAP;
-    }
+    let top = 0, below = 0;
+    panels.forEach((panel, number) => {
+      const left = GAP + (number % across) * (width + GAP);
+      if (number % across === 0) top = below + GAP;
+      if (panel) context.drawImage(panel.canvas, left, top);
+      const bottom = [panel?.text ?? []].flat().reduce((above, text) => write(text, left, above, width), top + height);
+      below = Math.max(below, bottom);
+    });
     for (const line of lines) below = write(line, GAP, below + 4, wide - 2 * GAP);
     const cut = make("canvas", { width: wide, height: Math.min(picture.height, below + GAP) });
     cut.getContext("2d").drawImage(picture, 0, 0);
