@@ -61,6 +61,22 @@ function runtime({ emit }: { emit: boolean }): Plugin {
   };
 }
 
+/** What is the same in all pages of captions that are saved: Python's template, and what it is filled with. */
+function captionsPage(): Plugin {
+  const read = (name: string) => readFileSync(join("../src/show_attend_tell/show/page", name), "utf-8");
+  const fingerprint = (text: string) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
+  const script = ["captions.js", "hide.js", "page.js"].map(read).join("");
+  const style = read("page.css");
+  const policy = `default-src 'none'; script-src ${fingerprint(script)}; style-src ${fingerprint(style)}; `
+    + "img-src data:; base-uri 'none'; form-action 'none'";
+  return {
+    name: "captions-page",
+    resolveId: (id) => (id === "virtual:page" ? `\0${id}` : null),
+    load: (id) => id === "\0virtual:page"
+      ? `export default ${JSON.stringify({ template: read("page.html"), policy, style, script })}` : null,
+  };
+}
+
 /** The policy in the page, and in the service worker the list of the files that it keeps. */
 function shell(): Plugin {
   return {
@@ -85,7 +101,7 @@ function shell(): Plugin {
 
 export default defineConfig({
   base: "./",
-  plugins: [runtime({ emit: true }), shell()],
+  plugins: [runtime({ emit: true }), captionsPage(), shell()],
   resolve: { conditions: ["onnxruntime-web-use-extern-wasm", "module", "browser", "import", "default"] },
   worker: { format: "es", plugins: () => [runtime({ emit: false })] },
   build: {

@@ -1,46 +1,21 @@
 /** Captions of a photo in files: a page in HTML, as `show/page` of Python writes it, and a picture. */
 
-import captionsScript from "../../src/show_attend_tell/show/page/captions.js?raw";
-import hideScript from "../../src/show_attend_tell/show/page/hide.js?raw";
-import style from "../../src/show_attend_tell/show/page/page.css?raw";
-import template from "../../src/show_attend_tell/show/page/page.html?raw";
-import pageScript from "../../src/show_attend_tell/show/page/page.js?raw";
+import shell from "virtual:page";
 import type { Caption } from "./captioner.ts";
+import { dataUri } from "./data-uri.ts";
 
 /** The page with the photo's captions and the cards of their models, by name. */
 export async function captionsPage(photo: SatPhoto, cards: Record<string, string>): Promise<Blob> {
   const image = photo.preview ? await dataUri(photo.preview) : null;
   const captions = photo.answer as Caption[];
   const models = captions.map(({ settings }) => settings.model);
-  const chosen = Object.fromEntries(Object.entries(cards).filter(([name]) => models.includes(name)));
-  const script = captionsScript + hideScript + pageScript;
   const data = JSON.stringify({
     title: photo.name, photos: [{ name: photo.name, image, size: photo.size, captions }],
-    full: true, cards: chosen, report: null, failed: [],
+    full: true, cards: Object.fromEntries(models.map((name) => [name, cards[name]])), report: null, failed: [],
   }).replaceAll("<", "\\u003c"); // nothing in it can end the element that holds it
-  const values: Record<string, string> = {
-    policy: `default-src 'none'; script-src ${await fingerprint(script)}; style-src ${await fingerprint(style)}; `
-      + "img-src data:; base-uri 'none'; form-action 'none'",
-    title: photo.name.replaceAll("&", "&amp;").replaceAll("<", "&lt;"),
-    style, data, script,
-  };
-  return new Blob([template.replace(/\$(\w+)/g, (_, name) => values[name])], { type: "text/html" });
-}
-
-function dataUri(blob: Blob): Promise<string> {
-  return new Promise((done, fail) => {
-    const reader = new FileReader();
-    reader.onload = () => done(reader.result as string);
-    reader.onerror = () => fail(reader.error);
-    reader.readAsDataURL(blob);
-  });
-}
-
-/** What a content policy calls an inline script or style by: its SHA-256; where there is no HTTPS, all are allowed. */
-async function fingerprint(text: string): Promise<string> {
-  if (!("subtle" in crypto)) return "'unsafe-inline'";
-  const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
-  return `'sha256-${btoa(String.fromCharCode(...hash))}'`;
+  const title = photo.name.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+  const values: Record<string, string> = { ...shell, title, data };
+  return new Blob([shell.template.replace(/\$(\w+)/g, (_, name) => values[name])], { type: "text/html" });
 }
 
 const PANEL = 300; // pixels of a panel's width

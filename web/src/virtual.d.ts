@@ -1,9 +1,12 @@
-declare module "*?raw" {
-  const content: string;
-  export default content;
+/** What the plugins in vite.config.ts give. */
+
+/** A page of captions as `show/page` of Python has it, but for its title and data: values for the names in the template. */
+declare module "virtual:page" {
+  const shell: Record<"template" | "policy" | "style" | "script", string>;
+  export default shell;
 }
 
-/** What the plugin in vite.config.ts gives: the builds of ONNX Runtime as files of the page. */
+/** The builds of ONNX Runtime as files of the page. */
 declare module "virtual:runtime" {
   import type { Stored } from "./download.ts";
 
