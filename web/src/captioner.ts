@@ -109,12 +109,15 @@ export class Captioners {
   constructor(
     private readonly catalogue: Catalogue,
     private readonly base: string,
+    private readonly progress: Progress,
   ) {}
 
-  /** Load models; what could not be loaded is tried again the next time. */
-  async load(names: string[], progress: Progress): Promise<void> {
+  /** Load models; what could not be loaded is tried again the next time.
+
+  Says whether photos are encoded on a GPU, and by how many threads the rest is computed. */
+  async load(names: string[]): Promise<{ gpu: boolean; threads: number }> {
     const files = (await filesOf(this.catalogue, names)).filter(({ path }) => !this.used.has(path));
-    const all = fetching(files, this.base, progress);
+    const all = fetching(files, this.base, this.progress);
     const fetched: Fetch = async (file) => {
       const content = await all(file);
       this.used.add(file.path);
@@ -125,10 +128,6 @@ export class Captioners {
       const model = this.catalogue.models.find((one) => one.name === name)!;
       await once(this.loaded, name, async () => this.made(model, fetched, read));
     }
-  }
-
-  /** Where photos are encoded, and by how many threads the rest is computed. */
-  async device(): Promise<{ gpu: boolean; threads: number }> {
     const encoders = await Promise.all(this.encoders.values());
     return { gpu: encoders.some((encoder) => encoder.onGpu), threads: (await this.runtime!).threads };
   }

@@ -6,12 +6,13 @@ import "./page.css";
 import "../../src/show_attend_tell/show/page/captions.js";
 import "../../src/show_attend_tell/show/page/hide.js";
 import "../../src/show_attend_tell/server/page/photos.js";
-import { filesOf, type Caption, type Catalogue, type Seconds } from "./captioner.ts";
+import { filesOf, type Caption, type Captioners, type Catalogue } from "./captioner.ts";
 import { keepOnly, missing } from "./download.ts";
+import { SlowGpu } from "./encoder.ts";
 import { register } from "./offline.ts";
 import { forgoGpu } from "./runtime.ts";
 import { captionsPage, picture } from "./save.ts";
-import type { Answer, Question } from "./worker.ts";
+import type { Beginning, Given, Message, Method } from "./worker.ts";
 
 const base = new URL(".", document.baseURI).href;
 const element = <Kind extends HTMLElement>(id: string) => document.getElementById(id) as Kind;
@@ -21,33 +22,27 @@ const bar = element<HTMLProgressElement>("bar");
 
 const FORMAT = 3; // of models/models.json, as web/models.py writes it
 const GPU = "gpu"; // in localStorage: "slow" where this browser's GPU did not answer in time
-const newWorker = () => new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
-let worker = newWorker();
+let gpu = stored(() => localStorage.getItem(GPU)) !== "slow"; // whether it may be used
+let worker: Worker;
 let device = "";
 const ready = new Set<string>(); // models that are loaded
 let lastSeconds: number | null = null; // of the last photo
 
-const post = (question: Question) => worker.postMessage(question);
-
-/** Ask the worker, one question at a time. */
+/** Ask the worker for what a method gives, one question at a time. */
 let before: Promise<unknown> = Promise.resolve();
-function ask(question: Question): Promise<Exclude<Answer, { progress: unknown } | { error: string }>> {
-  const answer = before.then(() => new Promise<never>((done, fail) => {
-    worker.onmessage = ({ data }: MessageEvent<Answer>) => {
+function ask<Name extends Method>(method: Name, ...values: Parameters<Captioners[Name]>): Promise<Given<Name>> {
+  const answer = before.then(() => new Promise<Given<Name>>((done, fail) => {
+    worker.onmessage = ({ data }: MessageEvent<Message>) => {
       if ("progress" in data) show(...data.progress);
-      else if ("error" in data && data.slowGpu) fail(new SlowGpu());
-      else if ("error" in data) fail(new SatPhotos.Refused(sentence(data.error), data.again));
-      else done(data as never);
+      else if ("answer" in data) done(data.answer as Given<Name>);
+      else fail(data.slowGpu ? new SlowGpu() : new SatPhotos.Refused(sentence(data.error), data.again));
     };
     worker.onerror = () => fail(new Error("the worker that captions could not be started"));
-    post(question);
+    worker.postMessage({ method, values });
   }));
   before = answer.catch(() => {});
   return answer;
 }
-
-class SlowGpu extends Error {}
-let slowGpu = false;
 
 /** What the browser's storage gives; null where it may store nothing. */
 function stored<Value>(ask: () => Value): Value | null {
@@ -58,20 +53,19 @@ function stored<Value>(ask: () => Value): Value | null {
   }
 }
 
-/** Give the worker the models, without the GPU where it was too slow before. */
+/** Begin in a new worker, which gets the models. */
 async function begin(): Promise<void> {
-  const gpu = !slowGpu && stored(() => localStorage.getItem(GPU)) !== "slow";
   if (!gpu) forgoGpu();
-  post({ catalogue: await catalogue, base, gpu });
+  ready.clear();
+  worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
+  worker.postMessage({ catalogue: await catalogue, base, gpu } satisfies Beginning);
 }
 
-/** Begin again in a new worker that uses no GPU. */
+/** Begin again without the GPU, which is too slow, now and on later visits. */
 async function beginAgain(): Promise<void> {
-  slowGpu = true;
+  gpu = false;
   stored(() => localStorage.setItem(GPU, "slow"));
   worker.terminate();
-  worker = newWorker();
-  ready.clear();
   await begin();
 }
 
@@ -97,15 +91,13 @@ async function load(names: string[]): Promise<void> {
   const wanted = names.filter((name) => !ready.has(name));
   if (!wanted.length) return;
   try {
-    const answer = await ask({ load: wanted }).catch(async (error) => {
+    const answer = await ask("load", wanted).catch(async (error) => {
       if (!(error instanceof SlowGpu)) throw error;
       await beginAgain();
-      return ask({ load: wanted });
+      return ask("load", wanted);
     });
-    if ("device" in answer) {
-      const { gpu, threads } = answer.device;
-      device = gpu ? "by WebGPU" : `by WebAssembly on ${threads} thread${threads === 1 ? "" : "s"}`;
-    }
+    const threads = `${answer.threads} thread${answer.threads === 1 ? "" : "s"}`;
+    device = answer.gpu ? "by WebGPU" : `by WebAssembly on ${threads}`;
     wanted.forEach((name) => ready.add(name));
   } finally {
     element("download").hidden = true;
@@ -121,21 +113,11 @@ async function caption(photo: SatPhoto, signal: AbortSignal, say: (text: string)
   await load(names);
   signal.throwIfAborted();
   say("Captioning …");
-  const answer = await ask({
-    photo: photo.file, source: photo.name, models: names, beamSize: beamSize.value ? Number(beamSize.value) : null,
-  });
-  const { captions, seconds } = answer as { captions: Caption[]; seconds: Seconds };
+  const [captions, seconds] = await ask("caption", photo.file, photo.name, names, Number(beamSize.value) || null);
   lastSeconds = seconds.encoding + seconds.search;
   photo.note = `${lastSeconds.toFixed(1)} s on this device`;
   await cost();
   return captions;
-}
-
-/** Hide a word's place, or a painted one, and caption the photo again. */
-async function hide(photo: SatPhoto, caption: Caption, { step, mask }: SatCaptions.Asked): Promise<object> {
-  const { image: _, note: __, ...rest } = caption as Caption & { image: unknown; note: unknown };
-  const answer = await ask({ hide: photo.file, caption: rest, step, mask });
-  return (answer as { hidden: object }).hidden;
 }
 
 /** Say what the page costs: megabytes that are still to come, and seconds a photo. */
@@ -153,12 +135,13 @@ async function cost(): Promise<void> {
 
 async function start(): Promise<void> {
   const found = await catalogue;
+  const names = found.models.map(({ name }) => name);
+  cards = Object.fromEntries(found.models.map(({ name, card }) => [name, card]));
   await begin();
-  SatPhotos.offer(model, found.models.map(({ name }) => name));
+  SatPhotos.offer(model, names);
   model.addEventListener("change", () => void cost());
   await cost();
-  const files = await filesOf(found, found.models.map(({ name }) => name));
-  await keepOnly(files, base);
+  await keepOnly(await filesOf(found, names), base);
   if (!(await missing(await filesOf(found, chosen()), base))) void load(chosen()).catch(() => {}); // it costs nothing
 }
 
@@ -173,7 +156,7 @@ async function save(photo: SatPhoto, ending: ".png" | ".html"): Promise<void> {
 const page = SatPhotos.open({
   atOnce: 1,
   caption,
-  hide: (photo, caption, asked) => hide(photo, caption as Caption, asked),
+  hide: (photo, caption, { step, mask }) => ask("hide", photo.file, caption as Caption, step, mask),
   cards: () => cards,
   acts: [
     ["Save picture", (photo) => void save(photo, ".png")],
@@ -181,6 +164,5 @@ const page = SatPhotos.open({
   ],
 });
 let cards: Record<string, string> = {};
-void catalogue.then(({ models }) => { cards = Object.fromEntries(models.map(({ name, card }) => [name, card])); }, () => {});
 const started = register(() => page.photos.length === 0).then(start);
 started.catch((error) => page.notice(`This page could not be loaded: ${error.message}.`));
