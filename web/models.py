@@ -40,7 +40,7 @@ from show_attend_tell.search.hypotheses import LIKE_CONSONANTS
 from show_attend_tell.vision import registry
 
 MODELS = (DEFAULT_MODEL, "everyday-hard")  # the soft and the hard model of `make demo`
-FORMAT = 3  # of models.json; the page of another format does not read it
+FORMAT = 4  # of models.json; the page of another format does not read it
 
 
 class Files:

@@ -128,7 +128,7 @@ SEARCHED = """async ({ search, wordFilters }, { table, ways }) => {
             vocabularySize: size,
             async step(words) {
                 last = words;
-                return { rows: [...words.keys()], alpha: null, beta: null, locations: null };
+                return { rows: [...words.keys()], attended: [] };
             },
             async best(scores, count, added) {
                 const all = scores.flatMap((score, path) => {
@@ -145,7 +145,7 @@ SEARCHED = """async ({ search, wordFilters }, { table, ways }) => {
         };
         const weights = (path) => (path.includes(5) ? [0, 0, -way.liked] : [way.liked, 1, 0]);
         const likes = (path) => ({ ids: [5, 5, 4], weights: weights(path) });
-        const [hypotheses] = await search(session, way, [...wordFilters(way), ...(way.liked ? [likes] : [])]);
+        const hypotheses = await search(session, way, [...wordFilters(way), ...(way.liked ? [likes] : [])]);
         found.push(hypotheses.map((one) =>
             [one.words, one.logProbability, one.ended, one.wordLogProbabilities, one.filterScore]));
     }

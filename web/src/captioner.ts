@@ -13,8 +13,8 @@ import { Runtime, pickBuild } from "./runtime.ts";
 import { readArrays, type Arrays } from "./safetensors.ts";
 import { search, type GenerationConfig } from "./search/beam.ts";
 import { secondUse, wordFilters, type Unfinished } from "./search/filters.ts";
-import { ranked, type Backpointers, type Hypothesis } from "./search/hypotheses.ts";
-import { OnnxDecoder, OnnxSession, type Said } from "./search/onnx.ts";
+import { ranked, type Hypothesis } from "./search/hypotheses.ts";
+import { OnnxDecoder, OnnxSession } from "./search/onnx.ts";
 import { logProbabilities } from "./search/session.ts";
 
 /** A model as `models.json` describes it. */
@@ -30,11 +30,11 @@ export interface Model {
   tokenizer: string | null; // null for the English one
   between: string; // what stands between two words
   card: string;
-  forms?: Record<number, number[]>; // of each noun and color; an older models.json has none, and no class words
-  class_words?: ClassWords | null;
-  unfinished?: Unfinished | null; // of an English vocabulary; an older models.json has none
-  singular?: Record<string, string>; // of each noun in the plural; an older models.json has none, and none related
-  related?: Record<string, string[]>; // by WordNet, of each noun in the singular
+  forms: Record<number, number[]>; // of each noun and color
+  class_words: ClassWords | null;
+  unfinished: Unfinished | null; // of an English vocabulary
+  singular: Record<string, string>; // of each noun in the plural
+  related: Record<string, string[]>; // by WordNet, of each noun in the singular
   files: { encoder: string; decoder: string; reranker: string | null };
 }
 
@@ -202,14 +202,14 @@ export class Captioners {
       const beam = caption.settings.beam_size as number;
       const [found, known] = await this.searched(loaded, annotations, caption.source, caption.size, beam, false);
       if (!part) ids = known;
-      const plain = (word: string) => model.singular?.[word.toLowerCase()] ?? word.toLowerCase();
+      const plain = (word: string) => model.singular[word.toLowerCase()] ?? word.toLowerCase();
       const words = found.words.map((word, at) => ({ shown: plain(word), known: plain(model.words[known[at]]) }));
       const forced = step === null ? []
         : await logProbabilities(ids.slice(0, step + 1), await OnnxSession.start(decoder, annotations));
       variants.push({ caption: found.caption, words, log_p: forced.at(-1) ?? null });
     }
     const word = step === null ? null : caption.words[step];
-    return answer(variants, step, word, masks, model.related ?? {}, await pictureOf(cover, side, mean, std), !mask);
+    return answer(variants, step, word, masks, model.related, await pictureOf(cover, side, mean, std), !mask);
   }
 
   private async searched(
@@ -220,15 +220,15 @@ export class Captioners {
     beamSize: number | null,
     evident = true,
   ): Promise<[Caption, ids: number[]]> {
-    const { grid } = model;
+    const [, columns] = model.grid;
     const generation = { ...model.generation, ...(beamSize !== null && { beam_size: beamSize }) };
     const session = await OnnxSession.start(decoder, annotations);
     const { repetition_cost: cost, class_weight: weight } = generation;
     const seen = model.class_words ? new PhotoWords(model.class_words, await encoder.classes(annotations)) : null;
     const filters = wordFilters(generation, model.unfinished);
-    if (cost) filters.push(secondUse(model.forms!, cost));
+    if (cost) filters.push(secondUse(model.forms, cost));
     if (seen && weight) filters.push(seen.filter(weight));
-    let [found, backpointers] = await search(session, generation, filters);
+    let found = await search(session, generation, filters);
     const expected = reranker && await reranker.expected(annotations);
     if (expected) {
       const scored = reranker.addScores(expected, found, generation.rare_word_exponent);
@@ -247,16 +247,8 @@ export class Captioners {
       return seen && weight ? seen.shown(ids, known) : known;
     };
     const text = (caption: Hypothesis) => words(caption).join(model.between).trim();
-    const along = <Part>(part: (step: Backpointers, row: number) => Part): Part[] =>
-      best.rows.map((row, time) => part(backpointers[time], row));
-    const [rows, columns] = grid, locations = rows * columns;
-    const said = (step: Backpointers, row: number): Said => {
-      const size = (step.hidden!.length * locations) / step.alpha!.length;
-      const [hidden, memory] = [step.hidden!, step.memory!].map((part) => taken(part, row, size));
-      return { alpha: taken(step.alpha!, row, locations), beta: step.beta ? step.beta[row] : 1, hidden, memory };
-    };
-    const evidence = evident && decoder.attends && best.words.length
-      ? await decoder.evidence(annotations, best.words, along(said)) : null;
+    const { attended } = best;
+    const evidence = evident && decoder.attends && best.words.length ? await decoder.evidence(annotations, best) : null;
     const caption: Caption = {
       source,
       caption: text(best),
@@ -264,13 +256,10 @@ export class Captioners {
       log_probability: best.logProbability,
       word_log_probabilities: best.wordLogProbabilities.map(rounded),
       complete: best.ended,
-      attention: backpointers[0].alpha && along((step, row) => map(taken(step.alpha!, row, locations), columns)),
-      evidence: evidence && best.words.map((_, word) => map(taken(evidence, word, locations), columns)),
-      gate: backpointers[0].beta && along((step, row) => rounded(step.beta![row])),
-      locations: backpointers[0].locations && along((step, row) => {
-        const location = step.locations![row];
-        return [Math.floor(location / columns), location % columns];
-      }),
+      attention: whole(attended.map(({ alpha }) => alpha && map(alpha, columns))),
+      evidence: evidence && evidence.map((row) => map(row, columns)),
+      gate: whole(attended.map(({ beta }) => beta && rounded(beta))),
+      locations: whole(attended.map(({ location: at }) => (at === null ? null : [Math.floor(at / columns), at % columns]))),
       rerank_score: best.rerankScore ?? null,
       confidence: judged.length ? rounded(judged.reduce((sum, value) => sum + value, 0) / judged.length) : null,
       word_confidence: confident && confident.map((value) => value === null ? null : rounded(value)),
@@ -302,9 +291,9 @@ async function decoded(file: Blob): Promise<ImageBitmap> {
   }
 }
 
-/** A row of so many numbers. */
-function taken(values: Float32Array, row: number, size: number): Float32Array {
-  return values.subarray(row * size, (row + 1) * size);
+/** Values of all words; null where a model has none. */
+function whole<Value>(values: (Value | null)[]): Value[] | null {
+  return values.includes(null) ? null : values as Value[];
 }
 
 /** A row of locations as a map (rows, columns). */

@@ -20,7 +20,7 @@ const model = element<HTMLSelectElement>("model");
 const beamSize = element<HTMLSelectElement>("beam_size");
 const bar = element<HTMLProgressElement>("bar");
 
-const FORMAT = 3; // of models/models.json, as web/models.py writes it
+const FORMAT = 4; // of models/models.json, as web/models.py writes it
 const GPU = "gpu"; // in localStorage: "slow" where this browser's GPU did not answer in time
 let gpu = stored(() => localStorage.getItem(GPU)) !== "slow"; // whether it may be used
 let worker: Worker;

@@ -15,11 +15,11 @@ export interface GenerationConfig {
   rare_word_exponent: number;
   max_length: number;
   allow_repetitions: boolean;
-  repetition_cost?: number; // nats; an older models.json has none, and no class weight
-  class_weight?: number;
+  repetition_cost: number; // nats
+  class_weight: number;
 }
 
-/** The best captions that a beam search finds, best first, and the backpointers, which hold their attention.
+/** The best captions that a beam search finds, best first.
 
 Scores are sums of log-probabilities, never renormalized over the allowed words, and of what the filters add. A finished
 path is frozen: it keeps its score, and its rank until better paths push it out. The search ends when every path is
@@ -28,7 +28,7 @@ export async function search(
   session: DecoderSession,
   generation: Pick<GenerationConfig, "beam_size" | "max_length" | "length_penalty">,
   filters: Filter[],
-): Promise<[Hypothesis[], Backpointers[]]> {
+): Promise<Hypothesis[]> {
   const { beam_size: beam, max_length: maxLength, length_penalty: lengthPenalty } = generation;
   let scores: number[] = Array(beam).fill(NEVER);
   scores[0] = 0; // all paths are equal at first: only one may have children
@@ -55,7 +55,8 @@ export async function search(
     filtered = parents.map((parent, at) =>
       filtered[parent] + (frozen[at] ? 0 : addedTo(words[at], added[path[at]])));
     const logProbabilities = scores.map((score, at) => score - filtered[at]);
-    backpointers.push({ ...step, words, parents, scores: logProbabilities, rows: path.map((one) => step.rows[one]) });
+    const attended = path.map((one) => step.attended[step.rows[one]]);
+    backpointers.push({ words, parents, scores: logProbabilities, attended });
     finished = words.map((word) => word === END);
 
     live = scores.flatMap((score, at) => (!finished[at] && score > NEVER ? [at] : []));
@@ -65,8 +66,7 @@ export async function search(
     texts = kept.map((one, at) => [...texts[one], words[at]]);
     session.reorder(kept);
   }
-  const found = readBack(backpointers, backpointers.at(-1)!.scores, filtered, finished);
-  return [ranked(found, lengthPenalty), backpointers];
+  return ranked(readBack(backpointers, filtered, finished), lengthPenalty);
 }
 
 /** Where the `count` largest values are, the largest first, the first of equal ones first. */

@@ -34,7 +34,8 @@ export type Unfinished = Record<"words" | "determiners" | "colors" | "among_colo
 
 /** The filters that have no setting of their own: a new one is added here. */
 export function wordFilters(
-  generation: { beam_size: number; allow_repetitions: boolean; max_length: number }, unfinished?: Unfinished | null): Filter[] {
+  generation: { beam_size: number; allow_repetitions: boolean; max_length: number }, unfinished: Unfinished | null = null,
+): Filter[] {
   const filters: Filter[] = [() => never([UNKNOWN])];
   if (generation.beam_size === 1) filters.push((path) => (path.length ? null : never([END])));
   if (!generation.allow_repetitions) filters.push((path) => never(repeating(path)));

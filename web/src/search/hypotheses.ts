@@ -1,15 +1,16 @@
 /** What a search returns: captions with their backpointers: `search/hypotheses.py` for one photo.
 
-P paths, the beam size · Q ≤ P rows of attention · L locations · T words, end token excluded. */
+P paths, the beam size · T words, end token excluded. */
 
 import { END, NEVER } from "./filters.ts";
-import type { SessionStep } from "./session.ts";
+import type { Attended } from "./session.ts";
 
 /** What one step of a search keeps, to be read backwards from the end. */
-export interface Backpointers extends SessionStep {
+export interface Backpointers {
   words: number[]; // the last word of each path (P,)
   parents: number[]; // the path of the step before that each path continues (P,)
   scores: number[]; // log p of each path so far (P,), the decoder's own
+  attended: Attended[]; // the attention of each path (P,)
 }
 
 /** One caption that a search found. */
@@ -19,34 +20,31 @@ export interface Hypothesis {
   filterScore: number; // what filters added to its words, where the search followed the sum
   ended: boolean; // false when the maximum length came before the end token
   wordLogProbabilities: number[]; // log p of each word given those before (T,)
-  rows: number[]; // each word's row of α, β and location in its step of the backpointers (T,)
+  attended: Attended[]; // (T,)
   rerankScore?: number; // r, from 0; given by a reranker
 }
 
-/** The hypotheses, from each path's log p, what filters added, and whether it ended, (P,) each.
+/** The hypotheses, from what filters added to each path, and whether it ended, (P,) each.
 
 A path of log p −∞ does not exist. */
-export function readBack(
-  backpointers: Backpointers[], scores: number[], filtered: number[], finished: boolean[],
-): Hypothesis[] {
-  if (!scores.some((score) => score > NEVER))
-    throw new Error("the decoder's probabilities are not finite numbers: load the page again to get the models anew");
-  return scores.flatMap((logProbability, last) => {
+export function readBack(backpointers: Backpointers[], filtered: number[], finished: boolean[]): Hypothesis[] {
+  const found = backpointers.at(-1)!.scores.flatMap((logProbability, last) => {
     if (!(logProbability > NEVER)) return [];
-    const [words, rows, scoresSoFar]: number[][] = [[], [], []];
+    const [words, attended, scores]: [number[], Attended[], number[]] = [[], [], []];
     let path = last;
     for (const step of backpointers.toReversed()) {
       if (step.words[path] !== END) {
         words.unshift(step.words[path]);
-        rows.unshift(step.rows[path]);
-        scoresSoFar.unshift(step.scores[path]);
+        attended.unshift(step.attended[path]);
+        scores.unshift(step.scores[path]);
       }
       path = step.parents[path];
     }
-    const wordLogProbabilities = scoresSoFar.map((score, at) => score - (scoresSoFar[at - 1] ?? 0));
-    const [ended, filterScore] = [finished[last], filtered[last]];
-    return [{ words, logProbability, wordLogProbabilities, filterScore, ended, rows }];
+    const wordLogProbabilities = scores.map((score, at) => score - (scores[at - 1] ?? 0));
+    return [{ words, logProbability, wordLogProbabilities, filterScore: filtered[last], ended: finished[last], attended }];
   });
+  if (found.length) return found;
+  throw new Error("the decoder's probabilities are not finite numbers: load the page again to get the models anew");
 }
 
 /** Order captions, the best first: by (log p + f) / length^γ + ω r, with the filter score f.

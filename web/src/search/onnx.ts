@@ -6,7 +6,8 @@ S = 4n + m. */
 import type { InferenceSession, Tensor } from "onnxruntime-web";
 import type { Runtime } from "../runtime.ts";
 import type { Added } from "./filters.ts";
-import { distinct, type Continuations, type SessionStep, type DecoderSession } from "./session.ts";
+import type { Hypothesis } from "./hypotheses.ts";
+import { distinct, type Attended, type Continuations, type SessionStep, type DecoderSession } from "./session.ts";
 
 /** A trained decoder: the graphs that `web/models.py` wrote. */
 export class OnnxDecoder {
@@ -24,34 +25,25 @@ export class OnnxDecoder {
     const unknown = [...new Set(words)].filter((word) => !this.byWord.has(word));
     if (unknown.length) {
       const { shares } = await this.graphs.words.run({ words: this.runtime.whole(unknown, [unknown.length]) });
-      const size = shares.dims[1];
-      unknown.forEach((word, at) => this.byWord.set(word, floats(shares).slice(at * size, (at + 1) * size)));
+      rowsOf(shares).forEach((row, at) => this.byWord.set(unknown[at], row));
     }
     return this.runtime.stacked(words.map((word) => this.byWord.get(word)!));
   }
 
-  /** The evidence of a caption's words (T × L, flat) in nats, of annotations (1, L, D), as in Python. */
-  async evidence(annotations: Tensor, words: number[], caption: Said[]): Promise<Float32Array> {
-    const stacked = (rows: Float32Array[]) => this.runtime.stacked(rows);
+  /** The evidence of a caption's words (T, L) in nats, of annotations (1, L, D), as in Python. */
+  async evidence(annotations: Tensor, { words, attended }: Hypothesis): Promise<Float32Array[]> {
+    const stacked = (row: (of: Attended) => Float32Array) => this.runtime.stacked(attended.map(row));
     const { evidence } = await this.graphs.evidence.run({
       annotations,
-      alpha: stacked(caption.map(({ alpha }) => alpha)),
-      beta: stacked(caption.map(({ beta }) => Float32Array.of(beta))),
-      hidden: stacked(caption.map(({ hidden }) => hidden)),
-      memory: stacked(caption.map(({ memory }) => memory)),
+      alpha: stacked(({ alpha }) => alpha!),
+      beta: stacked(({ beta }) => Float32Array.of(beta ?? 1)),
+      hidden: stacked(({ hidden }) => hidden),
+      memory: stacked(({ memory }) => memory),
       words: await this.ofWords([this.vocabularySize, ...words.slice(0, -1)]),
       said: this.runtime.whole(words, [1, words.length]),
     });
-    return floats(evidence);
+    return rowsOf(evidence);
   }
-}
-
-/** The step of one word of a caption. */
-export interface Said {
-  alpha: Float32Array; // (L,)
-  beta: number; // 1 without a gate
-  hidden: Float32Array; // h and c before the step (n,)
-  memory: Float32Array;
 }
 
 /** An `OnnxDecoder` with its state for the running paths. */
@@ -84,7 +76,7 @@ export class OnnxSession implements DecoderSession {
 
   async step(words: number[]): Promise<SessionStep> {
     const { runtime, graphs, attends } = this.decoder;
-    const [hidden, memory] = [floats(this.hidden), floats(this.memory)];
+    const [hidden, memory] = [rowsOf(this.hidden), rowsOf(this.memory)];
     const attended = await graphs.attend.run({ weighed: this.weighed, keys: this.keys, hidden: this.hidden });
     const advanced = await graphs.advance.run({
       shares: attended.shares,
@@ -95,24 +87,30 @@ export class OnnxSession implements DecoderSession {
     this.hidden = advanced.new_hidden;
     this.memory = advanced.new_memory;
     this.deep = advanced.deep;
+    const alphas = attends ? rowsOf(attended.alpha) : null;
+    const betas = attended.beta ? floats(attended.beta) : null;
+    const locations = attended.locations ? wholes(attended.locations) : null;
     return {
       rows: this.rows,
-      alpha: attends ? floats(attended.alpha) : null,
-      beta: attended.beta ? floats(attended.beta) : null,
-      locations: attended.locations ? wholes(attended.locations) : null,
-      hidden,
-      memory,
+      attended: hidden.map((_, row) => ({
+        alpha: alphas?.[row] ?? null,
+        beta: betas?.[row] ?? null,
+        location: locations?.[row] ?? null,
+        hidden: hidden[row],
+        memory: memory[row],
+      })),
     };
   }
 
   reorder(paths: number[]): void {
     const [histories, rows] = distinct(paths);
-    const size = this.hidden.dims[2];
-    const taken = (part: Tensor) =>
-      this.decoder.runtime.stacked(histories.map((at) => floats(part).subarray(at * size, (at + 1) * size)));
+    const chosen = (part: Tensor) => {
+      const known = rowsOf(part);
+      return this.decoder.runtime.stacked(histories.map((at) => known[at]));
+    };
     this.rows = rows;
-    this.hidden = taken(this.hidden);
-    this.memory = taken(this.memory);
+    this.hidden = chosen(this.hidden);
+    this.memory = chosen(this.memory);
   }
 
   async best(before: number[], count: number, added: Added[]): Promise<Continuations> {
@@ -133,6 +131,12 @@ export class OnnxSession implements DecoderSession {
       words: numbers.map((number) => number % vocabularySize),
     };
   }
+}
+
+/** The rows of a tensor by its last axis. */
+function rowsOf(tensor: Tensor): Float32Array[] {
+  const size = tensor.dims.at(-1)!;
+  return Array.from({ length: tensor.size / size }, (_, row) => floats(tensor).subarray(row * size, (row + 1) * size));
 }
 
 const floats = (tensor: Tensor) => tensor.data as Float32Array;

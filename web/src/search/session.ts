@@ -4,14 +4,19 @@ P′ running paths · Q rows of attention · L locations · N continuations · T
 
 import type { Added } from "./filters.ts";
 
-/** The attention of one step. */
+/** The attention of one step of a path. */
+export interface Attended {
+  alpha: Float32Array | null; // (L,); null for a decoder without attention
+  beta: number | null; // null without a gate
+  location: number | null; // null for the attention mode "mean"
+  hidden: Float32Array; // h and c before the step (n,), for the evidence
+  memory: Float32Array;
+}
+
+/** What a step gives: paths with the same words but for their last have the same attention. */
 export interface SessionStep {
   rows: number[]; // the row of each path in what follows (P′,)
-  alpha: Float32Array | null; // (Q, L); null for a decoder without attention
-  beta: Float32Array | null; // (Q,); null without a gate
-  locations: number[] | null; // (Q,); null for the attention mode "mean"
-  hidden?: Float32Array; // h and c before the step (Q, n), for the evidence
-  memory?: Float32Array;
+  attended: Attended[]; // (Q,)
 }
 
 /** The best continuations of the paths, (N,) each, the best first. */
