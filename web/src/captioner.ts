@@ -100,11 +100,8 @@ interface Loaded {
 
 /** The models of a page; each is loaded when it is first used, and a part that models share once. */
 export class Captioners {
-  private runtime: Promise<Runtime> | null = null;
-  private readonly encoders = new Map<string, Promise<OnnxEncoder>>();
-  private readonly rerankers = new Map<string, Promise<VisualNgrams>>();
-  private readonly loaded = new Map<string, Promise<Loaded>>();
-  private readonly used = new Set<string>(); // paths of files that need not be fetched again
+  private readonly loaded = new Map<string, Loaded>();
+  private readonly parts = new Map<string, Promise<unknown>>(); // what was made of each file, by its path
 
   constructor(
     private readonly catalogue: Catalogue,
@@ -116,46 +113,39 @@ export class Captioners {
 
   Says whether photos are encoded on a GPU, and by how many threads the rest is computed. */
   async load(names: string[]): Promise<{ gpu: boolean; threads: number }> {
-    const files = (await filesOf(this.catalogue, names)).filter(({ path }) => !this.used.has(path));
-    const all = fetching(files, this.base, this.progress);
-    const fetched: Fetch = async (file) => {
-      const content = await all(file);
-      this.used.add(file.path);
-      return content;
-    };
-    const read = async (name: string) => readArrays(await fetched(storedFile(this.catalogue, name)));
-    for (const name of names) {
-      const model = this.catalogue.models.find((one) => one.name === name)!;
-      await once(this.loaded, name, async () => this.made(model, fetched, read));
-    }
-    const encoders = await Promise.all(this.encoders.values());
-    return { gpu: encoders.some((encoder) => encoder.onGpu), threads: (await this.runtime!).threads };
+    const files = (await filesOf(this.catalogue, names)).filter(({ path }) => !this.parts.has(path));
+    const fetched = fetching(files, this.base, this.progress);
+    const build = await pickBuild();
+    const runtime = await this.once(build.binary, () => Runtime.load(build, this.base, fetched));
+    for (const model of this.catalogue.models)
+      if (names.includes(model.name)) this.loaded.set(model.name, await this.made(model, runtime, fetched));
+    return { gpu: [...this.loaded.values()].some(({ encoder }) => encoder.onGpu), threads: runtime.threads };
   }
 
-  private async made(
-    model: Model, fetched: Fetch, read: (name: string) => Promise<Arrays>,
-  ): Promise<Loaded> {
-    this.runtime ??= pickBuild().then((build) => Runtime.load(build, this.base, fetched));
-    this.runtime.catch(() => { this.runtime = null; });
-    const runtime = await this.runtime;
-    const { encoder, decoder, reranker } = model.files;
-    const encoding = once(this.encoders, encoder, async () =>
-      OnnxEncoder.load(runtime, await read(encoder), model.preprocessing.size));
-    const arrays = await read(decoder);
-    const graphs = ["start", "words", "attend", "advance", "best", "evidence"] as const;
-    const sessions = [];
-    for (const name of graphs) sessions.push([name, await runtime.session(arrays, name)]);
-    const ngrams = reranker === null ? null : await once(this.rerankers, reranker, async () => {
-      const visual = await read(reranker);
-      return new VisualNgrams(visual, await runtime.session(visual, "expected"));
-    });
-    return {
-      model,
-      encoder: await encoding,
-      decoder: new OnnxDecoder(runtime, Object.fromEntries(sessions), model.words.length, model.attention !== "uniform"),
-      reranker: ngrams,
-      confidence: arrays.has("confidence.words") ? new Confidence(arrays, ngrams) : null,
+  private async made(model: Model, runtime: Runtime, fetched: Fetch): Promise<Loaded> {
+    const part = <Part>(name: string, make: (arrays: Arrays) => Promise<Part>) => {
+      const file = storedFile(this.catalogue, name);
+      return this.once(file, async () => make(readArrays(await fetched(file))));
     };
+    const { encoder: encoding, decoder: decoding, reranker: reranking } = model.files;
+    const [encoder, reranker, { decoder, confidence }] = await Promise.all([
+      part(encoding, (arrays) => OnnxEncoder.load(runtime, arrays, model.preprocessing.size)),
+      reranking === null ? null : part(reranking, async (arrays) =>
+        new VisualNgrams(arrays, await runtime.session(arrays, "expected"))),
+      part(decoding, async (arrays) => ({
+        decoder: await OnnxDecoder.load(runtime, arrays, model.words.length, model.attention !== "uniform"),
+        confidence: arrays.has("confidence.words") ? new Confidence(arrays) : null,
+      })),
+    ]);
+    return { model, encoder, decoder, reranker, confidence };
+  }
+
+  /** What is made of a file, once; a failure is forgotten, so that the next call tries again. */
+  private once<Part>(file: Stored, make: () => Promise<Part>): Promise<Part> {
+    const part = (this.parts.get(file.path) as Promise<Part> | undefined) ?? make();
+    this.parts.set(file.path, part);
+    part.catch(() => this.parts.delete(file.path));
+    return part;
   }
 
   /** The captions of a photo by models that are loaded, with a beam size or each model's own. */
@@ -168,7 +158,7 @@ export class Captioners {
     try {
       const annotated = new Map<string, Awaited<ReturnType<OnnxEncoder["annotate"]>>>();
       for (const name of names) {
-        const loaded = await this.loaded.get(name)!;
+        const loaded = this.loaded.get(name)!;
         const { preprocessing, files } = loaded.model;
         const key = JSON.stringify([files.encoder, preprocessing]);
         if (!annotated.has(key)) annotated.set(key, await loaded.encoder.annotate(pixels(photo, preprocessing)));
@@ -185,7 +175,7 @@ export class Captioners {
 
   /** What came out when the place of a caption's word was hidden, or a mask of runs, as `Captioner.hide` of Python. */
   async hide(file: Blob, caption: Caption, step: number | null, mask: number[] | null): Promise<object> {
-    const loaded = await this.loaded.get(caption.settings.model)!;
+    const loaded = this.loaded.get(caption.settings.model)!;
     const { model, encoder, decoder } = loaded;
     const { size: side, mean, std } = model.preprocessing;
     const cells = mask ? ofRuns(mask) : outline(caption.evidence![step!], model.offset);
@@ -225,9 +215,10 @@ export class Captioners {
     const session = await OnnxSession.start(decoder, annotations);
     const { repetition_cost: cost, class_weight: weight } = generation;
     const seen = model.class_words ? new PhotoWords(model.class_words, await encoder.classes(annotations)) : null;
+    const named = weight ? seen : null;
     const filters = wordFilters(generation, model.unfinished);
     if (cost) filters.push(secondUse(model.forms, cost));
-    if (seen && weight) filters.push(seen.filter(weight));
+    if (named) filters.push(named.filter(weight));
     let found = await search(session, generation, filters);
     const expected = reranker && await reranker.expected(annotations);
     if (expected) {
@@ -236,15 +227,16 @@ export class Captioners {
     }
     const best = found[0];
     const blind = confidence && await OnnxSession.blind(decoder, annotations);
-    const nameAt = seen && weight ? seen.place(best.words) : -1;
+    const nameAt = named?.place(best.words) ?? -1;
     const tooFew = Math.min(...size) < 24; // pixels: each word is then to be checked, as in Python
-    const confident = (await confidence?.of(best, found, expected, seen, blind!, nameAt))?.map((value) => value && (tooFew ? value / 2 : value)) ?? null;
+    const trusted = await confidence?.of(best, found, reranker, expected, seen, blind!, nameAt) ?? null;
+    const confident = trusted && trusted.map((value) => value && (tooFew ? value / 2 : value));
     const judged = (confident ?? []).filter((value) => value !== null);
     const words = ({ words: ids }: Hypothesis) => {
       const known = ids.map((id) => model.words[id]);
       const [first] = known;
       if (model.capital && first && first === first.toLowerCase()) known[0] = first[0].toUpperCase() + first.slice(1);
-      return seen && weight ? seen.shown(ids, known) : known;
+      return named?.shown(ids, known) ?? known;
     };
     const text = (caption: Hypothesis) => words(caption).join(model.between).trim();
     const { attended } = best;
@@ -303,14 +295,3 @@ function map(alpha: Float32Array, columns: number): number[][] {
 }
 
 const rounded = (value: number) => Math.round(value * 1e6) / 1e6;
-
-/** What a key stands for, made once; a failure is forgotten, so that the next call tries again. */
-function once<Made>(known: Map<string, Promise<Made>>, key: string, make: () => Promise<Made>): Promise<Made> {
-  let found = known.get(key);
-  if (!found) {
-    found = make();
-    known.set(key, found);
-    found.catch(() => known.delete(key));
-  }
-  return found;
-}

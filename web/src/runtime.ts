@@ -10,13 +10,9 @@ const WEIGHTS = "weights"; // where the graphs expect their weights, see `Packed
 
 /** Whether this browser can use a GPU in the way that ONNX Runtime's build for WebGPU needs. */
 async function hasGpu(): Promise<boolean> {
-  if (!("gpu" in navigator) || !("Suspending" in WebAssembly)) return false;
-  try {
-    const adapter = await (navigator.gpu as { requestAdapter(): Promise<object | null> }).requestAdapter();
-    return adapter !== null;
-  } catch {
-    return false;
-  }
+  const { gpu } = navigator as { gpu?: { requestAdapter(): Promise<object | null> } };
+  if (!gpu || !("Suspending" in WebAssembly)) return false;
+  return gpu.requestAdapter().then((adapter) => adapter !== null, () => false);
 }
 
 let picked: Promise<Build> | null = null;

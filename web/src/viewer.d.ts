@@ -21,11 +21,6 @@ declare namespace SatCaptions {
     peak(word: number): number;
     where(word: number): string | null; // in the photo; null for hardly any evidence
   }
-  /** What is to be hidden: the place of the word of that number, or a mask of runs. */
-  interface Asked {
-    step: number | null;
-    mask: number[] | null;
-  }
   function drawing(caption: object, shown: "evidence" | "attention"): Drawing | null;
   function light(strength: number): number[]; // red, green, blue and opacity, 0 to 255
 }
@@ -42,7 +37,8 @@ declare namespace SatPhotos {
   function open(options: {
     atOnce: number;
     caption: (photo: SatPhoto, signal: AbortSignal, say: (text: string) => void) => Promise<object[]>;
-    hide?: (photo: SatPhoto, caption: object, asked: SatCaptions.Asked) => Promise<object>;
+    /** Hide the place of the word of a number, or a mask of runs. */
+    hide: (photo: SatPhoto, caption: object, asked: { step: number | null; mask: number[] | null }) => Promise<object>;
     cards: () => Record<string, string>;
     acts: [string, (photo: SatPhoto, button: HTMLButtonElement) => void][];
   }): {

@@ -5,20 +5,29 @@ S = 4n + m. */
 
 import type { InferenceSession, Tensor } from "onnxruntime-web";
 import type { Runtime } from "../runtime.ts";
+import type { Arrays } from "../safetensors.ts";
 import type { Added } from "./filters.ts";
 import type { Hypothesis } from "./hypotheses.ts";
 import { distinct, type Attended, type Continuations, type SessionStep, type DecoderSession } from "./session.ts";
+
+const GRAPHS = ["start", "words", "attend", "advance", "best", "evidence"] as const;
 
 /** A trained decoder: the graphs that `web/models.py` wrote. */
 export class OnnxDecoder {
   private readonly byWord = new Map<number, Float32Array>(); // what each word adds, once it is known
 
-  constructor(
+  private constructor(
     readonly runtime: Runtime,
-    readonly graphs: Record<"start" | "words" | "attend" | "advance" | "best" | "evidence", InferenceSession>,
+    readonly graphs: Record<(typeof GRAPHS)[number], InferenceSession>,
     readonly vocabularySize: number,
     readonly attends: boolean, // whether it has attention weights
   ) {}
+
+  /** The decoder of a file's arrays. */
+  static async load(runtime: Runtime, arrays: Arrays, vocabularySize: number, attends: boolean): Promise<OnnxDecoder> {
+    const sessions = await Promise.all(GRAPHS.map(async (name) => [name, await runtime.session(arrays, name)]));
+    return new OnnxDecoder(runtime, Object.fromEntries(sessions), vocabularySize, attends);
+  }
 
   /** Each word's share of the gates and of the deep output, biases included: (1, P, S) for words (P,). */
   async ofWords(words: number[]): Promise<Tensor> {
