@@ -74,11 +74,6 @@ const EVIDENCE = "gradient at the mean context"; // the name of its definition, 
 /** A photo that this browser cannot read. */
 export class Unreadable extends Error {}
 
-export interface Seconds {
-  encoding: number; // from the photo's file to its annotations
-  search: number; // from the annotations to the caption
-}
-
 /** The files that models need, with that build of ONNX Runtime. */
 export async function filesOf(catalogue: Catalogue, names: string[]): Promise<Stored[]> {
   const chosen = catalogue.models.filter((model) => names.includes(model.name));
@@ -148,13 +143,13 @@ export class Captioners {
     return part;
   }
 
-  /** The captions of a photo by models that are loaded, with a beam size or each model's own. */
-  async caption(file: Blob, source: string, names: string[], beamSize: number | null): Promise<[Caption[], Seconds]> {
+  /** The captions of a photo by models that are loaded, with a beam size or each model's own; and how long they took. */
+  async caption(
+    file: Blob, source: string, names: string[], beamSize: number | null,
+  ): Promise<[captions: Caption[], seconds: number]> {
     const started = performance.now();
-    const elapsed = () => (performance.now() - started) / 1000;
     const photo = await decoded(file);
     const captions = [];
-    const seconds = { encoding: 0, search: 0 };
     try {
       const annotated = new Map<string, Awaited<ReturnType<OnnxEncoder["annotate"]>>>();
       for (const name of names) {
@@ -162,15 +157,13 @@ export class Captioners {
         const { preprocessing, files } = loaded.model;
         const key = JSON.stringify([files.encoder, preprocessing]);
         if (!annotated.has(key)) annotated.set(key, await loaded.encoder.annotate(pixels(photo, preprocessing)));
-        seconds.encoding = elapsed() - seconds.search;
         const [caption] = await this.searched(loaded, annotated.get(key)!, source, [photo.width, photo.height], beamSize);
         captions.push(caption);
-        seconds.search = elapsed() - seconds.encoding;
       }
     } finally {
       photo.close();
     }
-    return [captions, seconds];
+    return [captions, (performance.now() - started) / 1000];
   }
 
   /** What came out when the place of a caption's word was hidden, or a mask of runs, as `Captioner.hide` of Python. */

@@ -54,19 +54,11 @@ function stored<Value>(ask: () => Value): Value | null {
 }
 
 /** Begin in a new worker, which gets the models. */
-async function begin(): Promise<void> {
+function begin(catalogue: Catalogue): void {
   if (!gpu) forgoGpu();
   ready.clear();
   worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
-  worker.postMessage({ catalogue: await catalogue, base, gpu } satisfies Beginning);
-}
-
-/** Begin again without the GPU, which is too slow, now and on later visits. */
-async function beginAgain(): Promise<void> {
-  gpu = false;
-  stored(() => localStorage.setItem(GPU, "slow"));
-  worker.terminate();
-  await begin();
+  worker.postMessage({ catalogue, base, gpu } satisfies Beginning);
 }
 
 const sentence = (text: string) => `${text[0].toUpperCase()}${text.slice(1)}.`;
@@ -90,10 +82,14 @@ const chosen = (): string[] => JSON.parse(model.value);
 async function load(names: string[]): Promise<void> {
   const wanted = names.filter((name) => !ready.has(name));
   if (!wanted.length) return;
+  const found = await catalogue;
   try {
-    const answer = await ask("load", wanted).catch(async (error) => {
+    const answer = await ask("load", wanted).catch((error) => {
       if (!(error instanceof SlowGpu)) throw error;
-      await beginAgain();
+      gpu = false;
+      stored(() => localStorage.setItem(GPU, "slow"));
+      worker.terminate();
+      begin(found); // before what waits is asked
       return ask("load", wanted);
     });
     const threads = `${answer.threads} thread${answer.threads === 1 ? "" : "s"}`;
@@ -114,8 +110,8 @@ async function caption(photo: SatPhoto, signal: AbortSignal, say: (text: string)
   signal.throwIfAborted();
   say("Captioning …");
   const [captions, seconds] = await ask("caption", photo.file, photo.name, names, Number(beamSize.value) || null);
-  lastSeconds = seconds.encoding + seconds.search;
-  photo.note = `${lastSeconds.toFixed(1)} s on this device`;
+  lastSeconds = seconds;
+  photo.note = `${seconds.toFixed(1)} s on this device`;
   await cost();
   return captions;
 }
@@ -137,7 +133,7 @@ async function start(): Promise<void> {
   const found = await catalogue;
   const names = found.models.map(({ name }) => name);
   cards = Object.fromEntries(found.models.map(({ name, card }) => [name, card]));
-  await begin();
+  begin(found);
   SatPhotos.offer(model, names);
   model.addEventListener("change", () => void cost());
   await cost();
