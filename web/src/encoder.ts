@@ -28,7 +28,7 @@ export class OnnxEncoder {
       try {
         const session = await runtime.session(arrays, "encoder", "webgpu");
         const encoder = new OnnxEncoder(runtime, session, size, classifier, true);
-        const error = await inTime(encoder.error(arrays.get("probe")!.data as Float32Array));
+        const error = await inTime(encoder.error(arrays.get("probe")! as Float32Array));
         if (error <= TOLERANCE) return encoder;
         console.warn(`WebGPU is not used: its annotations are off by ${error}`);
         await session.release();

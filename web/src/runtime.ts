@@ -54,7 +54,7 @@ export class Runtime {
 
   Sessions are made one after the other, because ONNX Runtime knows only one file of a name at a time. */
   session(arrays: Arrays, name: string, provider: "wasm" | "webgpu" = "wasm"): Promise<Ort.InferenceSession> {
-    const [graph, weights] = [`${name}.onnx`, WEIGHTS].map((part) => arrays.get(part)!.data as Uint8Array);
+    const [graph, weights] = [`${name}.onnx`, WEIGHTS].map((part) => arrays.get(part)! as Uint8Array);
     const made = this.before.then(() => this.ort.InferenceSession.create(graph, {
       executionProviders: [provider],
       externalData: [{ path: WEIGHTS, data: weights }],

@@ -16,8 +16,8 @@ export class Confidence {
   private readonly weights: Numbers; // (F,)
 
   constructor(arrays: Arrays) {
-    const [words, offsets, weights] = ["words", "offsets", "weights"].map((name) => arrays.get(`confidence.${name}`)!.data);
-    const scales = arrays.get("confidence.scales")?.data; // older models have none
+    const [words, offsets, weights] = ["words", "offsets", "weights"].map((name) => arrays.get(`confidence.${name}`)!);
+    const scales = arrays.get("confidence.scales"); // older models have none
     this.judged = new Map(Array.from(words, (word, at) => [word, { offset: offsets[at], scale: scales?.[at] ?? 1 }]));
     this.weights = weights;
   }

@@ -19,7 +19,7 @@ export class VisualNgrams {
 
   /** Take a file's arrays, and the session of its graph. */
   constructor(arrays: Arrays, private readonly graph: InferenceSession) {
-    const [prior, length, ngrams] = ["prior", "length", "ngrams"].map((name) => arrays.get(name)!.data);
+    const [prior, length, ngrams] = ["prior", "length", "ngrams"].map((name) => arrays.get(name)!);
     this.prior = prior;
     this.length = length[0];
     const known = Array.from(this.prior, (_, number) => [...ngrams.slice(4 * number, 4 * number + 4)]);
