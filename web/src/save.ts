@@ -51,10 +51,11 @@ function panel(image: ImageBitmap, caption: Caption, drawing: SatCaptions.Drawin
   context.globalAlpha = 0.15;
   context.drawImage(image, 0, 0, width, height);
   context.globalAlpha = 1;
-  context.beginPath();
+  context.save();
   context.rect(left, top, right - left, bottom - top);
   context.clip();
   context.drawImage(image, 0, 0, width, height);
+  context.restore();
   if (drawing) context.drawImage(overlay(drawing.strength(word)), left, top, right - left, bottom - top);
   if (drawing && caption.locations) {
     const [row, column] = caption.locations[word];
