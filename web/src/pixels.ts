@@ -116,11 +116,10 @@ function narrowed(rows: Rows, width: number, across: Weights[]): Rows {
   return (first, count) => {
     const strip = rows(first, count);
     const found = new Uint8ClampedArray(4 * count * across.length);
-    for (let to = 0; to < found.length; to++) {
-      const at = Math.floor(to / 4);
-      const from = 4 * Math.floor(at / across.length) * width + (to % 4);
-      found[to] = weighted(strip, from, across[at % across.length]);
-    }
+    for (let row = 0; row < count; row++)
+      for (let x = 0; x < across.length; x++)
+        for (let channel = 0; channel < 3; channel++)
+          found[4 * (row * across.length + x) + channel] = weighted(strip, 4 * row * width + channel, across[x]);
     return found;
   };
 }
@@ -145,5 +144,5 @@ function lowered(rows: Rows, width: number, height: number, down: Weights[]): Ui
       }
     });
   }
-  return Uint8ClampedArray.from(sums, (sum) => sum >> BITS);
+  return new Uint8ClampedArray(sums.map((sum) => sum >> BITS));
 }
