@@ -10,7 +10,8 @@ does the word's log-probability fall when the locations of the largest values ar
 weights of the model are shuffled (Adebayo et al. 2018)? In generated scenes the box of every object is known, and the
 words are those that name a color or a shape. A model with uniform attention has the gradient times the input.
 
-On the page of --html the four captions of each mosaic are read, word by word.
+On the page of --html the four captions of each mosaic are read, word by word, and a note below each says how much of
+its evidence and attention is on its own photo.
 """
 
 import math

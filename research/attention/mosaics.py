@@ -12,7 +12,7 @@ L locations in a grid · S side of the encoder's square of pixels.
 """
 
 import random
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from PIL import Image
 from scenes import Box
 from torch import Tensor
 
-from attention.maps import Cover, check_attention
+from attention.maps import Cover, check_attention, positive
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.datasets import Example
 from show_attend_tell.data.parts_of_speech import part_of_speech, singular
@@ -37,13 +37,14 @@ from show_attend_tell.settings import AttentionModeName
 from show_attend_tell.show.page import captions_page, with_image
 
 SHOWN = 400  # pixels of a photo's side on a page
+QUARTERS = ("upper left", "upper right", "lower left", "lower right")
 
 
 class Mosaic(NamedTuple):
     """Four photos in one picture, and a caption of one of them."""
 
-    photos: tuple[Example, ...]  # upper left, upper right, lower left, lower right
-    quarter: int  # the photo that the caption is of
+    photos: tuple[Example, ...]  # in the order of `QUARTERS`
+    quarter: int  # the number of the photo that the caption is of
     words: tuple[str, ...]
 
     def nouns(self, known: Container[str]) -> list[tuple[int, int]]:
@@ -122,15 +123,14 @@ def mosaic_page(
 ) -> str:
     """A page of mosaics of four photos each, on which the model reads the first caption of each photo.
 
-    For each word the page has its evidence and α over the mosaic, and the share of each in each quarter. It marks the
-    nouns that tell the caption's photo apart. Where a map goes to another photo when another caption is read, it
-    follows the words. ``attention_mode`` and ``seed`` are as in `point_in_mosaics`. Raises `SatError` for a caption
-    without a word, and for a model without attention.
+    The captions of a mosaic stand side by side, and below each a `share_note`. Where a map goes to another photo when
+    another caption is read, it follows the words. ``attention_mode`` and ``seed`` are as in `point_in_mosaics`. Raises
+    `SatError` for a caption without a word, and for a model without attention.
     """
     check_attention(captioner)
     attention_mode = attention_mode or captioner.checkpoint.generation.attention_mode
     square, known = captioner.backend.encoder.preprocessing, captioner.checkpoint.vocabulary
-    inside = _quarters(captioner)
+    cover = Cover((0, 0, square.size, square.size), captioner.checkpoint.encoder.grid, captioner.offset)
     read = []
     for number, photos in enumerate(Progress(mosaics, desc="page", unit="mosaic"), start=1):
         picture = Image.new("RGB", (2 * SHOWN, 2 * SHOWN))
@@ -148,36 +148,35 @@ def mosaic_page(
             hypothesis = captioner.explain_features(annotations, example.raw[0], config, own_seed)
             hypotheses = with_evidence(captioner.backend, annotations, [hypothesis], config)
             caption = captioner.assemble(hypotheses, config, size=picture.size)
-            nouns = Mosaic(tuple(photos), quarter, tuple(caption.words)).nouns(known)
-            found = caption.to_dict() | {
+            mosaic = Mosaic(tuple(photos), quarter, tuple(caption.words))
+            maps = {"evidence": caption.evidence, "attention": caption.attention}
+            inside = cover.share(quarter_box(quarter, square.size // 2))
+            on_page = caption.to_dict() | {
                 "source": f"mosaic {number}",
                 "visible_box": [0, 0, *picture.size],  # what the encoder crops off a photo is no part of the mosaic
                 "settings": {"model": captioner.name, "attention_mode": attention_mode}
                 | {name: value for name, value in caption.settings.items() if name in ("tokenizer", "seed")},
-                "quarters": {
-                    "own": quarter,
-                    "names": [PurePath(each.name).name for each in photos],
-                    "shares": {
-                        name: shares(maps, inside)
-                        for name, maps in (("attention", caption.attention), ("evidence", caption.evidence))
-                        if maps is not None
-                    },
-                    "nouns": [step for step, _ in nouns],
-                },
+                "note": share_note(mosaic, known, maps, inside),
             }
-            read.append(with_image(found, picture, side=2 * SHOWN))
+            read.append(with_image(on_page, picture, side=2 * SHOWN))
     return captions_page(read, title=title, cards={captioner.name: captioner.checkpoint.card(captioner.name)})
 
 
-def shares(maps: NDArray[np.float32], parts: Sequence[NDArray[np.float64]]) -> list[list[float]]:
-    """The share of each word's map (T, rows, columns), where it is positive, in each part; 0 for a dark map."""
-    light = maps.reshape(len(maps), -1).clip(0).astype(np.float64)
-    light /= np.maximum(light.sum(1, keepdims=True), 1e-12)
-    return [[round(float(word @ part), 4) for part in parts] for word in light]
+def share_note(
+    mosaic: Mosaic, known: Container[str], maps: Mapping[str, NDArray[np.float32] | None], inside: NDArray[np.float64]
+) -> str:
+    """How much of each map is on the photo that the caption is of, on average at the known nouns that tell it apart.
 
-
-def _quarters(captioner: Captioner) -> list[NDArray[np.float64]]:
-    """The part of each location that is inside each quarter of a mosaic: four arrays (L,)."""
-    size = captioner.backend.encoder.preprocessing.size
-    cover = Cover((0, 0, size, size), captioner.checkpoint.encoder.grid, captioner.offset)
-    return [cover.share(quarter_box(number, size // 2)) for number in range(4)]
+    ``maps`` (T, rows, columns) are by name. ``inside`` (L,) is the part of each location in the photo's quarter.
+    """
+    photo = f"{QUARTERS[mosaic.quarter]}, {PurePath(mosaic.photos[mosaic.quarter].name).name}"
+    steps = [step for step, _ in mosaic.nouns(known)]
+    if not steps:
+        return f"{photo}: no noun tells it apart"
+    shares = []
+    for name, values in maps.items():
+        if values is not None:
+            share = (positive(torch.tensor(values[steps]).flatten(1)) @ inside).mean()
+            shares.append(f"{100 * share:.0f} % of the {name}")
+    nouns = ", ".join(mosaic.words[step] for step in steps)
+    return f"{photo}: it has {' and '.join(shares)} at the nouns that tell it apart ({nouns}); a uniform map has 25 %"

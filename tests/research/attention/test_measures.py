@@ -8,7 +8,7 @@ import pytest
 import torch
 from attention.controls import CONTROLS, costs_at_words, maps_of, mode_for_search, shift_of
 from attention.forcing import Forced, SeededMode, force, log_p_at_words, log_p_throughout
-from attention.mosaics import Mosaic, draw_picture
+from attention.mosaics import Mosaic, draw_picture, share_note
 from attention.occlusion import DRAWS, hidden_in_annotations, hidden_in_photo, hidden_locations
 from decoders import L, small_annotations, small_decoder
 from PIL import Image
@@ -93,6 +93,12 @@ def test_nouns_count_that_only_the_caption_s_photo_has(examples):
     known = {"a", "boat", "dog", "men", "boats", "and"}
     # "dog" and, in the singular, "men" are in the other photos' captions; "car" the model does not know
     assert mosaic.nouns(known) == [(1, 0), (5, 3)]
+    maps = np.zeros((8, 2, 3), dtype=np.float32)
+    maps[1, 0] = (-1, 1, 3)  # 3/4 of what is positive in the last column
+    maps[5, 1] = (1, 0, 1)
+    note = share_note(mosaic, known, {"evidence": maps, "attention": None}, np.array([0.0, 0, 1, 0, 0, 1]))
+    assert note.startswith("upper right, boat.png: ") and "62 % of the evidence" in note and "boat, boats" in note
+    assert "no noun" in share_note(mosaic._replace(words=("a",)), known, {}, np.zeros(6))
 
 
 EXAMPLE = Example("photo.png", Path("photo.png"), "val", (("a",),), ("a",))

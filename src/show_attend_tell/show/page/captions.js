@@ -9,12 +9,7 @@
 
    What came out when a word's place was hidden, as hide.js takes it, is in a caption's entry hidden, a list. With
    hide(caption, {step, mask}), whose promise gives such an answer, every word and every painted place can be hidden;
-   step is the number of a word or null, mask one of runs or null.
-
-   The image may be a mosaic: four photos, each a quarter of it. Its captions then have an entry quarters, {own, names,
-   shares, nouns}: the number of the photo that the caption is of, the names of the four photos, for evidence and for
-   attention the share of each word's map in each quarter, and the numbers of the words that are nouns of that photo
-   alone. One caption of a mosaic is shown at a time. */
+   step is the number of a word or null, mask one of runs or null. */
 (() => {
   "use strict";
 
@@ -31,14 +26,13 @@
   const CHECK = 0.5; // a word of less confidence is dotted
   const FEWEST = 24; // pixels of a photo's shorter side
   const PACE = 900; // milliseconds that a word stays when a caption is played
-  const QUARTERS = ["upper left", "upper right", "lower left", "lower right"]; // of a mosaic, in the order of its photos
   const HEAT = [
     [68, 1, 84], [71, 45, 123], [59, 82, 139], [44, 114, 142], [33, 145, 140],
     [40, 174, 128], [94, 201, 98], [173, 220, 48], [253, 231, 37],
   ]; // viridis: its lightness only rises, so that it reads without color too
   let mounts = 0;
 
-  /** An element with attributes, listeners (onclick and the like, functions) and children. */
+  /** An element with attributes, listeners (onclick and the like, functions) and children; what is falsy is left out. */
   function make(tag, attributes = {}, ...children) {
     const element = document.createElement(tag);
     for (const [name, value] of Object.entries(attributes)) {
@@ -46,7 +40,7 @@
       else if (value === true) element.setAttribute(name, "");
       else if (value !== false && value != null) element.setAttribute(name, value);
     }
-    element.append(...children.flat().filter((child) => child != null));
+    element.append(...children.flat().filter(Boolean));
     return element;
   }
 
@@ -210,12 +204,11 @@
 
   // One caption
 
-  const noOverlay = () => ({ strength: new Float32Array(CELLS * CELLS), level: 0 }); // what lies over a photo
+  /** What stands behind its summary until it is opened. */
+  const more = (summary, ...children) => make("details", { class: "sat-more" }, make("summary", {}, summary), children);
 
-  /** The photo, the words and the alternatives of one caption; `view` holds what the toolbar chose for all.
-
-      Panels that take turns on one photo share `drawn`, so that one caption's map fades into the next's. */
-  function panel(caption, view, cards, drawn = noOverlay()) {
+  /** The photo, the words and the alternatives of one caption; `view` holds what the toolbar chose for all. */
+  function panel(caption, view, cards) {
     const [width, height] = caption.size || [1, 1];
     const box = visibleBox(caption);
     const cropped = box[0] > 0.002 || box[1] > 0.002 || box[2] < 0.998 || box[3] < 0.998;
@@ -225,18 +218,18 @@
     const words = caption.words, gate = caption.gate, locations = caption.locations;
     const settings = caption.settings || {}, model = settings.model || "";
     const pieces = settings.tokenizer === "unigram"; // parts of words, without spaces between
-    const quarters = caption.quarters, divided = quarters && division(quarters);
+    const drawn = { strength: new Float32Array(CELLS * CELLS), level: 0 }; // what lies over the photo
     let pinned = null, current = null, frame = 0, asked = 0, endPainting = null;
 
     const canvas = make("canvas", { "aria-hidden": "true" });
     const image = caption.image && make("img", { src: caption.image, alt: caption.caption, draggable: "false" });
-    const photo = make("div", { class: "sat-photo", onclick: plainly }, image, canvas, divided && divided.over);
+    const photo = make("div", { class: "sat-photo", onclick: plainly }, image, canvas);
     const readout = make("p", { class: "sat-readout" }), outcome = make("div", { class: "sat-outcome" });
     const playing = player(step, () => pin(null));
     const hideThis = make("button", { type: "button", onclick: () => hide({ step: pinned, mask: null }) }, "Hide this");
     const painting = view.hide && make("button", { type: "button", "aria-pressed": "false", onclick: paintPlace }, "Paint");
-    const acts = !quarters && words.length && image && make("div", { class: "sat-steps" }, maps() && playing.button,
-      (view.hide || caption.hidden?.length) && hideThis, painting || null, SatHide.copier(portrait));
+    const acts = words.length && image && make("div", { class: "sat-steps" }, maps() && playing.button,
+      (view.hide || caption.hidden?.length) && hideThis, painting, SatHide.copier(portrait));
     const scale = maps() && make("p", { class: "sat-scale" }, make("span", { class: "sat-ramp" }), make("span"));
     const buttons = words.map((word, index) => {
       const bar = make("span", { class: "sat-beta", "aria-hidden": "true" }, make("span"));
@@ -247,7 +240,7 @@
           onpointerenter: (event) => event.pointerType === "mouse" && show(index),
           onfocus: () => { playing.stop(); pin(index); }, onclick: () => pin(index),
         },
-        make("span", {}, word), bar, quarters && make("span", { class: "sat-mark", "aria-hidden": "true" }), make("span", { class: "sat-hidden" }),
+        make("span", {}, word), bar, make("span", { class: "sat-hidden" }),
       );
     });
     const sentence = make(
@@ -257,22 +250,22 @@
         onpointerleave: () => show(pinned), onkeydown: travel,
       },
       buttons,
-      caption.complete === false ? make("span", { class: "sat-truncated" }, "… truncated at the maximum length") : null,
+      caption.complete === false && make("span", { class: "sat-truncated" }, "… truncated at the maximum length"),
+      !words.length && make("span", { class: "sat-truncated" }, "no word"),
     );
     const element = make(
       "article", { class: width < height ? "sat-caption sat-tall" : "sat-caption", "aria-label": caption.caption, onkeydown: escape },
       photo,
       make("div", { class: "sat-text" },
-        make("p", { class: "sat-model" }, model), sentence, readout, acts || null, divided && divided.bars, scale, facts(), others(), details(), card()),
+        make("p", { class: "sat-model" }, model), sentence, readout, acts, scale, facts(), others(), details(), card()),
       outcome,
     );
     element.style.setProperty("--ratio", Math.min(4, Math.max(0.25, width / height)));
-    if (!words.length) sentence.append(make("span", { class: "sat-truncated" }, "no word"));
 
     /** What a word's evidence or attention says, in words. */
     function story(index) {
-      const parts = [], all = maps(), where = all && all.where(index);
-      if (all && all.evident) {
+      const parts = [], all = maps(), where = all?.where(index);
+      if (all?.evident) {
         const sure = certainty(caption, index) ?? 0, strong = percent(all.share(index));
         if (all.share(index) === 1) parts.push(`the strongest evidence of the caption, at the ${where}`);
         else if (where) parts.push(`evidence at the ${where}, ${strong} of the strongest`);
@@ -283,10 +276,9 @@
         if (locations) parts.push(`attention at one location, the ${where}`);
         else parts.push(peak < 2 * all.uniform ? "attention nearly uniform" : `most attention at the ${where}`);
       }
-      if (gate && !(all && all.evident)) parts.push(`relied ${percent(gate[index])} on the photo`);
+      if (gate && !all?.evident) parts.push(`relied ${percent(gate[index])} on the photo`);
       const trust = caption.word_confidence?.[index];
       if (trust != null) parts.push(`${doubted(caption, index) ? "doubted: " : ""}confidence ${trust.toFixed(2)}`);
-      if (quarters) parts.push(`${percent(share(index))} of ${mapped()} on its own photo`);
       return parts.join(", ") || "this model has no attention";
     }
 
@@ -294,30 +286,12 @@
     function retell() {
       buttons.forEach((button, index) => {
         const all = maps(), bar = button.querySelector(".sat-beta");
-        const full = all && all.evident ? all.share(index) : gate && gate[index];
+        const full = all?.evident ? all.share(index) : gate?.[index];
         bar.hidden = full == null;
         bar.firstChild.style.height = `${Math.min(100, Math.max(4, 100 * full))}%`;
         button.querySelector(".sat-hidden").textContent = `: ${story(index)}`;
-        if (quarters && quarters.nouns.includes(index)) button.querySelector(".sat-mark").textContent = percent(share(index));
       });
-      if (divided) divided.show(current, mapped());
-      element.querySelector(".sat-own-photo")?.replaceChildren(`${onOwnPhoto()} · `);
       readout.replaceChildren(...reading());
-    }
-
-    /** What is shown of a word of a mosaic, and the share of it on the caption's own photo. */
-    function mapped() {
-      return maps() && maps().evident ? "evidence" : "attention";
-    }
-
-    function share(index) {
-      return quarters.shares[mapped()][index][quarters.own];
-    }
-
-    function onOwnPhoto() {
-      const { nouns } = quarters, mean = nouns.reduce((sum, index) => sum + share(index), 0) / nouns.length;
-      const which = nouns.length === 1 ? "the marked noun" : `the ${nouns.length} marked nouns on average`;
-      return `${percent(mean)} of ${mapped()} on its own photo at ${which}`;
     }
 
     function facts() {
@@ -328,8 +302,7 @@
       if (caption.confidence != null) found.push(`this caption: ${expected(caption.confidence)}`);
       if (caption.reaches_min_confidence === false) found.push(`no caption reaches ${settings.min_confidence}`);
       if (cropped) found.push("striped: not seen by the model");
-      const own = quarters && quarters.nouns.length ? make("span", { class: "sat-own-photo" }) : null;
-      return make("p", { class: "sat-facts" }, own, found.join(" · "));
+      return make("p", { class: "sat-facts" }, found.join(" · "));
     }
 
     /** What experts ask for: the scores of the caption, and the figures of each word. */
@@ -343,27 +316,24 @@
       const seen = drawing(caption, "evidence"), looked = drawing(caption, "attention");
       const columns = [
         ["log p", caption.word_log_probabilities?.length === words.length && ((word) => number(caption.word_log_probabilities[word]))],
-        ["evidence, nats", seen && seen.evident && ((word) => seen.sum(word).toFixed(2))],
+        ["evidence, nats", seen?.evident && ((word) => seen.sum(word).toFixed(2))],
         ["peak α", looked && ((word) => looked.peak(word).toFixed(3))],
         ["β", gate && ((word) => gate[word].toFixed(2))],
       ].filter(([, value]) => value);
-      if (!found.length && !columns.length) return null;
-      return make("details", { class: "sat-more" }, make("summary", {}, "Details"),
+      return (found.length || columns.length) && more("Details",
         make("p", { class: "sat-note" }, found.join(" · ")),
-        columns.length && words.length ? make("div", { class: "sat-wide" }, make("table", {},
+        columns.length && words.length && make("div", { class: "sat-wide" }, make("table", {},
           make("thead", {}, make("tr", {}, ["word", ...columns.map(([name]) => name)].map((name) => make("th", { scope: "col" }, name)))),
           make("tbody", {}, words.map((word, index) => make("tr", {}, make("td", {}, make("bdi", {}, word)),
-            columns.map(([, value]) => make("td", {}, value(index)))))))) : null);
+            columns.map(([, value]) => make("td", {}, value(index)))))))));
     }
 
     function others() {
       const found = caption.alternatives || [];
-      if (!found.length) return null;
       const kind = settings.do_sample ? "Other sampled captions" : settings.num_captions ? "Diverse captions" : "The beam’s other captions";
       const row = (text, score, name) => make("li", name ? { class: name } : {},
         make("bdi", {}, text || "(no word)"), make("data", { value: score }, number(score)));
-      return make("details", { class: "sat-more" },
-        make("summary", {}, kind, make("small", {}, ` ${found.length}`)),
+      return found.length && more([kind, make("small", {}, ` ${found.length}`)],
         make("p", { class: "sat-note" }, "Each with its log p; the chosen one first."),
         make("ol", { class: "sat-beams" }, row(caption.caption, caption.log_probability, "sat-chosen"),
           found.map((other) => row(other.caption, other.log_probability))));
@@ -371,9 +341,7 @@
 
     function card() {
       const text = cards && Object.hasOwn(cards, model) ? cards[model] : null;
-      if (!text) return null;
-      return make("details", { class: "sat-more" }, make("summary", {}, "The model’s card"),
-        make("pre", { class: "sat-card" }, text));
+      return text && more("The model’s card", make("pre", { class: "sat-card" }, text));
     }
 
     // What if it were hidden?
@@ -420,8 +388,8 @@
     }
 
     /** Go to the next word; whether there was one. */
-    function step(by) {
-      const next = (pinned ?? -1) + by;
+    function step() {
+      const next = (pinned ?? -1) + 1;
       if (next < words.length) pin(next);
       return next < words.length;
     }
@@ -464,20 +432,13 @@
       current = index;
       buttons.forEach((button, other) => button.classList.toggle("sat-on", other === index));
       readout.replaceChildren(...reading());
-      if (divided) divided.show(index, mapped());
       redraw(true);
-    }
-
-    /** Show no word, and leave the overlay to the panel whose turn it is. */
-    function release() {
-      pin(null);
-      cancelAnimationFrame(frame);
     }
 
     function reading() {
       const all = maps();
       if (current !== null) {
-        const other = all && all.evident && caption.attention && !all.where(current);
+        const other = all?.evident && caption.attention && !all.where(current);
         return [make("b", {}, make("bdi", {}, words[current])), ` ${story(current)}`,
           ...(other ? [". ", make("button", { type: "button", class: "sat-link", onclick: () => view.change("shown", "attention") }, "Show its attention")] : [])];
       }
@@ -546,13 +507,11 @@
     retell();
     pin(null);
     return {
-      element, pin, release,
+      element,
       restyle() {
         retell();
         redraw();
       },
-      words: words.length,
-      pinned: () => pinned,
       destroy() {
         playing.stop();
         cancelAnimationFrame(frame);
@@ -561,39 +520,16 @@
     };
   }
 
-  /** How a word's map is divided between the four photos of a mosaic: over the picture, and as bars beside it. */
-  function division({ own, names, shares }) {
-    const ofOwn = (quarter) => (quarter === own ? "sat-own" : null);
-    const labels = QUARTERS.map((_, quarter) => make("span", { class: ofOwn(quarter) }));
-    const fills = QUARTERS.map(() => make("span")), values = QUARTERS.map(() => make("td"));
-    const rows = QUARTERS.map((where, quarter) => make("tr", { class: ofOwn(quarter) },
-      make("th", { scope: "row" }, where, " ", make("small", {}, make("bdi", {}, names[quarter]))),
-      make("td", { class: "sat-bar", "aria-hidden": "true" }, make("span", {}, fills[quarter])), values[quarter]));
-    return {
-      over: make("div", { class: "sat-quarters", "aria-hidden": "true" }, labels),
-      bars: make("div", { class: "sat-shares" },
-        make("table", {}, make("caption", {}, "Share in each quarter; the line is chance, 25 %"), make("tbody", {}, rows))),
-      show(index, kind) {
-        QUARTERS.forEach((_, quarter) => {
-          const share = index === null ? null : shares[kind][index][quarter];
-          labels[quarter].textContent = share === null ? "" : percent(share);
-          values[quarter].textContent = share === null ? "–" : percent(share);
-          fills[quarter].style.width = `${100 * (share ?? 0)}%`;
-        });
-      },
-    };
-  }
-
-  /** A button that goes from word to word by itself; step(1) says whether there was one more, and begin starts again. */
+  /** A button that goes from word to word by itself; step() says whether there was one more, and begin starts again. */
   function player(step, begin) {
     let timer = 0;
     const button = make("button", { type: "button", onclick: () => (timer ? stop() : play()) }, "Play");
     function play() {
-      if (!step(1)) {
+      if (!step()) {
         begin(); // from the end: once more
-        step(1);
+        step();
       }
-      timer = setInterval(() => step(1) || stop(), PACE);
+      timer = setInterval(() => step() || stop(), PACE);
       button.textContent = "Pause";
     }
     function stop() {
@@ -630,77 +566,16 @@
     context.restore();
   }
 
-  // A mosaic
-
-  /** The captions of a mosaic's four photos, one at a time: chosen, stepped through word by word, or played. */
-  function mosaic(captions, view, cards) {
-    const drawn = noOverlay(), panels = captions.map((caption) => panel(caption, view, cards, drawn));
-    const name = `sat-caption-${mounts++}`;
-    let current = 0;
-
-    const inputs = captions.map((caption, index) => make("input", {
-      type: "radio", name, checked: index === 0, onchange: () => { stop(); choose(index); },
-    }));
-    const choices = make("div", { class: "sat-choices", role: "radiogroup", "aria-label": "Which photo’s caption" },
-      captions.map((caption, index) => make("label", {}, inputs[index], make("span", {},
-        make("small", {}, `${QUARTERS[caption.quarters.own]} · `, make("bdi", {}, caption.quarters.names[caption.quarters.own])),
-        make("bdi", {}, caption.caption)))));
-    const button = (label, onclick) => make("button", { type: "button", onclick }, label);
-    const playing = player(step, () => choose(0)), { stop } = playing;
-    const steps = make("div", { class: "sat-steps" },
-      button("Word back", () => { stop(); step(-1); }), playing.button, button("Next word", () => { stop(); step(1); }));
-
-    function choose(index) {
-      panels[current].release();
-      current = index;
-      inputs[index].checked = true;
-      panels.forEach((one, other) => { one.element.hidden = other !== index; });
-      panels[index].pin(null);
-    }
-
-    /** Go to the next word or the one before, on to the neighboring caption at the end; whether there was one. */
-    function step(by) {
-      const from = panels[current], at = from.pinned() ?? (by > 0 ? -1 : from.words);
-      if (at + by >= 0 && at + by < from.words) {
-        from.pin(at + by);
-        return true;
-      }
-      if (!panels[current + by]) return false;
-      choose(current + by);
-      panels[current].pin(by > 0 ? 0 : panels[current].words - 1);
-      return true;
-    }
-
-    panels.forEach((one) => one.release());
-    choose(0);
-    return {
-      element: make("div", { class: "sat-mosaic" }, choices, steps, panels.map((one) => one.element)),
-      restyle: () => panels[current].restyle(),
-      destroy() {
-        stop();
-        panels.forEach((one) => one.destroy());
-      },
-    };
-  }
-
   const DOTTED = " Dotted words are doubted, not always wrong: point at one for its confidence, the probability that it is right.";
   const HOW = "Point at a word, tap it, or use the arrow keys: ";
   const EVIDENCE = `${HOW}bright places supported it, and the bar below it says how strongly.`;
   const ATTENTION = `${HOW}bright places had the attention before it, and the bar below it says how much it relied on the photo.`;
-  const ABOUT = "Four photos share one picture, and the model sees them at once. It is given a caption of one of them, word by "
-    + "word (teacher forcing). The attention of a word comes before the word is given, so only the words before it can lead "
-    + "to the right photo. Evidence knows the word. A uniform map has 25 % on each quarter. A percentage below a word is the "
-    + "share on the right photo, at nouns that no other photo’s captions have.";
 
   // All together
 
   function mount(element, captions, { cards = {}, hide = null } = {}) {
-    const view = { shown: "evidence", heat: false, stretch: false, hide }, panels = [], photos = new Map();
-    for (const caption of captions) {
-      const key = caption.image && !caption.quarters ? `${caption.source}\n${caption.image}` : caption.image ?? caption.source ?? caption;
-      if (!photos.has(key)) photos.set(key, []);
-      photos.get(key).push(caption);
-    }
+    const view = { shown: "evidence", heat: false, stretch: false, hide }, panels = [];
+    const photos = Map.groupBy(captions, ({ source, image }) => `${source}\n${image}`);
     const choices = [];
     view.change = (name, value) => {
       view[name] = value;
@@ -718,7 +593,7 @@
     };
     const stretch = (event) => view.change("stretch", event.target.checked);
     const tools = captions.some((caption) => caption.attention) && make("div", { class: "sat-tools" },
-      captions.some((caption) => caption.evidence) ? choice("shown", "What is shown", ["Evidence", "evidence"], ["Attention", "attention"]) : null,
+      captions.some((caption) => caption.evidence) && choice("shown", "What is shown", ["Evidence", "evidence"], ["Attention", "attention"]),
       choice("heat", "Colormap", ["Light", false], ["Heat", true]),
       make("label", { class: "sat-check", title: "Each word’s own peak is brightest: weak maps show, but words cannot be compared" },
         make("input", { type: "checkbox", onchange: stretch }), make("span", {}, "Scale per word")));
@@ -729,15 +604,13 @@
       about.textContent = (tools ? kind : "") + (dotted ? DOTTED : "");
     };
     explain();
-    const root = make("div", { class: "sat-captions" }, tools ? folded(tools) : null, about);
+    const root = make("div", { class: "sat-captions" }, tools && folded(tools), about);
     for (const group of photos.values()) {
-      const pictured = group.every((caption) => caption.quarters);
-      const found = pictured ? [mosaic(group, view, cards)] : group.map((caption) => panel(caption, view, cards));
-      if (pictured && !root.querySelector(".sat-mosaic")) root.prepend(make("p", { class: "sat-about" }, ABOUT));
+      const found = group.map((caption) => panel(caption, view, cards));
       panels.push(...found);
       const title = photos.size > 1 && group[0].source && make("h2", { dir: "auto" }, group[0].source.split(/[\\/]/).pop());
       root.append(make("section", { class: "sat-group", "data-captions": Math.min(2, found.length) },
-        title || null, make("div", { class: "sat-pair" }, found.map((one) => one.element))));
+        title, make("div", { class: "sat-pair" }, found.map((one) => one.element))));
     }
     element.append(root);
     return {

@@ -25,7 +25,7 @@
   const judged = photos.some((photo) => photo.captions.some((caption) => caption.confidence != null));
   const names = photos.length ? photos[0].captions.map((caption) => caption.settings.model) : [];
   const two = names.length > 1 && photos.every((photo) => photo.captions.length === names.length); // models side by side
-  const tell = (value, digits = 1) => (value == null ? "–" : value.toFixed(digits).replace("-", "−"));
+  const tell = (value) => (value == null ? "–" : value.toFixed(1).replace("-", "−"));
   const count = (number, thing) => `${number.toLocaleString("en")} ${thing}${number === 1 ? "" : "s"}`;
 
   // The scores of a report
@@ -34,10 +34,10 @@
     const models = report.models;
     const metrics = report.metrics.filter(([key]) => models.some((model) => model.scores[key] != null));
     const rows = models.flatMap((model) => ["", "_no_brevity"].map((suffix) => make("tr", {},
-      suffix ? null : make("th", { scope: "rowgroup", rowspan: 2 }, model.name),
+      !suffix && make("th", { scope: "rowgroup", rowspan: 2 }, model.name),
       make("td", { class: "sat-how" }, suffix ? "without penalty" : "with brevity penalty"),
       [1, 2, 3, 4].map((n) => make("td", {}, tell(model.scores[`bleu_${n}${suffix}`]))),
-      suffix ? null : metrics.map(([key]) => make("td", { rowspan: 2 }, tell(model.scores[key]))))));
+      !suffix && metrics.map(([key]) => make("td", { rowspan: 2 }, tell(model.scores[key]))))));
     const heads = ["model", "BLEU", "B-1", "B-2", "B-3", "B-4", ...metrics.map(([, name]) => name)];
     const decoded = models.filter((model) => model.beam_size)
       .map((model) => `${two ? `${model.name}: b` : "B"}eam size ${model.beam_size}, attention mode: ${model.attention_mode}.`);
@@ -107,14 +107,13 @@
 
   // Searching and sorting
 
-  const form = make("form", { class: "sat-filter", role: "search", onsubmit: (event) => event.preventDefault(), oninput: () => filter() });
   const field = (label, ...inputs) => make("label", { class: "sat-field" }, make("span", {}, label), inputs);
   const range = (name, label) => make("fieldset", { class: "sat-field" }, make("legend", {}, label),
     ["from", "to"].map((end) => make("input", { type: "number", step: "any", name: `${name}-${end}`, placeholder: end, "aria-label": `${label} ${end}` })));
   const select = (name, options) => make("select", { name }, options.map(([value, text]) => make("option", { value }, text)));
   const tick = (name, label) => make("label", { class: "sat-check" }, make("input", { type: "checkbox", name }), make("span", {}, label));
 
-  form.append(...[
+  const form = make("form", { class: "sat-filter", role: "search", onsubmit: (event) => event.preventDefault(), oninput: () => filter() },
     two && field("Model", select("model", names.map((name, index) => [index, name]))),
     field("Search", make("input", { type: "search", name: "search", placeholder: "words, or a photo’s name", autocomplete: "off" })),
     score && range("score", scoreName),
@@ -129,8 +128,7 @@
       ["short", "shortest first"], ["long", "longest first"], ["name", "by the photos’ names"],
     ])),
     report && tick("unsupported", "only words that no reference has"),
-    two && tick("differ", "only where the models differ"),
-  ].filter(Boolean));
+    two && tick("differ", "only where the models differ"));
 
   const whose = () => Number(form.elements.model?.value ?? 0);
   const chosen = (photo) => photo.captions[whose()];
