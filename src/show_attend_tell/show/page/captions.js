@@ -440,7 +440,7 @@
       if (current !== null) {
         const other = all?.evident && caption.attention && !all.where(current);
         return [make("b", {}, make("bdi", {}, words[current])), ` ${story(current)}`,
-          ...(other ? [". ", make("button", { type: "button", class: "sat-link", onclick: () => view.change("shown", "attention") }, "Show its attention")] : [])];
+          ...(other ? [". ", make("button", { type: "button", class: "sat-link", onclick: view.showAttention }, "Show its attention")] : [])];
       }
       if (!all) return [caption.attention === undefined ? "No attention was kept for this caption." : "This model has no attention to show."];
       if (view.shown === "evidence" && !all.evident) return ["This caption has no evidence, so attention is shown."];
@@ -576,27 +576,23 @@
   function mount(element, captions, { cards = {}, hide = null } = {}) {
     const view = { shown: "evidence", heat: false, stretch: false, hide }, panels = [];
     const photos = Map.groupBy(captions, ({ source, image }) => `${source}\n${image}`);
-    const choices = [];
-    view.change = (name, value) => {
+    const change = (name, value) => {
       view[name] = value;
-      for (const [of, its, input] of choices) if (of === name) input.checked = its === value;
       explain();
       panels.forEach((one) => one.restyle());
     };
     const choice = (name, label, ...options) => {
       const group = `sat-${name}-${mounts++}`;
-      return make("div", { class: "sat-choice", role: "radiogroup", "aria-label": label }, options.map(([text, value]) => {
-        const input = make("input", { type: "radio", name: group, checked: view[name] === value, onchange: () => view.change(name, value) });
-        choices.push([name, value, input]);
-        return make("label", {}, input, make("span", {}, text));
-      }));
+      return make("div", { class: "sat-choice", role: "radiogroup", "aria-label": label }, options.map(([text, value]) => make("label", {},
+        make("input", { type: "radio", name: group, value, checked: view[name] === value, onchange: () => change(name, value) }),
+        make("span", {}, text))));
     };
-    const stretch = (event) => view.change("stretch", event.target.checked);
+    view.showAttention = () => root.querySelector('input[value="attention"]').click();
     const tools = captions.some((caption) => caption.attention) && make("div", { class: "sat-tools" },
       captions.some((caption) => caption.evidence) && choice("shown", "What is shown", ["Evidence", "evidence"], ["Attention", "attention"]),
       choice("heat", "Colormap", ["Light", false], ["Heat", true]),
       make("label", { class: "sat-check", title: "Each word’s own peak is brightest: weak maps show, but words cannot be compared" },
-        make("input", { type: "checkbox", onchange: stretch }), make("span", {}, "Scale per word")));
+        make("input", { type: "checkbox", onchange: (event) => change("stretch", event.target.checked) }), make("span", {}, "Scale per word")));
     const dotted = captions.some((caption) => caption.words.some((_, word) => doubted(caption, word)));
     const about = make("p", { class: "sat-about" });
     const explain = () => {
@@ -606,11 +602,11 @@
     explain();
     const root = make("div", { class: "sat-captions" }, tools && folded(tools), about);
     for (const group of photos.values()) {
-      const found = group.map((caption) => panel(caption, view, cards));
-      panels.push(...found);
+      const together = group.map((caption) => panel(caption, view, cards));
+      panels.push(...together);
       const title = photos.size > 1 && group[0].source && make("h2", { dir: "auto" }, group[0].source.split(/[\\/]/).pop());
-      root.append(make("section", { class: "sat-group", "data-captions": Math.min(2, found.length) },
-        title, make("div", { class: "sat-pair" }, found.map((one) => one.element))));
+      root.append(make("section", { class: "sat-group", "data-captions": Math.min(2, together.length) },
+        title, make("div", { class: "sat-pair" }, together.map((one) => one.element))));
     }
     element.append(root);
     return {
