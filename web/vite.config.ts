@@ -77,11 +77,14 @@ function captionsPage(): Plugin {
   };
 }
 
+/** What `sat review` has on its page. */
+const reviewed = /<body[^>]*>(.*)<\/body>/s.exec(readFileSync("../src/show_attend_tell/review/page/review.html", "utf-8"))!;
+
 /** The policy in the page, and in the service worker the list of the files that it keeps. */
 function shell(): Plugin {
   return {
     name: "shell",
-    transformIndexHtml: (html) => html.replace("%POLICY%", POLICY),
+    transformIndexHtml: (html) => html.replace("%POLICY%", POLICY).replace("%REVIEW%", () => reviewed[1]),
     generateBundle: {
       order: "post",
       handler(_, bundle) {
@@ -109,7 +112,7 @@ export default defineConfig({
     modulePreload: false,
     assetsInlineLimit: 0,
     rollupOptions: {
-      input: { index: "index.html", sw: "src/sw.ts" },
+      input: { index: "index.html", review: "review.html", sw: "src/sw.ts" },
       output: { entryFileNames: ({ name }) => (name === "sw" ? "sw.js" : "assets/[name]-[hash].js") },
     },
   },

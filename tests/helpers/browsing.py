@@ -1,5 +1,7 @@
 """What a page must show, as Playwright waits for it; a page may be a part of one."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import expect
@@ -30,3 +32,26 @@ def keys(page: Any, *names: str) -> None:
     """Press keys, one after the other."""
     for name in names:
         page.keyboard.press(name)
+
+
+def review_chosen(page: Any, photos: Sequence[Path], table: Path) -> None:
+    """Choose three photos for a review, edit one, leave one out, accept the other in bulk, and save the table."""
+    page.set_input_files("#choose", photos)
+    says(page, "#sentence", "0 of 3 reviewed. About")
+    page.locator(".cell").first.click()
+    keys(page, "x", "e")
+    page.locator("#text").fill(" =a,  boat ")
+    keys(page, "Enter", "Enter")
+    reads(page, "#sentence", "3 of 3 reviewed.")
+    keys(page, "Backspace")
+    says(page, "#sentence", "2 of 3 reviewed. About")
+    press(page, "Accept shown…")
+    page.locator("#accept button.main").click()
+    reads(page, "#sentence", "3 of 3 reviewed.")
+    keys(page, "s")
+    with page.expect_download() as download:
+        page.locator("#save button.main").click()
+    download.value.save_as(table)
+    page.reload()
+    page.set_input_files("#choose", photos)  # what was decided is still there
+    reads(page, "#sentence", "3 of 3 reviewed.")

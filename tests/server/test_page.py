@@ -5,11 +5,13 @@ import re
 from pathlib import Path
 
 import pytest
-from browsing import counts, keys, press, reads, says
+from browsing import counts, keys, press, reads, review_chosen, says
 from builders import shape_photo, shape_scenes
 from PIL import Image
 from playwright.sync_api import expect
 from serving import serving, small_captioners
+
+from show_attend_tell.review.table import read_table
 
 SCENES = shape_scenes(3)
 
@@ -204,3 +206,13 @@ def test_the_manual_can_be_tried_out_and_asks_no_other_host(open_page, server, p
     answer = operation.locator(".live-responses-table")
     expect(answer).to_contain_text(str(small_captioners()[0](shape_photo(*SCENES[0]))))  # by the model's own settings
     assert asked and all(url.startswith((server.url, "blob:", "data:")) for url in asked)
+
+
+def test_many_photos_are_reviewed_in_a_grid(open_page, server, photos, tmp_path):
+    review_chosen(open_page(f"{server.url}/review"), photos, tmp_path / "captions.csv")
+    columns, rows = read_table(tmp_path / "captions.csv")
+    assert columns[:3] == ["source", "caption", "confidence"]
+    assert [row.path for row in rows] == photos
+    assert [row.model_caption for row in rows] == [str(caption) for caption in small_captioners()[0](photos)]
+    assert sorted(row.reviewed for row in rows) == ["accepted in bulk", "edited", "left out"]
+    assert [row.caption for row in rows if row.reviewed == "edited"] == ["=a, boat"]

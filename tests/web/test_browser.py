@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browsing import counts, reads, says
+from browsing import counts, reads, review_chosen, says
 from documents import ROOT, needs_models
 from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from static import WEB, needs_chromium, needs_node, node
 
 from show_attend_tell import Captioner
+from show_attend_tell.review.table import read_table
 
 pytestmark = [needs_node, needs_chromium, needs_models]
 
@@ -227,6 +228,19 @@ def test_what_is_not_a_photo_is_told_and_without_a_network_photos_are_captioned(
         says(page, ".sat-facts", "s on this device")
     finally:
         site.away = False
+
+
+def test_many_photos_are_reviewed_in_a_grid(opened, visited, site, tmp_path):
+    given = photos(tmp_path)
+    page = opened(visited)
+    page.goto(f"{site.url}review.html")
+    review_chosen(page, given, tmp_path / "captions.csv")
+    rows = read_table(tmp_path / "captions.csv").rows
+    captions = Captioner.from_pretrained(MODELS[0], backend="onnx")([row.path for row in rows])
+    for row, caption in zip(rows, captions, strict=True):
+        assert row.model_caption == caption.text
+        assert row.confidence == pytest.approx(caption.confidence, abs=2e-3)
+        assert row.to_check == caption.to_check
 
 
 def test_a_download_that_arrives_damaged_is_not_kept(opened, browser, site):

@@ -25,7 +25,23 @@ declare namespace SatCaptions {
   function light(strength: number): number[]; // red, green, blue and opacity, 0 to 255
 }
 
+declare module "*/review/page/here.js" {
+  /** A review of photos that are chosen on the page. */
+  class Here {
+    rows: object[];
+    constructor(options: {
+      caption: (file: File, name: string) => Promise<object>;
+      save: (blob: Blob, name: string) => void;
+      model: () => string;
+      note: string;
+    });
+  }
+}
+
+declare module "*/review/page/review.js";
+
 declare namespace SatHide {
+  function keep(blob: Blob, name: string): void;
   function sheet(panels: ({ canvas: OffscreenCanvas; text: string[] } | null)[], lines: string[], across: number): Promise<Blob>;
 }
 

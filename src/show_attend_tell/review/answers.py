@@ -53,6 +53,7 @@ class Answers:
                 "version": review.version,
                 "sentence": forecast(review.rows).sentence(),
                 "captioning": self.captioning.left(),
+                "photos": len(review.rows),
                 "model": self.model,
                 "problem": self.captioning.problem or self.saving.problem,
                 "left_out": self.left_out,

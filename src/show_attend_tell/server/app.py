@@ -35,6 +35,7 @@ from show_attend_tell.values import Record
 
 FORM = Form(media_type="multipart/form-data")
 PAGE = Path(__file__).parent / "page"
+REVIEW = Path(__file__).parent.parent / "review" / "page"
 
 ABOUT = """Captions of photos. For each word, the answer has the attention (α) over the photo, how much the word relied
 on the photo (β) and, with `evidence=true`, which locations of the photo supported the word.
@@ -90,7 +91,8 @@ def make_app(
     app.include_router(api(service, token))
     app.include_router(pages(app))
     app.mount("/static/swagger-ui", StaticFiles(packages=[("fastapi_offline", "static")]))  # which shows the manual
-    app.mount("/static", StaticFiles(directory=PAGE, packages=[("show_attend_tell", "show/page")]))
+    packages = [("show_attend_tell", "show/page"), ("show_attend_tell", "review/page")]
+    app.mount("/static", StaticFiles(directory=PAGE, packages=packages))
     return Guard(app, token=token, close=service.arriving.close, proxies=proxies)
 
 
@@ -262,6 +264,12 @@ def pages(app: FastAPI) -> APIRouter:
     @router.get("/")
     async def index() -> Response:
         return FileResponse(PAGE / "index.html")
+
+    @router.get("/review")
+    async def review() -> Response:
+        body = (REVIEW / "review.html").read_text(encoding="utf-8").partition('<body class="sat-page">')[2]
+        whole = (PAGE / "many.html").read_text(encoding="utf-8")
+        return HTMLResponse(whole.replace("%REVIEW%", body.partition("</body>")[0]))
 
     @router.get("/docs")
     async def docs() -> Response:

@@ -25,12 +25,9 @@ export class Grid {
   #resting = 0; // a timer, until scrolling rests
   #waiting = null; // a request for rows
 
-  /** `load` gives rows by their numbers, and `choose` is told of the current row. */
-  constructor(element, { load, choose }) {
-    this.element = element;
-    this.canvas = element.firstElementChild;
-    this.load = load;
-    this.choose = choose;
+  /** `load` promises rows by their numbers, `image` the address of a photo, and `choose` is told of the current row. */
+  constructor(element, { load, image, choose }) {
+    Object.assign(this, { element, load, image, choose, canvas: element.firstElementChild });
     element.addEventListener("scroll", () => this.#draw(), { passive: true });
     element.addEventListener("click", (event) => {
       const cell = event.target.closest(".cell");
@@ -153,8 +150,8 @@ export class Grid {
 
   /** Ask for the photos and rows in view. */
   #rest() {
-    for (const image of this.canvas.querySelectorAll("img:not([src])"))
-      image.src = `thumbnail?${image.parentElement.dataset.id}`;
+    for (const small of this.canvas.querySelectorAll("img:not([src])"))
+      this.image("thumbnail", small.parentElement.dataset.id).then((address) => { small.src = address; }, () => {});
     this.#ask();
   }
 

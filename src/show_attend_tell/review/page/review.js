@@ -11,8 +11,11 @@ let since = null, left = null, sorted = 0, shown = "", inHand, edited = null, pe
 let touched = false; // whether somebody works here, so that nothing may move that is looked at
 for (const kind of ["keydown", "pointerdown", "wheel"]) addEventListener(kind, () => { touched = true; }, { once: true });
 
+/** The server of `sat review`. */
+const server = { ask: askServer, image: async (kind, id) => `${kind}?${id}` };
+
 /** The server's answer; throws an error that a person may read. */
-async function ask(path, body) {
+async function askServer(path, body) {
   let response;
   try {
     response = await fetch(path, { method: "POST", body: JSON.stringify(body) });
@@ -24,9 +27,11 @@ async function ask(path, body) {
   return answer;
 }
 
+const source = globalThis.SatReview ?? server; // a page that has no server of its own brings the answers, see here.js
+const ask = (path, body) => source.ask(path, body), image = (kind, id) => source.image(kind, id);
 const asked = () => Object.fromEntries(new FormData(view));
 const load = (ids) => ask("rows", { ids }).catch((error) => (problem("background", error.message), []));
-const grid = new Grid(element("grid"), { load, choose: panel });
+const grid = new Grid(element("grid"), { load, image, choose: panel });
 const say = (message) => { element("live").textContent = message; };
 const joined = (parts, by) => parts.filter(Boolean).join(by);
 
@@ -67,9 +72,11 @@ async function watch() {
     problem("background", state.problem);
     dialogs.state(state);
     grid.refresh();
-    if (left !== state.captioning && Date.now() > sorted + SORT) {
+    const now = `${state.captioning} of ${state.photos}`;
+    if (now !== left && grid.ids.length && Date.now() < sorted + SORT) since = null; // look again, and sort then
+    else if (now !== left) {
       if (left !== null) grid.sort(await order(), touched);
-      left = state.captioning;
+      left = now;
       sorted = Date.now();
     }
     await new Promise((done) => setTimeout(done, SOON));
@@ -82,10 +89,12 @@ function panel(row) {
   if (edited || now === shown) return; // what has the focus in the panel keeps it
   shown = now;
   element("panel").hidden = !row;
-  if (row?.id !== inHand) element("panel").scrollTop = 0;
+  if (row && row.id !== inHand) {
+    element("panel").scrollTop = 0;
+    image("photo", row.id).then((address) => { if (inHand === row.id) element("large").src = address; }, () => {});
+  }
   inHand = row?.id;
   if (!row) return;
-  element("large").src = `photo?${row.id}`;
   element("name").textContent = row.name;
   element("caption").replaceChildren(...words(row));
   element("offers").replaceChildren(...offers(row));

@@ -102,22 +102,13 @@
       photo.tile.firstChild.focus();
     }
 
-    /** A copy of the photo that any browser shows quickly: its first frame, upright, on white, no larger than the page. */
+    /** Have a copy of the photo to show. */
     async function preview(photo) {
       if (!photo.element.isConnected) return; // it was removed
       try {
-        const bitmap = await createImageBitmap(photo.file);
-        const { width, height } = bitmap;
-        const scale = Math.min(1, PREVIEW / Math.max(width, height));
-        const canvas = make("canvas", { width: Math.ceil(width * scale), height: Math.ceil(height * scale) });
-        const context = canvas.getContext("2d");
-        context.fillStyle = "white";
-        context.fillRect(0, 0, canvas.width, canvas.height);
-        context.drawImage(bitmap, 0, 0, canvas.width, canvas.height);
-        bitmap.close();
-        const blob = await new Promise((done) => canvas.toBlob(done, "image/jpeg", 0.9));
+        const { blob, size } = await shrink(photo.file, PREVIEW);
         if (!photo.element.isConnected) return;
-        photo.size = [width, height];
+        photo.size = size;
         photo.preview = blob;
         photo.image = URL.createObjectURL(blob);
         draw(photo);
@@ -266,6 +257,21 @@
     return { photos, add, resume, fail, notice, save };
   }
 
+  /** A copy of a photo that any browser shows quickly: its first frame, upright, on white, its longer side at most so many pixels. */
+  async function shrink(file, longest) {
+    const bitmap = await createImageBitmap(file);
+    const { width, height } = bitmap;
+    const scale = Math.min(1, longest / Math.max(width, height));
+    const canvas = make("canvas", { width: Math.ceil(width * scale), height: Math.ceil(height * scale) });
+    const context = canvas.getContext("2d");
+    context.fillStyle = "white";
+    context.fillRect(0, 0, canvas.width, canvas.height);
+    context.drawImage(bitmap, 0, 0, canvas.width, canvas.height);
+    bitmap.close();
+    const blob = await new Promise((done) => canvas.toBlob(done, "image/jpeg", 0.9));
+    return { blob, size: [width, height] };
+  }
+
   /** Offer models by name in a list, each alone, and two also side by side; what is chosen stays so. */
   function offer(list, names) {
     const before = list.value;
@@ -276,5 +282,5 @@
     element("settings").hidden = false;
   }
 
-  globalThis.SatPhotos = { open, offer, Waiting, Refused };
+  globalThis.SatPhotos = { open, offer, shrink, Waiting, Refused };
 })();
