@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from builders import shape_photo, shape_scenes, small_encoder
+from builders import shape_photos, small_encoder
 from shades import rows_of
 
 from show_attend_tell.batch import CaptionBatch, EncodeBatch
@@ -33,9 +33,7 @@ def captioner() -> Captioner:
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
     folder = tmp_path / "photos"
-    folder.mkdir()
-    for number, scene in enumerate(shape_scenes(3)):
-        shape_photo(*scene).save(folder / f"photo{number}.png")
+    shape_photos(folder)
     (folder / "broken.png").write_bytes((folder / "photo0.png").read_bytes()[:60])
     return folder
 

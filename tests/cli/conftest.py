@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from builders import shape_folder, shape_photo, shape_scenes, small_checkpoint, small_encoder
+from builders import shape_folder, shape_photos, small_checkpoint, small_encoder
 
 
 @pytest.fixture(autouse=True)
@@ -14,9 +14,7 @@ def always_small(small: None) -> None:
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
     folder = tmp_path / "photos"
-    folder.mkdir()
-    for number, scene in enumerate(shape_scenes(3)):
-        shape_photo(*scene).save(folder / f"photo{number}.png")
+    shape_photos(folder)
     (folder / "notes.txt").write_text("no photo")
     return folder
 

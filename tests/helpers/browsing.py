@@ -1,6 +1,7 @@
 """What a page must show, as Playwright waits for it; a page may be a part of one."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,14 @@ def keys(page: Any, *names: str) -> None:
     """Press keys, one after the other."""
     for name in names:
         page.keyboard.press(name)
+
+
+def becomes(true: Callable[[], bool]) -> None:
+    """Wait, since the page's own policy lets no test wait inside it."""
+    end = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def review_chosen(page: Any, photos: Sequence[Path], table: Path) -> None:

@@ -78,6 +78,15 @@ def shape_scenes(photos: int) -> list[tuple[str, str, bool]]:
     return scenes[:photos]
 
 
+def shape_photos(folder: Path, photos: int = 3) -> list[Path]:
+    """That many photos of different scenes as files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / f"photo{number}.png" for number in range(photos)]
+    for file, scene in zip(files, shape_scenes(photos), strict=True):
+        shape_photo(*scene).save(file)
+    return files
+
+
 def shape_folder(
     folder: Path,
     *,
@@ -88,15 +97,13 @@ def shape_folder(
     say: Callable[[str, str, bool], str] = shape_caption,
 ) -> Path:
     """A data folder of photos of shapes with its captions.csv; several captions of a photo are equal."""
-    (folder / "images").mkdir(parents=True)
     splits = ["train"] * train + ["val"] * val + ["test"] * test
+    photos = shape_photos(folder / "images", len(splits))
     with open(folder / "captions.csv", "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["photo", "caption", "split"])
-        for number, (scene, split) in enumerate(zip(shape_scenes(len(splits)), splits, strict=True)):
-            shape_photo(*scene).save(folder / "images" / f"photo{number}.png")
-            for _ in range(captions):
-                writer.writerow([f"photo{number}.png", say(*scene), split])
+        for photo, scene, split in zip(photos, shape_scenes(len(splits)), splits, strict=True):
+            writer.writerows([[photo.name, say(*scene), split]] * captions)
     return folder
 
 

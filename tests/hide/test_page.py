@@ -3,31 +3,25 @@
 import base64
 import io
 import json
-import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from browsing import press
+from browsing import becomes, press
 from builders import captioner_of, shape_photo, small_checkpoint, small_encoder
 from PIL import Image
-
-from show_attend_tell.hide.trial import Hidden
 
 DESKTOP = {"viewport": {"width": 1100, "height": 800}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
 
 @pytest.fixture(scope="module")
-def hidden() -> Hidden:
+def hidden():
     encoder = small_encoder()
     captioner = captioner_of(small_checkpoint(encoder), encoder, name="small")
     return captioner.hide(captioner(shape_photo("red", "circle", left=True), evidence=True), 0)
 
 
-def opened(open_page: Any, folder: Path, made: Hidden, screen: dict[str, Any], **options: Any) -> Any:
+def opened(open_page, folder, made, screen, **options):
     file = folder / "page.html"
     made.before.save(file, **options)
     page = open_page(f"file://{file}", **screen, reduced_motion="reduce")
@@ -35,19 +29,11 @@ def opened(open_page: Any, folder: Path, made: Hidden, screen: dict[str, Any], *
     return page
 
 
-def drawn(page: Any) -> Any:
+def drawn(page):
     """The colors of the photo with the place hidden (30, 50, 3); black before it is drawn."""
     uri = page.locator('[aria-label$="the place hidden"]').evaluate("(canvas) => canvas.toDataURL()")
     picture = Image.open(io.BytesIO(base64.b64decode(uri.split(",")[1]))).convert("RGB")
     return np.asarray(picture.resize((50, 30), Image.Resampling.BOX), dtype=int)
-
-
-def becomes(true: Callable[[], bool]) -> None:
-    """Wait, since the page's own policy lets no test wait inside it."""
-    end = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])

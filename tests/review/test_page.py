@@ -30,10 +30,10 @@ with serving(folder / "captions.csv", photos, Parrot, model="parrot", cache=fold
 
 
 @pytest.fixture
-def visit(open_page: Callable[..., Page]) -> Visit:
+def visit(open_page):
     """Opens a page of a review, and waits until keys are heard."""
 
-    def visited(address: str) -> Page:
+    def visited(address):
         page = open_page(address, viewport={"width": 1280, "height": 800})
         expect(page.locator(CURRENT).first).to_be_focused()
         return page
@@ -41,12 +41,12 @@ def visit(open_page: Callable[..., Page]) -> Visit:
     return visited
 
 
-def names(page: Page) -> list[str]:
+def names(page):
     """The cards in view, in order."""
     return [text.split(" · ")[-1] for text in page.locator(".cell .state").all_inner_texts()]
 
 
-def decide_by_keys(page: Page) -> None:
+def decide_by_keys(page):
     """Decide all photos but two, e and m."""
     keys(page, "Enter")  # accept a
     keys(page, "2")  # take "a boat here" for b

@@ -5,7 +5,7 @@ import json
 import signal
 from typing import Any
 
-from builders import shape_photo, shape_scenes
+from builders import shape_photos
 from commands import refused, sat
 from PIL import Image
 from reviewing import CAPTIONS, captions, opened, serving_review, write_table
@@ -121,18 +121,16 @@ def test_what_the_command_refuses(tmp_path):
 def test_sat_caption_goes_on_with_a_table_that_was_reviewed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "photos"
-    folder.mkdir()
-    scenes = shape_scenes(4)
-    for number, scene in enumerate(scenes[:3]):
-        shape_photo(*scene).save(folder / f"{number}.png")
+    *_, last = shape_photos(folder, 4)
+    late = last.rename(tmp_path / last.name)
     settings = ("--generation", "beam_size=1", "--generation", "rerank_weight=0")
     command = ("caption", "photos", "--output", "photos/captions.csv", *settings)
     sat(*command)
-    shape_photo(*scenes[3]).save(folder / "3.png")
+    late.rename(last)
     monkeypatch.chdir(folder)  # where nobody calls photos by these names
     table = folder / "captions.csv"
     review = opened(table, sorted(folder.glob("*.png")))
-    keys = [f"photos/{number}.png" for number in range(4)]
+    keys = [f"photos/photo{number}.png" for number in range(4)]
     assert [row.key for row in review.rows] == keys
     review.decide("write", {key: written(review.by_key[key], "mine") for key in keys[:2]})
     review.save()

@@ -2,27 +2,20 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from browsing import counts, keys, press, reads, review_chosen, says
-from builders import shape_photo, shape_scenes
+from builders import shape_photos
 from PIL import Image
 from playwright.sync_api import expect
 from serving import serving, small_captioners
 
 from show_attend_tell.review.table import read_table
 
-SCENES = shape_scenes(3)
-
 
 @pytest.fixture
-def photos(tmp_path: Path) -> list[Path]:
-    """Photos of shapes as files."""
-    files = [tmp_path / f"photo{number}.png" for number in range(len(SCENES))]
-    for file, scene in zip(files, SCENES, strict=True):
-        shape_photo(*scene).save(file)
-    return files
+def photos(tmp_path):
+    return shape_photos(tmp_path)
 
 
 def test_a_photo_is_captioned_and_explored(open_page, server, photos, tmp_path):
@@ -31,7 +24,7 @@ def test_a_photo_is_captioned_and_explored(open_page, server, photos, tmp_path):
     page.set_input_files("#choose", photos[:2])
     reads(page, ".result h2", ["photo0.png", "photo1.png"])  # in the order of the choice
     counts(page, ".sat-captions", 2)
-    expected = small_captioners()[0](shape_photo(*SCENES[0])).words
+    expected = small_captioners()[0](photos[0]).words
     first = page.locator(".result").first
     reads(first, ".sat-word > span:first-child", expected)
     says(page, "#announcement", "by small-soft: ")  # to a screen reader
@@ -154,7 +147,7 @@ def test_on_a_phone_and_in_the_dark(open_page, server, photos):
     page.emulate_media(color_scheme="light")
     light = page.evaluate("getComputedStyle(document.body).backgroundColor")
 
-    def brightness(color: str) -> int:
+    def brightness(color):
         return sum(int(part) for part in color.removeprefix("rgb(").removesuffix(")").split(","))
 
     assert brightness(dark) < 150 < 600 < brightness(light)
@@ -204,7 +197,7 @@ def test_the_manual_can_be_tried_out_and_asks_no_other_host(open_page, server, p
     operation.locator("input[type=file]").set_input_files(photos[0])
     press(operation, "Execute")
     answer = operation.locator(".live-responses-table")
-    expect(answer).to_contain_text(str(small_captioners()[0](shape_photo(*SCENES[0]))))  # by the model's own settings
+    expect(answer).to_contain_text(str(small_captioners()[0](photos[0])))  # by the model's own settings
     assert asked and all(url.startswith((server.url, "blob:", "data:")) for url in asked)
 
 

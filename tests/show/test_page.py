@@ -4,13 +4,13 @@ import base64
 import io
 import json
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from browsing import becomes, press
 from commands import read_json, refused, sat
 from PIL import Image
 
@@ -261,14 +261,6 @@ def overlay(page: Any, x: float, y: float, *, panel: int = 0) -> list[int]:
     )
 
 
-def becomes(true: Callable[[], bool]) -> None:
-    """Wait, since the page's own policy lets no test wait inside it."""
-    end = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 UPPER_LEFT, LOWER_RIGHT, CENTER = (0.1, 1 / 6), (0.9, 5 / 6), (0.5, 0.5)
 FIRST = ["bright", "dark"]  # a map of the upper left
 BARE = ["", ""]  # the photo as it is
@@ -285,10 +277,6 @@ def light(page: Any, *points: tuple[float, float], panel: int = 0) -> list[str]:
         red, *_, alpha = overlay(page, *point, panel=panel)
         kinds.append("" if not alpha else "bright" if red > 200 else "dark" if red < 30 and alpha > 150 else "between")
     return kinds
-
-
-def press(page: Any, name: str) -> None:
-    page.get_by_role("button", name=name).click()
 
 
 def text_of(page: Any, place: str = ".sat-readout") -> str:

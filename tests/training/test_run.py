@@ -49,11 +49,6 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    return read_dataset(shape_folder(tmp_path_factory.mktemp("data") / "shapes", captions=2))
-
-
-@pytest.fixture(scope="module")
 def whole(dataset, tmp_path_factory):
     """What a training that nothing interrupts ends in."""
     return run(dataset, small_config(), tmp_path_factory.mktemp("whole") / "model")[0]

@@ -1,19 +1,13 @@
 """What comes after the loop is made in stages, each once, however often the training is killed."""
 
 import pytest
-from builders import shape_folder, small_config
+from builders import small_config
 from trainers import FEW, Killed, killed_at, logged, plan_of
 
-from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.training.run import train
 
 STAGES = ("reranker", "class words", "decoding", "confidence", "card")
 LINES = [f"stage {number} of 5: {name}" for number, name in enumerate(STAGES, start=1)]
-
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    return read_dataset(shape_folder(tmp_path_factory.mktemp("data") / "shapes", captions=2))
 
 
 def run(dataset, output, start=None, **changes):

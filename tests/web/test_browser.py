@@ -1,23 +1,17 @@
 """The page that captions photos by itself, built and opened in a headless Chromium. Its captions are Python's."""
 
-import http.server
 import json
 import re
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from browsing import counts, reads, review_chosen, says
 from documents import ROOT, needs_models
 from PIL import Image
-from playwright.sync_api import Browser, BrowserContext, Page, expect
-from static import WEB, needs_chromium, needs_node, node
+from playwright.sync_api import expect
+from static import WEB, needs_chromium, needs_node, node, static
 
 from show_attend_tell import Captioner
 from show_attend_tell.review.table import read_table
@@ -31,61 +25,15 @@ NAMES = ("dogs", "failures/mountain", "failures/otter", "photographer")
 EXAMPLES = [ROOT / "examples" / f"{name}.jpg" for name in NAMES]
 
 
-def build(folder: Path, *models: str) -> None:
+def build(folder, *models):
     """Build the page with models, as `make web` does."""
     node("node_modules/vite/bin/vite.js", "build", "--outDir", folder, "--emptyOutDir", "--logLevel", "warn")
     command = [sys.executable, str(WEB / "models.py"), str(folder / "models"), *models]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
 
 
-class Static:
-    """A file server: its address, what was asked for, and what it does wrong."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.asked = []  # "GET /index.html"
-        self.damaged = ""  # the start of the names of files whose last byte is changed
-        self.away = False  # whether it hangs up on everybody
-        self.url = ""
-
-
-@contextmanager
-def static(folder: Path) -> Iterator[Static]:
-    """Serve a folder from this machine without any special header, under a path of its own."""
-    here = Static(folder)
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments, directory=str(folder))
-
-        def do_GET(self) -> None:
-            self.path = self.path.removeprefix("/sub")
-            if here.away:
-                self.close_connection = True
-            elif here.damaged and self.path.rsplit("/", 1)[-1].startswith(here.damaged):
-                content = bytearray((folder / self.path.lstrip("/")).read_bytes())
-                content[-1] ^= 1
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-            else:
-                super().do_GET()
-
-        def log_message(self, form: str, *arguments: Any) -> None:
-            here.asked.append(" ".join(str(self.requestline).split()[:2]))
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        here.url = f"http://127.0.0.1:{server.server_port}/sub/"
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield here
-        server.shutdown()
-        thread.join()
-
-
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Static]:
+def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     build(folder, *MODELS)
     with static(folder) as server:
@@ -93,14 +41,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Static]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def patience(browser: Browser) -> Iterator[None]:
+def patience(browser):
     expect.set_options(timeout=PATIENCE)
     yield
     expect.set_options(timeout=60_000)
 
 
 @pytest.fixture(scope="module")
-def visited(browser: Browser, site: Static) -> Iterator[BrowserContext]:
+def visited(browser, site):
     """A browser that has been on the page and has the soft model, and what it asked for on the way."""
     context = browser.new_context()
     context.set_default_timeout(PATIENCE)
@@ -109,12 +57,12 @@ def visited(browser: Browser, site: Static) -> Iterator[BrowserContext]:
 
 
 @pytest.fixture
-def opened(site: Static) -> Iterator[Callable[..., Page]]:
+def opened(site):
     """Opens the page; at the end no script may have failed, and nothing may have broken the content policy."""
     pages = []
     failures = []
 
-    def open_page(context: BrowserContext) -> Page:
+    def open_page(context):
         page = context.new_page()
         pages.append(page)
         page.set_default_timeout(PATIENCE)
@@ -130,7 +78,7 @@ def opened(site: Static) -> Iterator[Callable[..., Page]]:
     assert not failures
 
 
-def photos(folder: Path) -> list[Path]:
+def photos(folder):
     """Three photos: a plain JPEG, one that its camera took lying on the side, and a PNG."""
     dogs, mountain, _, photographer = EXAMPLES
     lying, png = folder / "lying.jpg", folder / "mountain.png"
@@ -143,7 +91,7 @@ def photos(folder: Path) -> list[Path]:
     return [dogs, lying, png]
 
 
-def save(page: Page, number: int, act: str, file: Path) -> None:
+def save(page, number, act, file):
     """Save what the page has of a photo."""
     with page.expect_download() as download:
         page.locator(".result").nth(number).get_by_role("button", name=act).click()
@@ -151,13 +99,13 @@ def save(page: Page, number: int, act: str, file: Path) -> None:
     download.value.save_as(file)
 
 
-def saved(page: Page, number: int, file: Path) -> list[dict[str, Any]]:
+def saved(page, number, file):
     """What the page saves of a photo as JSON."""
     save(page, number, "Save JSON", file)
     return json.loads(file.read_text(encoding="utf-8"))
 
 
-def assert_pythons(found: dict[str, Any], captioner: Captioner, photo: Path) -> None:
+def assert_pythons(found, captioner, photo):
     """That a caption of the page is Python's, with everything that it says of itself."""
     expected = captioner(photo, beam_size=BEAM, evidence=True).to_dict()
     assert found["caption"] == expected["caption"]

@@ -1,16 +1,12 @@
 """The built site (`make site`), served below a path: its first page shows an example, and captions your own photo."""
 
-import functools
-import http.server
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from browsing import press
 from documents import ROOT, needs_models
-from playwright.sync_api import Browser, FrameLocator, Locator, Page, expect
-from static import needs_chromium
+from playwright.sync_api import expect
+from static import needs_chromium, static
 
 from show_attend_tell import Captioner
 
@@ -20,62 +16,44 @@ PATIENCE = 240_000  # milliseconds
 pytestmark = [needs_chromium, needs_models, pytest.mark.skipif(not FIRST, reason="the site is not built: make site")]
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """A file server that writes down what it is asked for, and prints nothing."""
-
-    asked: list[str]
-
-    def log_message(self, form: str, *arguments: object) -> None:
-        self.asked.append(self.path)
-
-
 @pytest.fixture(scope="module")
-def asked() -> list[str]:
-    return []
-
-
-@pytest.fixture(scope="module")
-def address(asked: list[str]) -> Iterator[str]:
-    """Where the first page is served; ``asked`` gets the paths of all requests."""
-    handler = functools.partial(type("Handler", (Quiet,), {"asked": asked}), directory=str(SITE))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/{FIRST[0].relative_to(SITE).as_posix()}"
-        server.shutdown()
+def site():
+    with static(SITE) as server:
+        yield server
 
 
 @pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
+def page(browser, site):
     """The first page in a browser that has never been there; at the end no script may have failed."""
     failures = []
     context = browser.new_context(service_workers="allow")
     page = context.new_page()
     page.on("pageerror", lambda error: failures.append(str(error)))
-    page.goto(address)
+    page.goto(f"{site.url}{FIRST[0].relative_to(SITE).as_posix()}")
     yield page
     context.close()
     assert not failures
 
 
-def example(page: Page) -> FrameLocator:
+def example(page):
     return page.frame_locator(".front-example")
 
 
-def captioner(page: Page) -> FrameLocator:
+def captioner(page):
     return page.frame_locator(".front iframe:not(.front-example)")
 
 
-def spoken(words: Locator) -> list[str]:
+def spoken(words):
     """Words without what a screen reader hears besides."""
     return [text.partition("\n")[0] for text in words.all_inner_texts()]
 
 
-def test_the_example_lights_words_and_nothing_is_downloaded(page, asked):
+def test_the_example_lights_words_and_nothing_is_downloaded(page, site):
     words = example(page).locator(".sat-word")
     expect(words.nth(3)).to_be_visible()
     words.nth(1).click()
     expect(words.nth(1)).to_have_class("sat-word sat-on")
-    assert not [path for path in asked if "/models/" in path or "/runtime/" in path]
+    assert not [path for path in site.asked if "/models/" in path or "/runtime/" in path]
     caption = Captioner.from_pretrained("everyday-soft", backend="onnx")(ROOT / "examples" / "motorcycle.jpg")
     assert spoken(words) == caption.words
 

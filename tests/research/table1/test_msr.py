@@ -8,6 +8,7 @@ import pytest
 import torch
 from decoders import B, C, P, small_annotations, small_baseline, small_captions
 from numpy.typing import NDArray
+from reference import sigmoid
 from table1 import detectors
 from table1.detectors import Detectors
 from table1.msr import Coverage, Msr
@@ -22,10 +23,6 @@ from show_attend_tell.search.config import GenerationConfig
 Array = NDArray[np.float64]
 K, DETECTED, NOTHING = 23, 14, 23
 CAPTIONS = [[4, 9, 5, 0], [4, 9, 9, 7, 0], [6, 4, 9, 5, 0], [4, 12, 0]]
-
-
-def sigmoid(x: Array) -> Array:
-    return np.asarray(1 / (1 + np.exp(-x)))
 
 
 def small_msr(**options: Any) -> Any:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from decoders import BASELINE_SIZES, P, small_annotations, small_baseline, small_captions
 from numpy.typing import NDArray
+from reference import sigmoid
 from table1 import templates
 from table1.detectors import FIRST
 from table1.templates import Grammar, caption
@@ -27,10 +28,6 @@ averaging = pytest.mark.parametrize("kind", AVERAGING)
 
 
 # The equations, once more, in NumPy and for one caption: v the mean annotation, x the embeddings of the words before
-
-
-def sigmoid(x: Array) -> Array:
-    return 1 / (1 + np.exp(-x))
 
 
 def nic(w: dict[str, Array], v: Array, x: Array) -> Array:
