@@ -184,9 +184,9 @@ def test_many_photos_are_reviewed_in_a_grid(opened, visited, site, tmp_path):
     page.goto(f"{site.url}review.html")
     review_chosen(page, given, tmp_path / "captions.csv")
     rows = read_table(tmp_path / "captions.csv").rows
-    captions = Captioner.from_pretrained(MODELS[0], backend="onnx")([row.path for row in rows])
-    for row, caption in zip(rows, captions, strict=True):
-        assert row.model_caption == caption.text
+    captions = Captioner.from_pretrained(MODELS[0], backend="onnx")(given)
+    for row, photo, caption in zip(rows, given, captions, strict=True):
+        assert (row.source, row.model_caption) == (photo.name, caption.text)
         assert row.confidence == pytest.approx(caption.confidence, abs=2e-3)
         assert row.to_check == caption.to_check
 

@@ -91,8 +91,8 @@ def make_app(
     app.include_router(api(service, token))
     app.include_router(pages(app))
     app.mount("/static/swagger-ui", StaticFiles(packages=[("fastapi_offline", "static")]))  # which shows the manual
-    packages = [("show_attend_tell", "show/page"), ("show_attend_tell", "review/page")]
-    app.mount("/static", StaticFiles(directory=PAGE, packages=packages))
+    files = StaticFiles(directory=PAGE, packages=[("show_attend_tell", f"{part}/page") for part in ("show", "review")])
+    app.mount("/static", files)
     return Guard(app, token=token, close=service.arriving.close, proxies=proxies)
 
 
