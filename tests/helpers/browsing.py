@@ -47,6 +47,7 @@ def review_chosen(page: Any, photos: Sequence[Path], table: Path) -> None:
     """Choose three photos for a review, edit one, leave one out, accept the other in bulk, and save the table."""
     page.set_input_files("#choose", photos)
     says(page, "#sentence", "0 of 3 reviewed. About")
+    expect(page.locator(".cell .state").nth(2)).not_to_be_empty()
     page.locator(".cell").first.click()
     keys(page, "x", "e")
     page.locator("#text").fill(" =a,  boat ")
