@@ -64,6 +64,7 @@ export class Here {
   #version = 0;
   #wake = () => {};
   #problem = "";
+  #leftOut = new Set(); // names of files that are no photos, as the browser has it
   #busy = 0; // photos that are being captioned
 
   /** `caption(file, name)` promises a caption as `Caption.to_dict` gives it; so many are asked for `atOnce`. `save(blob, name)`
@@ -83,7 +84,10 @@ export class Here {
     const known = new Map(this.rows.map((row) => [row.key, row]));
     for (const file of [...files].sort((a, b) => collator.compare(nameOf(a), nameOf(b)))) {
       const name = nameOf(file), key = `review ${name} ${file.size}`;
-      if (!file.type.startsWith("image/")) continue;
+      if (!file.type.startsWith("image/")) {
+        this.#leftOut.add(name);
+        continue;
+      }
       const row = known.get(key) ?? { id: this.rows.length, name, key, decided: kept(key) ?? NOTHING, chance: Math.random() };
       if (row.id === this.rows.length) this.rows.push(row);
       else if (!row.error) continue;
@@ -113,8 +117,13 @@ export class Here {
     if (since === this.#version) await new Promise((done) => { this.#wake = done; });
     return {
       version: this.#version, sentence: this.#forecast(), captioning: this.#waiting.size + this.#busy, photos: this.rows.length,
-      model: this.model(), problem: this.#problem, left_out: this.rows.length ? "" : this.note, taught: "", folder: "", conflicts: 0, compare: false,
+      model: this.model(), problem: this.#problem, left_out: this.#note(), taught: "", folder: "", conflicts: 0, compare: false,
     };
+  }
+
+  #note() {
+    const [...names] = this.#leftOut, more = names.length > 3 ? ", …" : "";
+    return names.length ? `${counted(names.length, "file")} left out: ${names.slice(0, 3).join(", ")}${more}` : this.rows.length ? "" : this.note;
   }
 
   _order(view) {
@@ -178,8 +187,8 @@ export class Here {
   }
 
   _draw() {
-    const left = this.rows.filter((row) => !row.decided.reviewed && !row.error).sort(() => Math.random() - 0.5);
-    const drawn = left.slice(0, DRAW).map((row) => [row, row.decided, { ...row.decided, drawn: "yes" }]);
+    const left = this.rows.filter((row) => !row.decided.reviewed && !row.error).map((row) => [Math.random(), row]);
+    const drawn = left.sort(([a], [b]) => a - b).slice(0, DRAW).map(([, row]) => [row, row.decided, { ...row.decided, drawn: "yes" }]);
     this.#decide(`${counted(drawn.length, "photo")} drawn`, drawn);
     return { number: drawn.length };
   }
