@@ -50,7 +50,7 @@ def test_what_the_page_says_of_all_nouns_is_what_was_measured():
         sum(found["nouns"] * found["places"][place]["gone"]["mean"] for found in tests) / nouns
         for place in ("evidence", "moved")
     )
-    assert f"{nouns} nouns" in USUALLY and f"{here:.0%} disappeared".replace("%", " %") in USUALLY
+    assert f"{nouns:,} nouns" in USUALLY and f"{here:.0%} disappeared".replace("%", " %") in USUALLY
     assert f"{elsewhere:.0%} when hidden elsewhere".replace("%", " %") in USUALLY
 
 
