@@ -20,7 +20,7 @@ const counted = (number, thing) => `${number.toLocaleString()} ${thing}${number 
 /** Orders of rows; what is reviewed comes after what is not, and what has no caption last. */
 const later = (row) => [Boolean(row.error), !row.decided.caption, Boolean(row.decided.reviewed)];
 const SORTS = {
-  doubt: (row) => [...later(row), trust(row), row.id],
+  doubt: (row) => [...later(row), trust(row)],
   chance: (row) => [...later(row), row.chance],
   name: () => [],
 };
@@ -66,12 +66,19 @@ export class Here {
   #problem = "";
   #leftOut = new Set(); // names of files that are no photos, as the browser has it
   #busy = 0; // photos that are being captioned
+  #before = { thumbnail: Promise.resolve(), photo: Promise.resolve() }; // the last photo that is made smaller, by kind
+  #inHand = null; // the row whose photo is shown large
+  #large = ""; // its address
 
   /** `caption(file, name)` promises a caption as `Caption.to_dict` gives it; so many are asked for `atOnce`. `save(blob, name)`
       saves a file, `model()` is the name of what captions, and `note` is said as long as there are no photos. */
   constructor({ caption, atOnce = 1, save, model, note }) {
     Object.assign(this, { caption, atOnce, save, model, note });
-    for (const input of document.querySelectorAll('[data-only="here"] input[type="file"]')) input.onchange = () => this.add(input.files);
+    for (const input of document.querySelectorAll('[data-only="here"] input[type="file"]')) input.onchange = () => {
+      this.add(input.files);
+      input.value = ""; // the same photo can be chosen again
+      input.blur(); // keys are for the grid
+    };
     addEventListener("dragover", (event) => event.preventDefault());
     addEventListener("drop", (event) => {
       event.preventDefault();
@@ -81,17 +88,16 @@ export class Here {
 
   /** Take photos. Those that are there already are left alone, or tried again if they have no caption. */
   add(files) {
-    const known = new Map(this.rows.map((row) => [row.key, row]));
+    const known = new Map(this.rows.map((row) => [row.name, row]));
     for (const file of [...files].sort((a, b) => collator.compare(nameOf(a), nameOf(b)))) {
       const name = nameOf(file), key = `review ${name} ${file.size}`;
-      if (!file.type.startsWith("image/")) {
-        this.#leftOut.add(name);
-        continue;
-      }
-      const row = known.get(key) ?? { id: this.rows.length, name, key, decided: kept(key) ?? NOTHING, chance: Math.random() };
-      if (row.id === this.rows.length) this.rows.push(row);
-      else if (!row.error) continue;
-      this.#waiting.add(Object.assign(row, { file, error: "" }));
+      const row = known.get(name) ?? { id: this.rows.length, name, key, decided: kept(key) ?? NOTHING, chance: Math.random() };
+      if (!file.type.startsWith("image/")) this.#leftOut.add(name);
+      else if (!known.has(name) || row.error) {
+        this.rows[row.id] = row;
+        known.set(name, row);
+        this.#waiting.add(Object.assign(row, { file, key, error: "", thumbnail: null }));
+      } else if (row.key !== key) this.#leftOut.add(`another ${name}`); // a table tells photos apart by their names
     }
     this.#changed();
     this.#pump();
@@ -105,10 +111,21 @@ export class Here {
   /** The address of a photo: as a `thumbnail`, or large. */
   async image(kind, id) {
     const row = this.rows[id];
-    const small = async (pixels) => URL.createObjectURL((await SatPhotos.shrink(row.file, pixels)).blob);
-    if (kind === "thumbnail") return row.thumbnail ??= await small(THUMBNAIL);
-    URL.revokeObjectURL(this.large);
-    return this.large = await small(LARGE);
+    if (kind === "thumbnail") return row.thumbnail ??= this.#shrink(kind, row, THUMBNAIL);
+    this.#inHand = row;
+    const address = await this.#shrink(kind, row, LARGE);
+    URL.revokeObjectURL(this.#large);
+    return this.#large = address;
+  }
+
+  /** One of a kind after the other, since a photo takes much memory while it is decoded. */
+  #shrink(kind, row, pixels) {
+    const address = this.#before[kind].then(async () => {
+      if (kind === "photo" && row !== this.#inHand) throw new Error("another photo is in hand");
+      return URL.createObjectURL((await SatPhotos.shrink(row.file, pixels)).blob);
+    });
+    this.#before[kind] = address.catch(() => {});
+    return address;
   }
 
   // Looking
@@ -143,7 +160,7 @@ export class Here {
       && words.every((each) => ` ${row.decided.caption.toLowerCase()}`.includes(` ${each}`))
       && (!state || row.decided.reviewed === state || STATES[state]?.(row)));
     const keys = new Map(rows.map((row) => [row, SORTS[sort](row)]));
-    return rows.sort((a, b) => compare(keys.get(a), keys.get(b)) || a.id - b.id);
+    return rows.sort((a, b) => compare(keys.get(a), keys.get(b)) || collator.compare(a.name, b.name));
   }
 
   /** How many captions of the rest are probably wrong, as stopping.py says it. */
@@ -151,7 +168,7 @@ export class Here {
     const there = this.rows.filter(({ decided }) => decided.reviewed || decided.caption);
     const done = there.filter(({ decided }) => decided.reviewed);
     const said = `${done.length.toLocaleString()} of ${there.length.toLocaleString()} reviewed.`;
-    if (done.length === there.length) return there.length ? said : "Choose photos, or a folder of them.";
+    if (done.length === there.length) return this.rows.length ? said : "Choose photos, or a folder of them.";
     const checked = done.filter((row) => row.decided.drawn && row.model_caption && /^(accepted|edited)$/.test(row.decided.reviewed));
     const changed = checked.filter((row) => row.decided.caption !== row.model_caption).length;
     const total = (rows) => rows.reduce((sum, row) => sum + wrong(row), 0);
@@ -189,6 +206,7 @@ export class Here {
   _draw() {
     const left = this.rows.filter((row) => !row.decided.reviewed && !row.error).map((row) => [Math.random(), row]);
     const drawn = left.sort(([a], [b]) => a - b).slice(0, DRAW).map(([, row]) => [row, row.decided, { ...row.decided, drawn: "yes" }]);
+    if (!drawn.length) throw new Error("There is no photo to draw that nobody has reviewed.");
     this.#decide(`${counted(drawn.length, "photo")} drawn`, drawn);
     return { number: drawn.length };
   }
@@ -213,9 +231,9 @@ export class Here {
   }
 
   #set(row, decided) {
-    row.decided = decided;
+    row.decided = { ...decided, caption: decided.caption || row.model_caption || "" }; // which came after the decision
     try {
-      localStorage.setItem(row.key, JSON.stringify(decided));
+      localStorage.setItem(row.key, JSON.stringify(row.decided));
     } catch {
       this.#problem = "This browser keeps nothing more: save the table before you close the page.";
     }
@@ -268,7 +286,7 @@ function take(row, caption) {
   row.confidence = caption.confidence;
   row.doubted = caption.words.filter((_, place) => (caption.word_confidence?.[place] ?? 1) < CHECK);
   row.others = caption.alternatives.slice(0, OTHERS).map((other) => other.caption);
-  if (!row.decided.caption && !row.decided.reviewed) row.decided = { ...row.decided, caption: caption.caption };
+  if (!row.decided.caption) row.decided = { ...row.decided, caption: caption.caption };
 }
 
 /** A row as the page shows it. */

@@ -9,7 +9,8 @@ const view = element("view"), text = element("text"), edit = element("edit");
 const problems = {}; // by where they arose
 let since = null, left = null, sorted = 0, shown = "", inHand, edited = null, pending = 0, queue = Promise.resolve();
 let touched = false; // whether somebody works here, so that nothing may move that is looked at
-for (const kind of ["keydown", "pointerdown", "wheel"]) addEventListener(kind, () => { touched = true; }, { once: true });
+for (const kind of ["keydown", "pointerdown", "wheel"])
+  document.querySelector("main").addEventListener(kind, () => { touched = true; }, { once: true });
 
 /** The server of `sat review`. */
 const server = { ask: askServer, image: async (kind, id) => `${kind}?${id}` };
@@ -75,7 +76,9 @@ async function watch() {
     const now = `${state.captioning} of ${state.photos}`;
     if (now !== left && grid.ids.length && Date.now() < sorted + SORT) since = null; // look again, and sort then
     else if (now !== left) {
+      const idle = !grid.ids.length && document.activeElement === document.body; // keys are for the first photos
       if (left !== null) grid.sort(await order(), touched);
+      if (idle) grid.focus();
       left = now;
       sorted = Date.now();
     }
@@ -91,7 +94,7 @@ function panel(row) {
   element("panel").hidden = !row;
   if (row && row.id !== inHand) {
     element("panel").scrollTop = 0;
-    image("photo", row.id).then((address) => { if (inHand === row.id) element("large").src = address; }, () => {});
+    image("photo", row.id).catch(() => "").then((address) => { if (inHand === row.id) element("large").src = address; });
   }
   inHand = row?.id;
   if (!row) return;
@@ -143,7 +146,7 @@ function decide(action, more = {}, id = grid.ids[grid.current]) {
       grid.take([row]);
       const next = grid.row?.words ?? [];
       const doubtful = next.filter((each) => each.instead).map((each) => each.text);
-      say(`${row.reviewed}: ${row.caption}. Now ${grid.current + 1} of ${grid.ids.length}: ${
+      say(`${row.reviewed || "not reviewed"}: ${row.caption}. Now ${grid.current + 1} of ${grid.ids.length}: ${
         joined([next.map((each) => each.text).join(" "), doubtful.length && `to check: ${doubtful.join(", ")}`], "; ")}`);
     },
     () => grid.go(grid.ids.indexOf(id)),
@@ -248,7 +251,11 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
-element("letters").checked = localStorage.getItem("letters") !== "off";
+try {
+  element("letters").checked = localStorage.getItem("letters") !== "off";
+} catch {
+  // This browser keeps nothing: they are keys.
+}
 element("letters").onchange = () => localStorage.setItem("letters", element("letters").checked ? "on" : "off");
 
 // The view
@@ -266,7 +273,7 @@ function go(state) {
 }
 
 element("again").onclick = () => show().then(() => grid.focus());
-element("draw").onclick = () => send("draw", {}).then(() => go("drawn"));
+element("draw").onclick = () => send("draw", {}).then(() => go("drawn"), () => {});
 const dialogs = connect({ asked, send, go });
 await show();
 grid.focus();
