@@ -148,11 +148,11 @@ export class Grid {
     this.#resting = setTimeout(() => this.#rest(), REST);
   }
 
-  /** Ask for the photos and rows in view. */
-  #rest() {
-    for (const small of this.canvas.querySelectorAll("img:not([src])"))
-      this.image("thumbnail", small.parentElement.dataset.id).then((address) => { small.src = address; }, () => {});
+  /** Ask for the rows and photos in view; for one photo after the other, since each may take much memory. */
+  async #rest() {
     this.#ask();
+    for (const small of this.canvas.querySelectorAll("img:not([src])"))
+      if (small.isConnected) small.src = await this.image("thumbnail", small.parentElement.dataset.id).catch(() => "");
   }
 
   #add(line) {

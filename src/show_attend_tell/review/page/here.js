@@ -9,6 +9,7 @@ const OTHERS = 9; // further captions of the beam, one for each key
 const THUMBNAIL = 480, LARGE = 1600; // pixels of the longer side of a photo in the grid, and in hand
 const COLUMNS = ["source", "caption", "confidence", "to_check", "reviewed", "model_caption"]; // of every table
 const FORMULA = /^[=+@-]/; // what a spreadsheet would compute; see GUARDS in tables.py
+const FULL = "This browser keeps nothing more: save the table before you close the page.";
 const NOTHING = { caption: "", reviewed: "", alt_text: "", decorative: "", drawn: "" };
 
 const collator = new Intl.Collator("en", { numeric: true });
@@ -63,12 +64,11 @@ export class Here {
   #history = []; // what was decided: {label, changes: [[row, before, after], …]}
   #version = 0;
   #wake = () => {};
-  #problem = "";
+  full = false; // whether the browser keeps nothing more
   #leftOut = new Set(); // names of files that are no photos, as the browser has it
   #busy = 0; // photos that are being captioned
-  #before = { thumbnail: Promise.resolve(), photo: Promise.resolve() }; // the last photo that is made smaller, by kind
   #inHand = null; // the row whose photo is shown large
-  #large = ""; // its address
+  #large = Promise.resolve(""); // its address
 
   /** `caption(file, name)` promises a caption as `Caption.to_dict` gives it; so many are asked for `atOnce`. `save(blob, name)`
       saves a file, `model()` is the name of what captions, and `note` is said as long as there are no photos. */
@@ -108,24 +108,19 @@ export class Here {
     return this[`_${question}`](asked);
   }
 
-  /** The address of a photo: as a `thumbnail`, or large. */
+  /** The address of a photo: as a `thumbnail`, or large, one after the other and only for the row in hand. */
   async image(kind, id) {
     const row = this.rows[id];
-    if (kind === "thumbnail") return row.thumbnail ??= this.#shrink(kind, row, THUMBNAIL);
+    const small = async (pixels) => URL.createObjectURL((await SatPhotos.shrink(row.file, pixels)).blob);
+    if (kind === "thumbnail") return row.thumbnail ??= small(THUMBNAIL);
     this.#inHand = row;
-    const address = await this.#shrink(kind, row, LARGE);
-    URL.revokeObjectURL(this.#large);
-    return this.#large = address;
-  }
-
-  /** One of a kind after the other, since a photo takes much memory while it is decoded. */
-  #shrink(kind, row, pixels) {
-    const address = this.#before[kind].then(async () => {
-      if (kind === "photo" && row !== this.#inHand) throw new Error("another photo is in hand");
-      return URL.createObjectURL((await SatPhotos.shrink(row.file, pixels)).blob);
+    const large = this.#large.then((old) => {
+      if (row !== this.#inHand) return old;
+      URL.revokeObjectURL(old);
+      return small(LARGE);
     });
-    this.#before[kind] = address.catch(() => {});
-    return address;
+    this.#large = large.catch(() => "");
+    return large;
   }
 
   // Looking
@@ -134,7 +129,7 @@ export class Here {
     if (since === this.#version) await new Promise((done) => { this.#wake = done; });
     return {
       version: this.#version, sentence: this.#forecast(), captioning: this.#waiting.size + this.#busy, photos: this.rows.length,
-      model: this.model(), problem: this.#problem, left_out: this.#note(), taught: "", folder: "", conflicts: 0, compare: false,
+      model: this.model(), problem: this.full ? FULL : "", left_out: this.#note(), taught: "", folder: "", conflicts: 0, compare: false,
     };
   }
 
@@ -235,7 +230,7 @@ export class Here {
     try {
       localStorage.setItem(row.key, JSON.stringify(row.decided));
     } catch {
-      this.#problem = "This browser keeps nothing more: save the table before you close the page.";
+      this.full = true;
     }
   }
 

@@ -13,7 +13,7 @@ for (const kind of ["keydown", "pointerdown", "wheel"])
   document.querySelector("main").addEventListener(kind, () => { touched = true; }, { once: true });
 
 /** The server of `sat review`. */
-const server = { ask: askServer, image: async (kind, id) => `${kind}?${id}` };
+const server = { full: false, ask: askServer, image: async (kind, id) => `${kind}?${id}` };
 
 /** The server's answer; throws an error that a person may read. */
 async function askServer(path, body) {
@@ -134,7 +134,7 @@ function send(path, body) {
   const answer = queue.then(() => ask(path, body));
   queue = answer.then(() => problem("sent", ""), (error) => problem("sent", error.message)).then(() => {
     pending -= 1;
-    if (!pending) element("saved").textContent = problems.sent ? "Not saved" : "Saved";
+    if (!pending) element("saved").textContent = problems.sent || source.full ? "Not saved" : "Saved";
   });
   return answer;
 }
