@@ -151,8 +151,10 @@ export class Grid {
   /** Ask for the rows and photos in view; for one photo after the other, since each may take much memory. */
   async #rest() {
     this.#ask();
-    for (const small of this.canvas.querySelectorAll("img:not([src])"))
-      if (small.isConnected) small.src = await this.image("thumbnail", small.parentElement.dataset.id).catch(() => "");
+    for (const small of this.canvas.querySelectorAll("img:not([src])")) {
+      const address = small.isConnected && await this.image("thumbnail", small.parentElement.dataset.id).catch(() => "");
+      if (address) small.src = address;
+    }
   }
 
   #add(line) {

@@ -65,7 +65,7 @@ export class Here {
   #version = 0;
   #wake = () => {};
   full = false; // whether the browser keeps nothing more
-  #leftOut = new Set(); // names of files that are no photos, as the browser has it
+  #leftOut = new Set(); // names of the files last chosen that are no photos, or of no new name
   #busy = 0; // photos that are being captioned
   #inHand = null; // the row whose photo is shown large
   #large = Promise.resolve(""); // its address
@@ -89,6 +89,7 @@ export class Here {
   /** Take photos. Those that are there already are left alone, or tried again if they have no caption. */
   add(files) {
     const known = new Map(this.rows.map((row) => [row.name, row]));
+    this.#leftOut.clear();
     for (const file of [...files].sort((a, b) => collator.compare(nameOf(a), nameOf(b)))) {
       const name = nameOf(file), key = `review ${name} ${file.size}`;
       const row = known.get(name) ?? { id: this.rows.length, name, key, decided: kept(key) ?? NOTHING, chance: Math.random() };
@@ -97,7 +98,7 @@ export class Here {
         this.rows[row.id] = row;
         known.set(name, row);
         this.#waiting.add(Object.assign(row, { file, key, error: "", thumbnail: null }));
-      } else if (row.key !== key) this.#leftOut.add(`another ${name}`); // a table tells photos apart by their names
+      } else if (row.key !== key) this.#leftOut.add(`another ${name} (photos are told apart by name)`);
     }
     this.#changed();
     this.#pump();

@@ -88,10 +88,11 @@ async function watch() {
 
 function panel(row) {
   if (row?.id !== edited?.row.id) settle();
+  element("panel").hidden = !grid.ids.length;
+  element("panel").style.visibility = row ? "" : "hidden"; // it keeps its place while a row is asked for
   const now = JSON.stringify(row);
   if (edited || now === shown) return; // what has the focus in the panel keeps it
   shown = now;
-  element("panel").hidden = !row;
   if (row && row.id !== inHand) {
     element("panel").scrollTop = 0;
     image("photo", row.id).catch(() => "").then((address) => { if (inHand === row.id) element("large").src = address; });
