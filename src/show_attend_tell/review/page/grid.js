@@ -64,7 +64,7 @@ export class Grid {
     this.current = Math.min(Math.max(0, place), this.ids.length - 1);
     const top = Math.floor(this.current / this.#columns) * HEIGHT;
     const { scrollTop, clientHeight } = this.element;
-    if (top < scrollTop) this.element.scrollTop = top;
+    if (top < scrollTop || clientHeight < HEIGHT) this.element.scrollTop = top;
     else if (top + HEIGHT > scrollTop + clientHeight) this.element.scrollTop = top + HEIGHT - clientHeight;
     this.#draw();
     if (focus) this.focus();
