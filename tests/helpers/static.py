@@ -51,12 +51,14 @@ def static(folder: Path) -> Iterator[Static]:
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments, directory=str(folder))
 
+        def translate_path(self, path: str) -> str:
+            return super().translate_path(path.removeprefix("/sub"))
+
         def do_GET(self) -> None:
-            self.path = self.path.removeprefix("/sub")
             if here.away:
                 self.close_connection = True
             elif here.damaged and self.path.rsplit("/", 1)[-1].startswith(here.damaged):
-                content = bytearray((folder / self.path.lstrip("/")).read_bytes())
+                content = bytearray(Path(self.translate_path(self.path)).read_bytes())
                 content[-1] ^= 1
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(content)))
