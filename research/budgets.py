@@ -81,6 +81,8 @@ def main() -> None:
         # These two are above their aims of 172,000 and 198,000: to be lowered with every cut. Both rose once, by 200.
         "tokens of src": (sum(map(tokens, files("src"))), 185_600),
         "tokens of tests": (sum(map(tokens, files("tests"))), 201_800),
+        # The aim is 2,300; the review in the browser and in the app has 330 of them.
+        "lines of JavaScript in pages": (sum(lines(*files("src", suffix=".js"))), 2_570),
         "lines of the longest file of src": (max(lines(*files("src"))), 400),
         "lines of web/src": (sum(lines(*files("web/src", suffix=".ts"))), 2_200),
         "lines of README": (sum(lines(ROOT / "README.md")), 130),
