@@ -3,8 +3,7 @@
   "use strict";
 
   const AT_ONCE = 4; // photos that are sent at a time
-  const AGAIN = 2000; // milliseconds until a server that went away is asked again
-  const { Waiting, Refused } = SatPhotos, { Gone, ask, answers, pause, megabytes } = SatServer;
+  const { Waiting, Refused } = SatPhotos, { Gone, ask, answers, back, megabytes } = SatServer;
   const element = (id) => document.getElementById(id);
   const model = element("model"), beamSize = element("beam_size");
   let limits = null, cards = {}, gone = false;
@@ -14,8 +13,7 @@
     if (gone) return;
     gone = true;
     page.notice("The server does not answer. Your photos stay on this page and are sent again when it is back.");
-    do await pause(AGAIN);
-    while (!await answers());
+    await back();
     gone = false;
     page.notice("");
     await start();

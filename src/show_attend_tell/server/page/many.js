@@ -2,8 +2,7 @@
 import { Here } from "./here.js";
 
 const AT_ONCE = 4; // photos that are sent at a time
-const AGAIN = 2000; // milliseconds until a server that went away is asked again
-const { Gone, ask, answers, pause } = SatServer;
+const { Gone, ask, answers, back } = SatServer;
 const element = (id) => document.getElementById(id);
 const model = element("model");
 
@@ -25,8 +24,7 @@ async function caption(photo, name) {
 
 async function untilBack() {
   element("cost").textContent = "The server does not answer. Photos are sent again when it is back.";
-  do await pause(AGAIN);
-  while (!await answers());
+  await back();
   element("cost").textContent = "";
 }
 

@@ -2,6 +2,7 @@
 (() => {
   "use strict";
 
+  const AGAIN = 2000; // milliseconds until a server that went away is asked again
   const element = (id) => document.getElementById(id);
 
   class Gone extends Error {} // the server does not answer
@@ -64,7 +65,13 @@
   }
 
   const answers = () => fetch("healthz").then((response) => response.ok, () => false);
+
+  /** Wait until the server answers again. */
+  async function back() {
+    do await pause(AGAIN); while (!await answers());
+  }
+
   const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
 
-  globalThis.SatServer = { Gone, ask, answers, pause, megabytes };
+  globalThis.SatServer = { Gone, ask, answers, back, megabytes };
 })();
