@@ -13,7 +13,7 @@ from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.generation import Decoding, explain
-from show_attend_tell.rerank.confidence import MANY, Confidence, fit, regression
+from show_attend_tell.rerank.confidence import MANY, Confidence, fit, raise_confidence, regression
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis
 
@@ -156,3 +156,18 @@ def test_few_photos_move_the_confidence_of_the_start_and_make_no_noun_certain(ri
     assert np.mean(scale.unlike(features)) < 0.1 and all(scale.unlike(features + 1))
     with pytest.raises(SatError, match="another size"):
         scale.unlike(features[..., :-1])
+
+
+def test_val_raises_the_confidence_of_the_halves_but_never_lowers_it():
+    model = found_for(20)
+    backend, features, found = model
+    arrays = {**ARRAYS, "words": np.array(sorted(NOUNS)), "scales": np.full(len(NOUNS), 0.8)}
+
+    def mean_confidence(people: list[list[str]]) -> float:
+        of_val = [(backend, None, None, features, found, [people] * 20, [1.0] * 20)]
+        best = [each[0] for each in Confidence(raise_confidence(arrays, VOCABULARY, of_val)).add(*model, 0.0)]
+        return float(np.nanmean(np.concatenate([each.word_confidence for each in best])))
+
+    before = mean_confidence([["ein", "hund"]])  # val cannot say anything
+    assert before == mean_confidence([["the", "of", "a"]])  # all nouns are wrong
+    assert before < 0.3 and 0.85 < mean_confidence([["the", "of", "a", *WORDS]]) < 0.99

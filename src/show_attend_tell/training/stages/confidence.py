@@ -27,7 +27,7 @@ def fit_confidence(
     start: Checkpoint | None,
     by_halves: Mapping[str, Any] | None,
 ) -> None:
-    """Give the model its confidence: the one ``by_halves`` where it fits, else one by val.
+    """Give the model its confidence: the one ``by_halves`` where it fits, raised by val, else one by val.
 
     Only the first rank does; the others do not wait. Where val is small, the confidence is drawn to that of the
     ``start``, a model; None where there is none to heed.
@@ -39,7 +39,12 @@ def fit_confidence(
     if start is not None and len(data.validation) < confidence.PHOTOS_TO_JUDGE:
         drawn_to = Decoding.of(start).confidence
     val = decoder, data, decoding
-    model.confidence = if_it_fits(by_halves, decoding) or confidence_of([val], drawn_to)
+    of_halves = if_it_fits(by_halves, decoding)
+    if of_halves is None:
+        model.confidence = confidence_of([val], drawn_to)
+    else:
+        with torch.no_grad():
+            model.confidence = confidence.raise_confidence(of_halves, model.vocabulary, batches_of(*val))
     if model.confidence is None:
         log(
             "the model cannot tell how far its nouns can be trusted: that takes English captions of "
