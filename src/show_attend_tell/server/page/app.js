@@ -63,20 +63,12 @@
     }
   }
 
-  /** A page of a photo's captions, with what came out when their words were hidden. */
-  const withHidden = (photo, text) => text.replace(/(?<=id="sat-data">)[^<]*/, (data) => {
-    const all = JSON.parse(data);
-    for (const one of all.photos.flatMap(({ captions }) => captions))
-      one.hidden = photo.answer.find((other) => other.caption === one.caption && other.settings.model === one.settings.model)?.hidden;
-    return JSON.stringify(all).replaceAll("<", "\\u003c"); // nothing in it can end the element that holds it
-  });
-
   /** Have the server draw the answer, in the settings that it was made with. */
   async function saveDrawn(photo, button, format) {
     button.disabled = true;
     try {
       const drawn = await ask("v1/captions", { body: question(photo, { format }), read: "blob" });
-      page.save(photo, format === "html" ? new Blob([withHidden(photo, await drawn.text())], { type: "text/html" }) : drawn, `.${format}`);
+      page.save(photo, drawn, `.${format}`);
     } catch (error) {
       if (error instanceof Gone) awaitServer();
       else page.fail(photo, error);

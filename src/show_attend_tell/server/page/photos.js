@@ -235,7 +235,6 @@
     element("choose").addEventListener("change", take);
     element("camera").addEventListener("change", take);
     const settings = element("settings");
-    settings.previousElementSibling.after(SatCaptions.folded(settings));
     settings.addEventListener("change", () => photos.forEach(enqueue));
     settings.addEventListener("submit", (event) => event.preventDefault());
     document.addEventListener("paste", (event) => add(event.clipboardData.files));
@@ -253,7 +252,6 @@
       document.body.classList.remove("dragging");
       add(event.dataTransfer.files);
     });
-    document.querySelector(".sat-header").append(SatCaptions.themeButton());
     return { photos, add, resume, fail, notice, save };
   }
 

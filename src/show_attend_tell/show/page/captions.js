@@ -23,13 +23,9 @@
   const RELIED = 0.5; // and it is the peak among words whose β is at least this share of the largest
   const CELLS = 112; // side of a smoothed map, which the browser then stretches over the photo
   const FADE = 180; // milliseconds from one word's map to the next's
+  const PACE = 900; // milliseconds that a word stays when a caption is played
   const CHECK = 0.5; // a word of less confidence is dotted
   const FEWEST = 24; // pixels of a photo's shorter side
-  const PACE = 900; // milliseconds that a word stays when a caption is played
-  const HEAT = [
-    [68, 1, 84], [71, 45, 123], [59, 82, 139], [44, 114, 142], [33, 145, 140],
-    [40, 174, 128], [94, 201, 98], [173, 220, 48], [253, 231, 37],
-  ]; // viridis: its lightness only rises, so that it reads without color too
   let mounts = 0;
 
   /** An element with attributes, listeners (onclick and the like, functions) and children; what is falsy is left out. */
@@ -145,11 +141,8 @@
     const [left, top, across, high] = visibleBox(caption);
     return {
       evident: Boolean(evidence), rows, columns, peaks, white, uniform,
-      /** The strength, 0 to 1, of every cell for a word, on the caption's scale or stretched to the word's own. */
-      strength(word, stretch = false) {
-        const full = stretch ? Math.max(peaks[word], 1e-12) : white;
-        return laid[word].map((value) => Math.min(1, value / full) ** (evidence ? POWER : 1));
-      },
+      /** The strength, 0 to 1, of every cell for a word. */
+      strength: (word) => laid[word].map((value) => Math.min(1, value / white) ** (evidence ? POWER : 1)),
       /** The brightest place of a word beside the brightest of the caption, 0 to 1. */
       share: (word) => Math.min(1, peaks[word] / white),
       /** The sum of a word's evidence, in nats. */
@@ -196,12 +189,6 @@
     return strength < 0.5 ? [10, 10, 14, 204 * (1 - 2 * strength)] : [255, 255, 255, 153 * (2 * strength - 1)];
   }
 
-  function heat(strength) {
-    const at = strength * (HEAT.length - 1), low = Math.min(Math.floor(at), HEAT.length - 2);
-    const color = HEAT[low].map((value, channel) => value + (at - low) * (HEAT[low + 1][channel] - value));
-    return [...color, 140 + 64 * strength];
-  }
-
   // One caption
 
   /** What stands behind its summary until it is opened. */
@@ -219,16 +206,16 @@
     const settings = caption.settings || {}, model = settings.model || "";
     const pieces = settings.tokenizer === "unigram"; // parts of words, without spaces between
     const drawn = { strength: new Float32Array(CELLS * CELLS), level: 0 }; // what lies over the photo
-    let pinned = null, current = null, frame = 0, asked = 0, endPainting = null;
+    let pinned = null, current = null, frame = 0, asked = 0, timer = 0, endPainting = null;
 
     const canvas = make("canvas", { "aria-hidden": "true" });
     const image = caption.image && make("img", { src: caption.image, alt: caption.caption, draggable: "false" });
     const photo = make("div", { class: "sat-photo", onclick: plainly }, image, canvas);
     const readout = make("p", { class: "sat-readout" }), outcome = make("div", { class: "sat-outcome" });
-    const playing = player(step, () => pin(null));
+    const playing = make("button", { type: "button", onclick: () => (timer ? rest() : play()) }, "Play");
     const hideThis = make("button", { type: "button", onclick: () => hide({ step: pinned, mask: null }) }, "Hide this");
     const painting = view.hide && make("button", { type: "button", "aria-pressed": "false", onclick: paintPlace }, "Paint");
-    const acts = words.length && image && make("div", { class: "sat-steps" }, maps() && playing.button,
+    const acts = words.length && image && make("div", { class: "sat-steps" }, maps() && playing,
       (view.hide || caption.hidden?.length) && hideThis, painting, SatHide.copier(portrait));
     const scale = maps() && make("p", { class: "sat-scale" }, make("span", { class: "sat-ramp" }), make("span"));
     const buttons = words.map((word, index) => {
@@ -238,7 +225,7 @@
         {
           type: "button", class: doubted(caption, index) ? "sat-word sat-low" : "sat-word", tabindex: index ? "-1" : "0", "aria-pressed": "false",
           onpointerenter: (event) => event.pointerType === "mouse" && show(index),
-          onfocus: () => { playing.stop(); pin(index); }, onclick: () => pin(index),
+          onfocus: () => { rest(); pin(index); }, onclick: () => pin(index),
         },
         make("span", {}, word), bar, make("span", { class: "sat-hidden" }),
       );
@@ -387,11 +374,22 @@
       return SatHide.sheet([{ canvas: SatHide.layers(photo, [image, canvas]), text: caption.caption }], current === null ? [] : [readout.textContent]);
     }
 
-    /** Go to the next word; whether there was one. */
-    function step() {
-      const next = (pinned ?? -1) + 1;
-      if (next < words.length) pin(next);
-      return next < words.length;
+    /** Show word after word, to the end; from there, begin again. */
+    function play() {
+      if (pinned === words.length - 1) pin(null);
+      const next = () => {
+        pin((pinned ?? -1) + 1);
+        if (pinned === words.length - 1) rest();
+      };
+      timer = setInterval(next, PACE);
+      playing.textContent = "Pause";
+      next();
+    }
+
+    function rest() {
+      clearInterval(timer);
+      timer = 0;
+      playing.textContent = "Play";
     }
 
     function travel(event) {
@@ -413,7 +411,7 @@
 
     /** Show the photo as it is. */
     function plainly() {
-      playing.stop();
+      rest();
       pin(null);
     }
 
@@ -451,9 +449,8 @@
       cancelAnimationFrame(frame);
       if (!maps()) return;
       const on = current !== null, from = drawn.strength.slice(), level = drawn.level, began = performance.now();
-      const to = on ? maps().strength(current, view.stretch) : from;
+      const to = on ? maps().strength(current) : from;
       photo.classList.toggle("sat-lit", on);
-      element.classList.toggle("sat-heat", view.heat);
       explainScale();
       const still = !fading || matchMedia("(prefers-reduced-motion: reduce)").matches;
       const step = (now) => {
@@ -468,10 +465,9 @@
     }
 
     function explainScale() {
-      const [least, most] = view.heat ? ["violet", "yellow"] : ["dark", "white"], { evident, white, uniform } = maps();
-      const kind = evident ? "evidence" : "attention";
-      const full = view.stretch ? ", on this word’s own scale" : evident ? " of the caption" : `, ${times(white / uniform)} the average`;
-      scale.lastChild.textContent = current === null ? "" : `${least}: least ${kind} · ${most}: most ${kind}${full}. Click the photo or press Escape to see it plain.`;
+      const { evident, white, uniform } = maps(), kind = evident ? "evidence" : "attention";
+      const most = evident ? "most evidence of the caption" : `most attention, ${times(white / uniform)} the average`;
+      scale.lastChild.textContent = current === null ? "" : `dark: least ${kind} · white: ${most}. Click the photo or press Escape to see it plain.`;
     }
 
     const colors = new OffscreenCanvas(CELLS, CELLS);
@@ -483,8 +479,7 @@
       const [left, top, right, bottom] = [box[0] * wide, box[1] * high, box[2] * wide, box[3] * high];
       if (cropped) hatch(context, wide, high, [left, top, right, bottom], ratio);
       if (!drawn.level) return;
-      const ramp = view.heat ? heat : light;
-      const table = Array.from({ length: 256 }, (_, level) => ramp(level / 255));
+      const table = Array.from({ length: 256 }, (_, level) => light(level / 255));
       const pixels = new ImageData(CELLS, CELLS);
       drawn.strength.forEach((strength, cell) => pixels.data.set(table[Math.round(255 * strength)], 4 * cell));
       colors.getContext("2d").putImageData(pixels, 0, 0);
@@ -513,31 +508,11 @@
         redraw();
       },
       destroy() {
-        playing.stop();
+        rest();
         cancelAnimationFrame(frame);
         resizing.disconnect();
       },
     };
-  }
-
-  /** A button that goes from word to word by itself; step() says whether there was one more, and begin starts again. */
-  function player(step, begin) {
-    let timer = 0;
-    const button = make("button", { type: "button", onclick: () => (timer ? stop() : play()) }, "Play");
-    function play() {
-      if (!step()) {
-        begin(); // from the end: once more
-        step();
-      }
-      timer = setInterval(() => step() || stop(), PACE);
-      button.textContent = "Pause";
-    }
-    function stop() {
-      clearInterval(timer);
-      timer = 0;
-      button.textContent = "Play";
-    }
-    return { button, stop };
   }
 
   const peakOf = (values) => values.reduce((most, value) => Math.max(most, value), 0);
@@ -574,33 +549,28 @@
   // All together
 
   function mount(element, captions, { cards = {}, hide = null } = {}) {
-    const view = { shown: "evidence", heat: false, stretch: false, hide }, panels = [];
+    const view = { shown: "evidence", hide }, panels = [];
     const photos = Map.groupBy(captions, ({ source, image }) => `${source}\n${image}`);
-    const change = (name, value) => {
-      view[name] = value;
+    const change = (shown) => {
+      view.shown = shown;
       explain();
       panels.forEach((one) => one.restyle());
     };
-    const choice = (name, label, ...options) => {
-      const group = `sat-${name}-${mounts++}`;
-      return make("div", { class: "sat-choice", role: "radiogroup", "aria-label": label }, options.map(([text, value]) => make("label", {},
-        make("input", { type: "radio", name: group, value, checked: view[name] === value, onchange: () => change(name, value) }),
-        make("span", {}, text))));
-    };
+    const group = `sat-shown-${mounts++}`;
+    const option = (text, value) => make("label", {},
+      make("input", { type: "radio", name: group, value, checked: view.shown === value, onchange: () => change(value) }), make("span", {}, text));
     view.showAttention = () => root.querySelector('input[value="attention"]').click();
-    const tools = captions.some((caption) => caption.attention) && make("div", { class: "sat-tools" },
-      captions.some((caption) => caption.evidence) && choice("shown", "What is shown", ["Evidence", "evidence"], ["Attention", "attention"]),
-      choice("heat", "Colormap", ["Light", false], ["Heat", true]),
-      make("label", { class: "sat-check", title: "Each word’s own peak is brightest: weak maps show, but words cannot be compared" },
-        make("input", { type: "checkbox", onchange: (event) => change("stretch", event.target.checked) }), make("span", {}, "Scale per word")));
+    const mapped = captions.some((caption) => caption.attention), evident = captions.some((caption) => caption.evidence);
+    const choice = mapped && evident && make("div", { class: "sat-choice", role: "radiogroup", "aria-label": "What is shown" },
+      option("Evidence", "evidence"), option("Attention", "attention"));
     const dotted = captions.some((caption) => caption.words.some((_, word) => doubted(caption, word)));
     const about = make("p", { class: "sat-about" });
     const explain = () => {
-      const kind = view.shown === "evidence" && captions.some((caption) => caption.evidence) ? EVIDENCE : ATTENTION;
-      about.textContent = (tools ? kind : "") + (dotted ? DOTTED : "");
+      const kind = view.shown === "evidence" && evident ? EVIDENCE : ATTENTION;
+      about.textContent = (mapped ? kind : "") + (dotted ? DOTTED : "");
     };
     explain();
-    const root = make("div", { class: "sat-captions" }, tools && folded(tools), about);
+    const root = make("div", { class: "sat-captions" }, choice, about);
     for (const group of photos.values()) {
       const together = group.map((caption) => panel(caption, view, cards));
       panels.push(...together);
@@ -615,26 +585,6 @@
         root.remove();
       },
     };
-  }
-
-  /** A button that turns a page from light to dark and back, whatever the system prefers. */
-  function themeButton() {
-    const page = document.documentElement;
-    const dark = () => page.dataset.theme
-      ? page.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-    return make("button", {
-      type: "button", class: "sat-theme", "aria-label": "Light or dark page", title: "Light or dark page",
-      onclick: () => { page.dataset.theme = dark() ? "light" : "dark"; },
-    }, "◐");
-  }
-
-  /** Choices that are behind "Options" on a phone (as narrow as in page.css), and in sight elsewhere. */
-  function folded(choices) {
-    const narrow = matchMedia("(max-width: 30rem)"), element = make("details", { class: "sat-options" }, make("summary", {}, "Options"), choices);
-    const fit = () => { element.open = !narrow.matches; };
-    narrow.addEventListener("change", fit);
-    fit();
-    return element;
   }
 
   // Many captions
@@ -656,16 +606,15 @@
     return make("button", { type: "button", class: "sat-tile", onclick }, make("span", { class: "sat-thumb" }, small ?? missing), lines);
   }
 
-  /** A caption below a small photo, doubted words dotted, those that no reference has marked; and a remark. */
+  /** A caption below a small photo, doubted words dotted; and a remark. */
   function line(caption, remark) {
-    const { words, settings, unsupported = [], word_confidence: trust } = caption;
+    const { words, settings, word_confidence: trust } = caption;
     const between = settings.tokenizer === "unigram" ? "" : " ";
     const written = words.flatMap((word, index) =>
-      [index ? between : "", unsupported.includes(index) ? make("em", { title: "in no reference" }, word)
-        : doubted(caption, index) ? make("u", { title: `doubted: confidence ${trust[index].toFixed(2)}` }, word) : word]);
+      [index ? between : "", doubted(caption, index) ? make("u", { title: `doubted: confidence ${trust[index].toFixed(2)}` }, word) : word]);
     return make("span", { class: "sat-line" },
       make("span", { class: "sat-sentence", dir: "auto" }, words.length ? written : "(no word)"), make("small", {}, remark));
   }
 
-  globalThis.SatCaptions = { mount, make, smooth, place, drawing, light, themeButton, visibleBox, folded, tile, line, expected };
+  globalThis.SatCaptions = { mount, make, smooth, place, drawing, light, visibleBox, tile, line, expected };
 })();

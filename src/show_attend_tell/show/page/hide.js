@@ -184,24 +184,26 @@
 
   /** Let a pointer paint on the canvas over a photo until it is lifted; returns what ends it. */
   function painter(canvas, caption, done) {
-    const [left, top, right, bottom] = visibleBox(caption), cells = new Uint8Array(CELLS * CELLS), ending = new AbortController(), { signal } = ending;
-    const context = canvas.getContext("2d");
-    let last = null; // where the pointer was, in sides of the canvas: a stroke has no gaps
-    const dab = ([x, y]) => {
-      const across = (x - left) / (right - left), down = (y - top) / (bottom - top);
-      cells.forEach((_, cell) => {
-        const [dx, dy] = [((cell % CELLS) + 0.5) / CELLS - across, (Math.floor(cell / CELLS) + 0.5) / CELLS - down];
-        if (dx * dx + dy * dy < BRUSH * BRUSH) cells[cell] = 1;
-      });
-      context.fillStyle = EDGE;
-      context.beginPath();
-      context.arc(x * canvas.width, y * canvas.height, BRUSH * (right - left) * canvas.width, 0, 7);
-      context.fill();
-    };
+    const [left, top, right, bottom] = visibleBox(caption), mask = new OffscreenCanvas(CELLS, CELLS).getContext("2d");
+    const grounds = [ // what the encoder saw, on the mask and on the photo
+      [mask, 0, 0, CELLS, CELLS],
+      [canvas.getContext("2d"), left * canvas.width, top * canvas.height, (right - left) * canvas.width, (bottom - top) * canvas.height],
+    ];
+    const ending = new AbortController(), { signal } = ending;
+    let last = null; // where the pointer was, in sides of what the encoder saw
     const stroke = (event) => {
-      const { x, y, width, height } = canvas.getBoundingClientRect(), to = [(event.clientX - x) / width, (event.clientY - y) / height];
-      const from = last ?? to, steps = Math.max(1, Math.ceil(2 * CELLS * Math.hypot(to[0] - from[0], to[1] - from[1])));
-      for (let step = 1; step <= steps; step++) dab(from.map((value, axis) => value + (step / steps) * (to[axis] - value)));
+      const { x, y, width, height } = canvas.getBoundingClientRect();
+      const to = [((event.clientX - x) / width - left) / (right - left), ((event.clientY - y) / height - top) / (bottom - top)];
+      const from = last ?? to;
+      for (const [context, x0, y0, wide, high] of grounds) {
+        context.strokeStyle = EDGE;
+        context.lineCap = "round";
+        context.lineWidth = 2 * BRUSH * wide;
+        context.beginPath();
+        context.moveTo(x0 + from[0] * wide, y0 + from[1] * high);
+        context.lineTo(x0 + to[0] * wide + 0.01, y0 + to[1] * high); // a line without length would not be drawn
+        context.stroke();
+      }
       last = to;
     };
     canvas.addEventListener("pointerdown", (event) => {
@@ -216,16 +218,19 @@
       const spent = (click) => click.stopPropagation(); // the end of a stroke is no click on the photo
       canvas.addEventListener("click", spent);
       setTimeout(() => canvas.removeEventListener("click", spent));
-      if (cells.includes(1)) done(runsOf(cells));
+      const alpha = mask.getImageData(0, 0, CELLS, CELLS).data.filter((_, at) => at % 4 === 3);
+      if (alpha.some(hides)) done(runsOf(alpha));
     }, { signal });
     return () => ending.abort();
   }
 
+  const hides = (alpha) => alpha > 127;
+
   /** Cells as lengths of runs, visible first. */
-  function runsOf(cells) {
+  function runsOf(alpha) {
     const runs = [0];
-    for (const cell of cells) {
-      if (cell !== (runs.length - 1) % 2) runs.push(0);
+    for (const cell of alpha) {
+      if (hides(cell) !== (runs.length % 2 === 0)) runs.push(0);
       runs[runs.length - 1]++;
     }
     return runs;

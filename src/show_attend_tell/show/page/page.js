@@ -1,19 +1,14 @@
 /* A page of captions, or the report of an evaluation: a few photos in full, many as an index to search and to sort.
 
    The page carries {title, photos, full, cards, report, failed}. A photo is {name, image, size, references, captions}; its captions
-   are what SatCaptions.mount takes, but for the image and its size. In a report, a caption also has its scores by name,
-   and in `unsupported` the indices of its words that no reference has; report is {tokens, models: [{name, beam_size,
-   attention_mode, scores}]}. On a page of captions it is null. failed are [name, reason] of photos without a caption. */
+   are what SatCaptions.mount takes, but for the image and its size. In a report, a caption also has its scores by name;
+   report is {table, scores}: rows of texts, and [name, label, whether higher is better] of each score of a caption. On a
+   page of captions it is null. failed are [name, reason] of photos without a caption. */
 (() => {
   "use strict";
   const { title, photos, full, cards, report, failed } = JSON.parse(document.getElementById("sat-data").textContent);
   const main = document.getElementById("sat-main"), make = SatCaptions.make;
   const PORTION = 60; // photos of the index that are drawn at a time
-  const BEST = 6, WORDS = 18; // photos in a row of a report at most, and words in its list of mistakes
-  const COMPARED = {
-    ptb: "PTB tokens of the raw captions", split: "the data set’s own tokens", unicode: "words by the rules of Unicode",
-    characters: "scores count characters", english: "words; numbers keep their decimal points", raw: "raw references, split at spaces",
-  };
   const SCORES = report?.scores ?? []; // of a caption: key, label, whether higher is better
 
   for (const photo of photos)
@@ -21,7 +16,6 @@
       Object.assign(caption, { image: photo.image, size: photo.size ?? caption.size ?? caption.visible_box?.slice(2), source: photo.name });
   const every = (test) => photos.every((photo) => photo.captions.every(test));
   const [score, scoreName, higher] = SCORES.find(([key]) => every((caption) => caption[key] != null)) ?? [null, ""];
-  const likely = every((caption) => caption.log_probability != null);
   const judged = photos.some((photo) => photo.captions.some((caption) => caption.confidence != null));
   const names = photos.length ? photos[0].captions.map((caption) => caption.settings.model) : [];
   const two = names.length > 1 && photos.every((photo) => photo.captions.length === names.length); // models side by side
@@ -30,31 +24,11 @@
 
   // The scores of a report
 
-  function scores() {
-    const models = report.models;
-    const metrics = report.metrics.filter(([key]) => models.some((model) => model.scores[key] != null));
-    const rows = models.flatMap((model) => ["", "_no_brevity"].map((suffix) => make("tr", {},
-      !suffix && make("th", { scope: "rowgroup", rowspan: 2 }, model.name),
-      make("td", { class: "sat-how" }, suffix ? "without penalty" : "with brevity penalty"),
-      [1, 2, 3, 4].map((n) => make("td", {}, tell(model.scores[`bleu_${n}${suffix}`]))),
-      !suffix && metrics.map(([key]) => make("td", { rowspan: 2 }, tell(model.scores[key]))))));
-    const heads = ["model", "BLEU", "B-1", "B-2", "B-3", "B-4", ...metrics.map(([, name]) => name)];
-    const decoded = models.filter((model) => model.beam_size)
-      .map((model) => `${two ? `${model.name}: b` : "B"}eam size ${model.beam_size}, attention mode: ${model.attention_mode}.`);
-    const missing = report.metrics.flatMap(([key, name]) => {
-      const reason = models.map((model) => model.scores[`${key}_missing`]).find(Boolean);
-      return reason ? [`No ${name}: ${reason}.`] : [];
-    });
-    return make("section", { "aria-label": "Scores" },
-      make("div", { class: "sat-wide" }, make("table", { class: "sat-scores" },
-        make("thead", {}, make("tr", {}, heads.map((head) => make("th", { scope: "col" }, head)))), make("tbody", {}, rows))),
-      make("p", { class: "sat-about" }, [
-        `${count(photos.length, "photo")}, ×100, ${COMPARED[report.tokens]}.`,
-        ...decoded,
-        "BLEU is over all captions together. Without its brevity penalty, as the paper gives it, it flatters short captions.",
-        ...missing,
-      ].join(" ")));
-  }
+  const scores = () => make("section", { "aria-label": "Scores" },
+    make("div", { class: "sat-wide" }, make("table", { class: "sat-scores" },
+      report.table.map((row) => make("tr", {}, row.map((cell) => make("td", {}, cell)))))),
+    make("p", { class: "sat-about" },
+      "BLEU is over all captions together. Without its brevity penalty, as the paper gives it, it flatters short captions."));
 
   // A photo of the index
 
@@ -108,53 +82,29 @@
   // Searching and sorting
 
   const field = (label, ...inputs) => make("label", { class: "sat-field" }, make("span", {}, label), inputs);
-  const range = (name, label) => make("fieldset", { class: "sat-field" }, make("legend", {}, label),
-    ["from", "to"].map((end) => make("input", { type: "number", step: "any", name: `${name}-${end}`, placeholder: end, "aria-label": `${label} ${end}` })));
   const select = (name, options) => make("select", { name }, options.map(([value, text]) => make("option", { value }, text)));
-  const tick = (name, label) => make("label", { class: "sat-check" }, make("input", { type: "checkbox", name }), make("span", {}, label));
+  const whose = () => Number(form.elements.model?.value ?? 0);
+  const chosen = (photo) => photo.captions[whose()];
+  const by = (value) => (a, b) => value(a) - value(b);
+  const scored = (caption) => caption[score] * (higher ? 1 : -1);
+  const ORDERS = {
+    ...(score && { "worst first": by((photo) => scored(chosen(photo))), "best first": by((photo) => -scored(chosen(photo))) }),
+    ...(two && score && {
+      [`models furthest apart in ${scoreName}`]: by(({ captions }) => -Math.abs(captions[0][score] - captions[1][score])),
+    }),
+    [report ? "as in the file" : "as given"]: () => 0,
+    ...(judged && {
+      "least trusted first": by((photo) => chosen(photo).confidence ?? 2),
+      "most trusted first": by((photo) => -(chosen(photo).confidence ?? -1)),
+    }),
+    "by the photos’ names": (a, b) => a.name.localeCompare(b.name, "en", { numeric: true }),
+  };
 
   const form = make("form", { class: "sat-filter", role: "search", onsubmit: (event) => event.preventDefault(), oninput: () => filter() },
     two && field("Model", select("model", names.map((name, index) => [index, name]))),
     field("Search", make("input", { type: "search", name: "search", placeholder: "words, or a photo’s name", autocomplete: "off" })),
-    score && range("score", scoreName),
-    judged && range("confidence", "Nouns right, expected share"),
-    report && range("length", "Words"),
-    field("Order", select("order", [
-      ...(score ? [["worst", "worst first"], ["best", "best first"]] : []),
-      ...(two && score ? [["apart", `models furthest apart in ${scoreName}`]] : []),
-      ["given", report ? "as in the file" : "as given"],
-      ...(likely ? [["likely", "most probable first"], ["unlikely", "least probable first"]] : []),
-      ...(judged ? [["suspect", "least trusted first"], ["trusted", "most trusted first"]] : []),
-      ["short", "shortest first"], ["long", "longest first"], ["name", "by the photos’ names"],
-    ])),
-    report && tick("unsupported", "only words that no reference has"),
-    two && tick("differ", "only where the models differ"));
+    field("Order", select("order", Object.keys(ORDERS).map((name) => [name, name]))));
 
-  const whose = () => Number(form.elements.model?.value ?? 0);
-  const chosen = (photo) => photo.captions[whose()];
-  const scored = (caption) => (score ? caption[score] : 0);
-  const by = (value) => (a, b) => value(a) - value(b);
-  const ORDERS = {
-    worst: by((photo) => scored(chosen(photo)) * (higher ? 1 : -1)),
-    best: by((photo) => scored(chosen(photo)) * (higher ? -1 : 1)),
-    apart: by(({ captions }) => -Math.abs(scored(captions[0]) - scored(captions[1]))),
-    given: () => 0,
-    likely: by((photo) => -chosen(photo).log_probability),
-    unlikely: by((photo) => chosen(photo).log_probability),
-    suspect: by((photo) => chosen(photo).confidence ?? 2),
-    trusted: by((photo) => -(chosen(photo).confidence ?? -1)),
-    short: by((photo) => chosen(photo).words.length),
-    long: by((photo) => -chosen(photo).words.length),
-    name: (a, b) => a.name.localeCompare(b.name, "en", { numeric: true }),
-  };
-
-  /** Whether a caption has the word, or a part of the photo's name begins with it. */
-  function matches(photo, words, sought) {
-    return words.some((word) => word.trim().toLowerCase().split(" ").includes(sought)) || (SPACELESS.test(sought) && words.join("").includes(sought))
-      || photo.name.toLowerCase().split(/[\s_.-]+/).some((part) => part.startsWith(sought)) || photo.name.toLowerCase() === sought;
-  }
-
-  const SPACELESS = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
   const gallery = make("div", { class: "sat-gallery" });
   const found = make("p", { class: "sat-about", role: "status" });
   const end = make("p", { class: "sat-end", "aria-hidden": "true" });
@@ -162,17 +112,10 @@
   let list = photos;
 
   function filter() {
-    const value = (name) => form.elements[name]?.value ?? "", on = (name) => Boolean(form.elements[name]?.checked);
-    const within = (name, number) =>
-      !(value(`${name}-from`) !== "" && number < Number(value(`${name}-from`))) && !(value(`${name}-to`) !== "" && number > Number(value(`${name}-to`)));
-    const sought = value("search").toLowerCase().split(/\s+/).filter(Boolean);
-    list = photos.filter((photo) => {
-      const caption = chosen(photo);
-      const words = on("unsupported") ? caption.unsupported.map((index) => caption.words[index]) : caption.words;
-      return sought.every((word) => matches(photo, words, word)) && (!on("unsupported") || words.length)
-        && within("score", scored(caption)) && within("confidence", caption.confidence ?? -1) && within("length", caption.words.length)
-        && !(on("differ") && new Set(photo.captions.map((one) => one.words.join(" "))).size === 1);
-    }).sort(ORDERS[value("order")]);
+    const sought = form.elements.search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const text = (photo) => `${chosen(photo).caption} ${photo.name}`.toLowerCase();
+    list = photos.filter((photo) => sought.every((word) => text(photo).includes(word)))
+      .sort(ORDERS[form.elements.order.value]);
     found.textContent = list.length === photos.length ? `All ${count(photos.length, "photo")}.` : `${count(list.length, "photo")} of ${photos.length.toLocaleString("en")}.`;
     gallery.replaceChildren();
     more();
@@ -189,59 +132,17 @@
 
   const reached = new IntersectionObserver((entries) => { if (entries.some((one) => one.isIntersecting)) more(); }, { rootMargin: "1000px" });
 
-  /** Best and worst captions, and the most frequent words that no reference has, of the model chosen in the form. */
-  function mistakes() {
-    const half = Math.floor(photos.length / 2); // so that no photo is among the best and the worst
-    const sorted = (order) => [...photos].sort(ORDERS[order]).slice(0, Math.min(BEST, half));
-    const row = (name, best) => make("section", {}, make("h2", { class: "sat-heading" }, name),
-      make("div", { class: "sat-row" }, best.map((photo) => tile(photo, () => best))));
-    const counts = new Map();
-    for (const photo of photos) {
-      const { words, unsupported } = chosen(photo);
-      for (const word of new Set(unsupported.map((index) => words[index]))) counts.set(word, (counts.get(word) ?? 0) + 1);
-    }
-    const most = [...counts].sort((a, b) => b[1] - a[1]).slice(0, WORDS);
-    const seek = (word) => {
-      form.elements.search.value = word;
-      form.elements.unsupported.checked = true;
-      filter();
-      form.scrollIntoView();
-      form.elements.search.focus({ preventScroll: true });
-    };
-    extremes.replaceChildren(...[
-      score && half > 0 && row(`Best by ${scoreName}${two ? `, ${names[whose()]}` : ""}`, sorted("best")),
-      score && half > 0 && row(`Worst by ${scoreName}${two ? `, ${names[whose()]}` : ""}`, sorted("worst")),
-      most.length && make("section", {}, make("h2", { class: "sat-heading" }, "Most frequent words that no reference has"),
-        make("p", { class: "sat-frequent" }, most.map(([word, times]) =>
-          make("button", { type: "button", onclick: () => seek(word) }, make("bdi", {}, word), make("small", {}, ` ${times}`))))),
-    ].filter(Boolean));
-  }
-
-  const extremes = make("div", {});
-
   // The page
 
-  function reportOnTop() {
-    const silent = every((caption) => !caption.attention);
-    form.elements.model?.addEventListener("change", mistakes);
-    mistakes();
-    return [
-      scores(),
-      silent ? make("p", { class: "sat-notice" }, "This evaluation has no attention; sat evaluate --attention keeps it.") : "",
-      extremes,
-    ];
-  }
-
-  main.append(make("header", { class: "sat-header" }, make("h1", { dir: "auto" }, title), SatCaptions.themeButton()));
+  main.append(make("header", { class: "sat-header" }, make("h1", { dir: "auto" }, title)));
   if (full) {
     SatCaptions.mount(main, photos.flatMap((photo) => photo.captions), { cards });
   } else {
     main.append(
-      ...(report ? reportOnTop() : []),
+      report ? scores() : "",
       make("section", {}, report ? make("h2", { class: "sat-heading" }, "All photos") : "",
         make("p", { class: "sat-about" }, "Open a photo to see what in it supported each word.",
-          ...(judged ? [" ", make("u", {}, "Dotted"), " words are doubted, not always wrong."] : []),
-          ...(report ? [" ", make("em", {}, "Marked"), " words are in none of its references."] : [])),
+          ...(judged ? [" ", make("u", {}, "Dotted"), " words are doubted, not always wrong."] : [])),
         form, found, gallery, end),
       dialog);
     filter();
