@@ -7,6 +7,7 @@ the first with a noun that is gone when its place is hidden and stays in at leas
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFilter
 
 from show_attend_tell import Captioner
 from show_attend_tell.hide.trial import Hidden, Variant
-from show_attend_tell.show.pictures.animation import Frame, faded
+from show_attend_tell.show.pictures.animation import Frame
 from show_attend_tell.show.pictures.layout import in_lines
 from show_attend_tell.show.pictures.letters import draw_text
 
@@ -23,6 +24,7 @@ OLDER = ("coffee.jpg", "dogs.jpg", "photographer.jpg")  # photos of examples/ th
 STAYS = 4  # places at least in which the word stays
 PHOTO, HERE, ELSEWHERE, LAST = 1880, 2600, 850, 1400  # milliseconds that a scene stands; all are 10 seconds
 WIDTH, MARGIN, SIZE, LINE = 390, 12, 19, 26  # pixels
+FADES, FADE = 2, 60  # frames from one scene to the next, and the milliseconds of each
 INK, GRAY, EDGE, PAGE = (32, 32, 32), (105, 105, 105), (255, 138, 31), (255, 255, 255)
 
 
@@ -98,6 +100,15 @@ def scenes(hidden: Hidden) -> Iterator[Frame]:
         heading = f"Hidden elsewhere, {number} of {len(hidden.controls)}"
         stand = LAST if variant is last else ELSEWHERE
         yield drawn(variant, heading, str(variant.caption), fate(hidden, variant)), stand
+
+
+def faded(shown: Sequence[Frame]) -> list[Frame]:
+    """Put frames between frames, so that one fades into the next."""
+    full = [shown[0]]
+    for (before, _), (after, stand) in pairwise(shown):
+        full += [(Image.blend(before, after, number / (FADES + 1)), FADE) for number in range(1, FADES + 1)]
+        full.append((after, stand))
+    return full
 
 
 def save(file: Path, shown: Sequence[Frame]) -> None:

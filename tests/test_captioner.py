@@ -383,9 +383,8 @@ def test_a_caption_is_saved_in_the_format_that_the_name_ends_in(captioner, photo
         caption.save(str(file), compare=[hard])
         assert file.read_bytes() != alone[ending], ending
     assert caption.picture(compare=iter([hard])).tobytes() == caption.picture(compare=[hard]).tobytes()
-    for options in ({"colormap": "heat"}, {"dark": True}, {"per_word_scale": True}):
-        caption.save(tmp_path / "other.png", **options)
-        assert (tmp_path / "other.png").read_bytes() != alone["png"], options
+    caption.save(tmp_path / "other.png", dark=True)
+    assert (tmp_path / "other.png").read_bytes() != alone["png"]
     with Image.open(io.BytesIO(alone["png"])) as picture:
         assert picture.tobytes() == caption.picture().tobytes()
     before = sorted(tmp_path.iterdir())

@@ -17,8 +17,8 @@
     .sat-photo, .preview { max-width: min(100%, 24rem * var(--ratio, 1)) }
     .sat-captions { display: flex; flex-direction: column }
     .sat-captions > .sat-group { order: 1 }
-    .sat-captions > :is(.sat-options, .sat-about) { order: 2; margin-top: 1rem }
-    .sat-captions > .sat-options ~ .sat-about { order: 3; margin-top: 0 }`;
+    .sat-captions > :is(.sat-choice, .sat-about) { order: 2; margin-top: 1rem }
+    .sat-captions > .sat-choice ~ .sat-about { order: 3; margin-top: 0 }`;
   let captioner = null;
 
   /** The document in a frame; null where the browser keeps it apart, as it does for files that are opened from a disk. */

@@ -20,7 +20,7 @@ from show_attend_tell.files import as_path, atomic_write, write_text
 from show_attend_tell.messages import shorten
 from show_attend_tell.show import page, pictures
 from show_attend_tell.show.outputs import OUTPUTS
-from show_attend_tell.show.pictures import Colormap, Shown, Style
+from show_attend_tell.show.pictures import Shown, Style
 from show_attend_tell.show.pictures.figure import FigureData, of_log_odds
 from show_attend_tell.values import Array, Record
 
@@ -195,19 +195,15 @@ class Caption:
         *,
         compare: Iterable["Caption"] = (),
         shown: Shown = "evidence",
-        colormap: Colormap = "light",
         dark: bool = False,
-        per_word_scale: bool = False,
     ) -> Image.Image:
         """The photo once for every word, light where its evidence is, or its attention (paper sec. 5.4).
 
         ``compare`` has captions to show beside it, such as another model's. ``shown`` "attention"
-        shows α, and so does a caption without evidence. ``colormap`` "heat" shows colors over a gray photo, for
-        color-blind eyes and print; ``dark`` draws on a dark page. All words of a caption share one scale, unless
-        ``per_word_scale`` gives each its own peak. Raises `SatError` for a caption without its photo or of a model
-        without attention.
+        shows α, and so does a caption without evidence. ``dark`` draws on a dark page. All words of a caption share one
+        scale. Raises `SatError` for a caption without its photo or of a model without attention.
         """
-        style = Style(shown=shown, colormap=colormap, dark=dark, per_word_scale=per_word_scale)
+        style = Style(shown=shown, dark=dark)
         return pictures.strip([caption._figure_data(shown) for caption in self._with(compare)], style)
 
     def save(
@@ -216,15 +212,13 @@ class Caption:
         *,
         compare: Iterable["Caption"] = (),
         shown: Shown = "evidence",
-        colormap: Colormap = "light",
         dark: bool = False,
-        per_word_scale: bool = False,
         hidden: Iterable[Any] = (),
     ) -> None:
         """Write the caption's picture, whole or not at all, in the format that the file's name ends in.
 
         That is .png or .jpg, the `picture`; .svg, the same with letters that stay letters, for papers and slides;
-        .gif or .webp, which move from word to word; .html, a page to explore, whose reader chooses colors and scale;
+        .gif or .webp, which move from word to word; .html, a page to explore;
         .json, everything for a program; or a format that a plugin registers. The options are `picture`'s, and
         ``hidden`` is `html`'s. Raises `SatError` for another ending and where `picture` does.
         """
@@ -238,7 +232,7 @@ class Caption:
             raise SatError(f"{file}: name a file that ends in .{', .'.join(pictures.FORMATS.names())}, .json or .html")
         else:
             figures = [caption._figure_data(shown) for caption in self._with(compare)]
-            style = Style(shown=shown, colormap=colormap, dark=dark, per_word_scale=per_word_scale)
+            style = Style(shown=shown, dark=dark)
             atomic_write(file, lambda scratch: pictures.save(scratch, figures, style, form=form))
 
     def _with(self, compare: Iterable["Caption"]) -> list["Caption"]:

@@ -21,13 +21,13 @@ from show_attend_tell.registries import Registry
 from show_attend_tell.show.pictures.animation import save_animation
 from show_attend_tell.show.pictures.figure import FigureData
 from show_attend_tell.show.pictures.layout import lay_out
-from show_attend_tell.show.pictures.letters import lacking, unshaped
+from show_attend_tell.show.pictures.letters import lacking
 from show_attend_tell.show.pictures.maps import attention_map
 from show_attend_tell.show.pictures.raster import draw_layout
-from show_attend_tell.show.pictures.style import Colormap, Shown, Style, exif, is_signed
+from show_attend_tell.show.pictures.style import Shown, Style, exif, is_signed
 from show_attend_tell.show.pictures.vector import svg
 
-__all__ = ["FORMATS", "Colormap", "FigureData", "Shown", "Style", "attention_map", "is_signed", "save", "strip"]
+__all__ = ["FORMATS", "FigureData", "Shown", "Style", "attention_map", "is_signed", "save", "strip"]
 
 
 def strip(figures: Sequence[FigureData], style: Style | None = None) -> Image.Image:
@@ -75,16 +75,14 @@ FORMATS: Registry[Callable[[Path, Sequence[FigureData], Style], None]] = Registr
 
 
 def noted(figures: Sequence[FigureData]) -> list[FigureData]:
-    """The figures, each with a note of its letters that its fonts lack, or that cannot be joined; an SVG needs none."""
+    """The figures, each with a note of its letters that no font here has; an SVG needs none."""
     with_notes = []
     for figure in figures:
         texts = [figure.title, *figure.words]
-        notes = [figure.note]
-        if any(map(unshaped, texts)):
-            notes.append("letters are drawn one by one, from left to right: Pillow finds no FriBiDi on this machine")
         lacked = dict.fromkeys(sign for text in texts for sign in lacking(text))
         if lacked:
             codes = first_three(f"U+{ord(sign):04X}" for sign in lacked)
-            notes.append(f"letters that no font found here has: {codes}")
-        with_notes.append(dataclasses.replace(figure, note=" · ".join(filter(None, notes))))
+            note = f"letters that no font found here has: {codes}"
+            figure = dataclasses.replace(figure, note=" · ".join(filter(None, [figure.note, note])))
+        with_notes.append(figure)
     return with_notes

@@ -5,7 +5,6 @@ Several captions stand side by side and go on word by word together; the shorter
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,24 +24,20 @@ NOTE_LINE = NOTE + 9
 FIRST_LINE = SENTENCE + 12  # from the photo down to the sentence's first baseline
 
 FIRST, WORD, LAST = 700, 900, 2400  # milliseconds that the photo, each word and the full sentence stand
-FADES, FADE = 2, 60  # frames from one to the next in a WebP, and the milliseconds of each
 
 Frame = tuple[Image.Image, int]  # and the milliseconds that it stands
 
 
 def save_animation(file: Path, figures: Sequence[FigureData], style: Style, *, form: str) -> None:
-    """Write a WebP that fades from word to word, or a GIF that jumps, whose frames share one palette."""
+    """Write a WebP, or a GIF whose frames share one palette, that goes from word to word."""
     shown = frames(figures, style)
-    options: dict[str, Any]
-    if form == "webp":
-        shown = faded(shown)
-        options = {"quality": 80, "method": 4, "exif": exif()}
-    else:
-        sample = Image.fromarray(np.concatenate([np.asarray(frame)[::4, ::4] for frame, _ in shown]))
-        palette = sample.quantize(256, Image.Quantize.MEDIANCUT, kmeans=1)
-        shown = [(frame.quantize(palette=palette, dither=Image.Dither.NONE), stand) for frame, stand in shown]
-        options = {"optimize": True, "comment": SIGNATURE}
     pictures = [picture for picture, _ in shown]
+    options: dict[str, Any] = {"quality": 80, "exif": exif()}
+    if form == "gif":
+        sample = Image.fromarray(np.concatenate([np.asarray(picture)[::4, ::4] for picture in pictures]))
+        palette = sample.quantize(256, Image.Quantize.MEDIANCUT, kmeans=1)
+        pictures = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
+        options = {"optimize": True, "comment": SIGNATURE}
     stands = [stand for _, stand in shown]
     pictures[0].save(file, form, save_all=True, append_images=pictures[1:], duration=stands, loop=0, **options)
 
@@ -54,15 +49,6 @@ def frames(figures: Sequence[FigureData], style: Style) -> list[Frame]:
     scenes = [_Scene(Panels(figure, style, **sizes)) for figure in figures]
     stands = [FIRST, *[WORD] * max(len(figure.words) for figure in figures), LAST]
     return [(draw_layout(_layout(scenes, style, step)), stand) for step, stand in enumerate(stands, start=-1)]
-
-
-def faded(shown: Sequence[Frame]) -> list[Frame]:
-    """Put frames between frames, so that one fades into the next."""
-    full = [shown[0]]
-    for (before, _), (after, stand) in pairwise(shown):
-        full += [(Image.blend(before, after, number / (FADES + 1)), FADE) for number in range(1, FADES + 1)]
-        full.append((after, stand))
-    return full
 
 
 def _layout(scenes: Sequence["_Scene"], style: Style, step: int) -> Layout:

@@ -80,24 +80,20 @@ class Panels:
         self.figure = figure
         self.style = style
         self.size = max(1, int(width * scale)), max(1, int(height * scale))  # (W, H)
-        self.photo = self.photo_at(self.size)
+        self.photo = figure.photo.convert("RGB").resize(self.size, Image.Resampling.LANCZOS)
         x, y = self.size[0] / width, self.size[1] / height
         left, top, right, bottom = figure.visible_box
         self.visible_box: Rectangle = left * x, top * y, right * x, bottom * y
         self.evident = style.shown == "evidence" and figure.evidence is not None  # else attention is shown
         self.maps = figure.attention if figure.evidence is None or not self.evident else figure.evidence.clip(0)
-        self.peaks = peaks = [
-            float(self.laid(step, self.size, self.visible_box).max()) for step in range(len(self.maps))
-        ]
+        self.laid = [
+            attention_map(one, self.size, self.visible_box, figure.offset) for one in self.maps
+        ]  # on the photo
+        self.peaks = peaks = [float(laid.max()) for laid in self.laid]
         least = DIMMEST if self.evident else FLAT * figure.uniform
         gate = np.ones(len(peaks)) if self.evident or figure.gate is None else figure.gate
         strongest = [peak for peak, beta in zip(peaks, gate, strict=True) if beta >= RELIED * max(gate)]
         self.white = max([least, *strongest])  # the smoothed map that is brightest on the shared scale
-        self.scales = [max(peak, 1e-12) if style.per_word_scale else self.white for peak in peaks]
-
-    def photo_at(self, size: tuple[int, int]) -> Image.Image:
-        """The photo in RGB, stretched to a size (W, H)."""
-        return self.figure.photo.convert("RGB").resize(size, Image.Resampling.LANCZOS)
 
     @property
     def cropped(self) -> bool:
@@ -105,15 +101,10 @@ class Panels:
         left, top, right, bottom = self.visible_box
         return left > 0.5 or top > 0.5 or right < self.size[0] - 0.5 or bottom < self.size[1] - 0.5
 
-    def strength(self, step: int, visible: tuple[int, int] | None = None) -> NDArray[np.float64]:
-        """How brightly a word lights each pixel of the panel (H, W), 0 to 1; or of its visible box at a size."""
-        size, box = (visible, (0, 0, *visible)) if visible else (self.size, self.visible_box)
-        share: NDArray[np.float64] = np.minimum(self.laid(step, size, box) / self.scales[step], 1)
+    def strength(self, step: int) -> NDArray[np.float64]:
+        """How brightly a word lights each pixel of the panel (H, W), 0 to 1."""
+        share: NDArray[np.float64] = np.minimum(self.laid[step] / self.white, 1)
         return share**POWER if self.evident else share
-
-    def laid(self, step: int, size: tuple[int, int], box: Rectangle) -> NDArray[np.float64]:
-        """A word's map on a picture of that size, of which the encoder saw the box."""
-        return attention_map(self.maps[step], size, box, self.figure.offset)
 
     def numbers(self, step: int) -> str:
         """What stands below a word: its evidence in percent of the strongest, and its place; or β and the peak of α."""
@@ -123,7 +114,7 @@ class Panels:
         share = f"evidence {100 * self.peaks[step] / self.white:.0f} %"
         if self.peaks[step] < DARK * self.white:
             return share
-        x, y = place(self.laid(step, (CELLS, CELLS), (0, 0, CELLS, CELLS)))
+        x, y = place(attention_map(self.maps[step], (CELLS, CELLS), (0, 0, CELLS, CELLS), self.figure.offset))
         left, top, right, bottom = self.visible_box
         middle = (left + x * (right - left)) / self.size[0], (top + y * (bottom - top)) / self.size[1]
         return f"{share} · {region(*middle)}"

@@ -129,8 +129,7 @@ class _Column:
                 layout.texts.append(Text(left, baseline + NOTE + 8, note, NOTE, pale=True))
 
         y = top + self.body - len(self.legend) * (NOTE + 8) + 8
-        even = not layout.style.per_word_scale and not self.panels.evident
-        average = self.panels.figure.uniform / self.panels.white if even else None
+        average = None if self.panels.evident else self.panels.figure.uniform / self.panels.white
         layout.scales.append(Scale(x, y + 3, average))
         for line, text in enumerate(self.legend):
             layout.texts.append(
@@ -141,15 +140,11 @@ class _Column:
 def _legend(panels: Panels) -> list[str]:
     """What the scale, the marks and the symbols mean, in words for anybody."""
     figure = panels.figure
-    least, most = panels.style.ends
-    kind = "evidence" if panels.evident else "attention"
-    legend = [f"{least}: least {kind}"]
-    if panels.style.per_word_scale:
-        legend.append(f"{most}: most {kind}, on each word’s own scale")
-    elif panels.evident:
-        legend.append(f"{most}: most evidence of the caption, 100 %")
+    if panels.evident:
+        legend = ["dark: least evidence", "white: most evidence of the caption, 100 %"]
     else:
-        legend.append(f"{most}: most attention, {panels.white / figure.uniform:.0f} times the average")
+        times = panels.white / figure.uniform
+        legend = ["dark: least attention", f"white: most attention, {times:.0f} times the average"]
         legend.append("tick: the average location")
     if figure.locations is not None:
         legend.append("frame: the chosen location")

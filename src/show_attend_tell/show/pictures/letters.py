@@ -2,7 +2,7 @@
 
 Inter comes with the package. A text with letters that it lacks is drawn in a font of this machine that has them; what
 that lacks too is named by `lacking`. Scripts from right to left, and letters with marks, are laid out
-by Raqm, which Pillow has where FriBiDi is installed; without it, `unshaped` says so.
+by Raqm, which Pillow has where FriBiDi is installed.
 """
 
 import unicodedata
@@ -47,11 +47,6 @@ def length(text: str, size: int) -> float:
 def lacking(text: str) -> list[str]:
     """The letters of a text that its font lacks, each once, in their order."""
     return list(dict.fromkeys(_lacked(_face(plain(text)), plain(text))))
-
-
-def unshaped(text: str) -> bool:
-    """Whether a text has letters that this machine can only draw one by one, from left to right."""
-    return not SHAPES and is_complex(text)
 
 
 def right_to_left(text: str) -> bool:

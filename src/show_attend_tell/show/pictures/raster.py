@@ -6,11 +6,10 @@ from PIL import Image, ImageDraw
 from show_attend_tell.show.pictures.figure import Panels
 from show_attend_tell.show.pictures.layout import SCALE_HEIGHT, SCALE_WIDTH, Layout, Scale
 from show_attend_tell.show.pictures.letters import UNDER, draw_dots, draw_text, length
-from show_attend_tell.show.pictures.style import EDGE, MARK, Style, composite
+from show_attend_tell.show.pictures.style import EDGE, MARK, Theme, color_scale, composite, overlay
 
 
 def draw_layout(layout: Layout) -> Image.Image:
-    style = layout.style
     theme = layout.style.theme
     page = Image.new("RGB", (layout.width, layout.height), theme.page)
     draw = ImageDraw.Draw(page)
@@ -22,7 +21,7 @@ def draw_layout(layout: Layout) -> Image.Image:
         if text.dotted:
             draw_dots(draw, x, text.y + UNDER, length(text.text, text.size), theme.ink)
     for scale in layout.scales:
-        _draw_scale(page, scale, style)
+        _draw_scale(page, scale, theme)
     return page
 
 
@@ -30,9 +29,9 @@ def panel_image(panels: Panels, step: int | None) -> Image.Image:
     """The photo as it is, or with a word's attention; what lies outside the visible box is faded and hatched."""
     photo = panels.photo.copy()
     if step is not None:
-        photo = composite(panels.style.overlay(panels.strength(step)), panels.style.ground(photo))
+        photo = composite(overlay(panels.strength(step)), photo)
     if panels.cropped:
-        photo.paste(_hatched(photo, panels.style), mask=_invisible(panels))
+        photo.paste(_hatched(photo, panels.style.theme), mask=_invisible(panels))
     frame = None if step is None else panels.frame(step)
     if frame is not None:
         left, top, right, bottom = frame
@@ -51,18 +50,18 @@ def _invisible(panels: Panels) -> Image.Image:
     return Image.fromarray(np.where(inside, 0, 255).astype(np.uint8))
 
 
-def _hatched(photo: Image.Image, style: Style) -> Image.Image:
+def _hatched(photo: Image.Image, theme: Theme) -> Image.Image:
     rows, columns = np.indices((photo.height, photo.width))
-    faded = 0.15 * np.asarray(photo) + 0.85 * np.array(style.theme.page)
+    faded = 0.15 * np.asarray(photo) + 0.85 * np.array(theme.page)
     stripes = ((rows + columns) % 10 < 2)[..., None]
-    return Image.fromarray(np.where(stripes, style.theme.faint, faded).round().astype(np.uint8))
+    return Image.fromarray(np.where(stripes, theme.faint, faded).round().astype(np.uint8))
 
 
-def _draw_scale(page: Image.Image, scale: Scale, style: Style) -> None:
+def _draw_scale(page: Image.Image, scale: Scale, theme: Theme) -> None:
     x, y = scale.x, scale.y
-    page.paste(Image.fromarray(np.repeat(style.scale(SCALE_WIDTH)[None], SCALE_HEIGHT, 0)), (x, y))
+    page.paste(Image.fromarray(np.repeat(color_scale(SCALE_WIDTH)[None], SCALE_HEIGHT, 0)), (x, y))
     draw = ImageDraw.Draw(page)
-    draw.rectangle((x - 1, y - 1, x + SCALE_WIDTH, y + SCALE_HEIGHT), outline=style.theme.pale_ink)
+    draw.rectangle((x - 1, y - 1, x + SCALE_WIDTH, y + SCALE_HEIGHT), outline=theme.pale_ink)
     if scale.average is not None:
         tick = x + round(scale.average * (SCALE_WIDTH - 1))
-        draw.line((tick, y + SCALE_HEIGHT, tick, y + SCALE_HEIGHT + 5), style.theme.ink, 2)
+        draw.line((tick, y + SCALE_HEIGHT, tick, y + SCALE_HEIGHT + 5), theme.ink, 2)
