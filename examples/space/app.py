@@ -30,7 +30,7 @@ class Public(Guard):
     """
 
     def __init__(self, guarded: Guard) -> None:
-        super().__init__(guarded, token=None, close=guarded.close)
+        super().__init__(guarded, token=None)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -161,8 +161,7 @@ def test_every_answer_carries_the_safety_headers(server):
     refused(server.ask(b""), 422)
     refused(WEB.get(f"{server.url}/", headers={"host": "example.org"}), 403)
     assert_safe(WEB.get(f"{server.url}/docs/", headers={"host": "localhost"}))  # sent on to /docs
-    problem = refused(response(answer_to(server, b"GET\r\n\r\n")), 400, "not an HTTP request")
-    assert problem["title"] == "Bad Request"
+    assert answer_to(server, b"GET\r\n\r\n") == b""  # which is not HTTP
 
 
 def test_the_answers_to_faults_carry_them():
@@ -201,18 +200,19 @@ def impatient() -> Iterator[Serving]:
 
 
 def test_half_sent_headers_time_out(impatient):
-    refused(response(answer_to(impatient, HALF)), 408, "0.2 s")
+    assert answer_to(impatient, HALF) == b""
     with connected(impatient) as connection:
         connection.sendall(WHOLE)
         assert connection.recv(65536).startswith(b"HTTP/1.1 200")
         connection.sendall(HALF)
-        refused(response(received(connection)), 408, "0.2 s")
+        assert b"HTTP" not in received(connection)
     assert answer_to(impatient, b"") == b""  # nothing came, and nothing is said
 
 
 def test_a_stalled_body_does_not_hold_up_the_end():
     with serving(small_captioners()) as running, connected(running) as connection:
         connection.sendall(BODY)
+        running.server.config.timeout_graceful_shutdown = 0.2
         until(lambda: len(running.server.server_state.tasks) == 1)
         running.server.should_exit = True
         refused(response(received(connection)), 503, "stopping")

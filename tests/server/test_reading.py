@@ -77,47 +77,18 @@ FORM = {"content-type": "multipart/form-data; boundary=a"}
 @pytest.mark.parametrize(
     ("disposition", "name"),
     [
-        ("filename*=UTF-8''%D1%81.jpg", "\u0441.jpg"),  # as older clients send it, alone
-        ("filename*=iso-8859-1'en'caf%E9%22.jpg", "caf\u00e9'.jpg"),
-        ("filename* = \"utf-8''caf%C3%A9.jpg\"", "caf\u00e9.jpg"),
-        ('FileName = "plain.jpg"; filename*=UTF-8%D1%81.jpg', "plain.jpg"),
         ('filename="C:\\photos\\a.jpg"', "a.jpg"),
         ('filename="../../etc/b.jpg"', "b.jpg"),
     ],
 )
-def test_names_of_files_are_read_in_every_notation(web, disposition, name):
+def test_names_of_files_have_no_folders(web, disposition, name):
     body = part(f'name="photos"; {disposition}', RED) + b"--a--\r\n"
     assert web.post("/v1/captions", content=body, headers=FORM).raise_for_status().json()[0]["source"] == name
 
 
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        ("text/plain", "caf\u00e9".encode()),
-        ("Text/Plain;Charset=ISO-8859-1", "caf\u00e9".encode("latin-1")),
-        ('text/plain; charset="utf-16"', "caf\u00e9".encode("utf-16")),
-        ("text/plain; charset=windows-1250", "caf\u00e9".encode("cp1250")),
-    ],
-)
-def test_a_text_is_read_in_the_charset_that_it_names(web, kind, text):
-    photo = part('name="photos"; filename="a.png"', RED)
-    body = photo + part(f'name="captions"\r\nContent-Type: {kind}', text) + b"--a--\r\n"
-    found = web.post("/v1/log-probabilities", content=body, headers={"content-type": "Multipart/Form-Data; Boundary=a"})
-    assert found.raise_for_status().json()[0]["captions"][0]["caption"] == "caf\u00e9"
-
-
-def test_a_charset_that_is_not_known_and_a_compressed_body_are_refused(web):
-    named, text = "name=\"photos\"; filename*=klingon''a.jpg", 'name="captions"\r\nContent-Type: text/plain; charset='
-    for body in (part(named, RED), part(text + "klingon", b"a"), part(text + "utf-8", b"caf\xe9")):
-        refused(web.post("/v1/captions", content=body + b"--a--\r\n", headers=FORM), 400, "charset", "UTF-8")
-    refused(web.post("/v1/captions", content=b"", headers={**FORM, "content-encoding": "gzip"}), 415, "gzip")
-
-
-def test_a_form_that_is_cut_short_is_refused_as_such(web):
-    body = part('name="beam_size"', b"1") + part('name="photos"; filename="a.png"', RED)
-    refused(web.post("/v1/captions", content=body[:-200], headers=FORM), 400, "cut short")
-    refused(web.post("/v1/captions", content=body, headers=FORM), 400, "cut short")
-    assert web.post("/v1/captions", content=body + b"--a--\r\n", headers=FORM).status_code == 200
+def test_a_form_that_cannot_be_read_is_refused(web):
+    for content in (part('name="photos"; filename="a.png"', RED)[1:], b"\x1f\x8b"):  # the latter is compressed
+        refused(web.post("/v1/captions", content=content, headers=FORM), 400, "cannot be read")
 
 
 def test_heic_is_read_with_its_package(server, monkeypatch):

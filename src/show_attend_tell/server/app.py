@@ -93,7 +93,7 @@ def make_app(
     app.mount("/static/swagger-ui", StaticFiles(packages=[("fastapi_offline", "static")]))  # which shows the manual
     files = StaticFiles(directory=PAGE, packages=[("show_attend_tell", f"{part}/page") for part in ("show", "review")])
     app.mount("/static", files)
-    return Guard(app, token=token, close=service.arriving.close, proxies=proxies)
+    return Guard(app, token=token, proxies=proxies)
 
 
 async def on_error(request: Request, error: Any) -> Response:

@@ -2,11 +2,9 @@
 
 import asyncio
 import hmac
-import http
 import ipaddress
 import re
-import socket
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -80,15 +78,12 @@ class Guard:
     With a ``token``, all requests under /v1/ must bring it. Without one the server must be called by a name of this
     machine: a page elsewhere whose name has been pointed at 127.0.0.1 is refused (DNS rebinding). A browser's request
     for another site's page is always refused. The headers X-Forwarded-Proto, -Host and -Prefix of the ``proxies``,
-    addresses or networks, count. `Server` calls ``close`` when it begins to stop.
+    addresses or networks, count.
     """
 
-    def __init__(
-        self, app: ASGIApp, *, token: str | None, close: Callable[[], None], proxies: Collection[str] = ()
-    ) -> None:
+    def __init__(self, app: ASGIApp, *, token: str | None, proxies: Collection[str] = ()) -> None:
         self.app = app
         self.token = token
-        self.close = close
         self.proxies = networks(proxies)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -180,30 +175,13 @@ class Connection(H11Protocol):
         """Start the time for a request's headers when they are missing, and end it when they are there."""
         missing = self.conn.their_state is h11.IDLE and not self.transport.is_closing()
         if missing and self._head is None:
-            self._head = self.loop.call_later(self.head_seconds, self._head_is_late)
+            self._head = self.loop.call_later(self.head_seconds, self.transport.close)
         elif not missing and self._head is not None:
             self._head.cancel()
             self._head = None
 
-    def _head_is_late(self) -> None:
-        if self.conn.trailing_data[0]:
-            self._refuse(Problem(408, f"The request's headers took longer than {self.head_seconds:g} s."))
-        else:
-            self.transport.close()
-
     def send_400_response(self, msg: str) -> None:
-        self._refuse(Problem(400, "This is not an HTTP request."))
-
-    def _refuse(self, problem: Problem) -> None:
-        """Answer and close the connection, before a request has reached the app."""
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            answer = problem.answer()
-            safety = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
-            headers = [*answer.raw_headers, *safety, (b"connection", b"close")]
-            reason = http.HTTPStatus(problem.status_code).phrase.encode()
-            response = h11.Response(status_code=problem.status_code, headers=headers, reason=reason)
-            for event in (response, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
-                self.transport.write(self.conn.send(event) or b"")
+        """Close a connection that speaks no HTTP, without an answer."""
         self.transport.close()
 
     def pause_writing(self) -> None:
@@ -233,8 +211,3 @@ class Server(uvicorn.Server):
                 **options,
             )
         )
-        self.guard = app
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.guard.close()
-        await super().shutdown(sockets)

@@ -2,11 +2,8 @@
 
 import asyncio
 import io
-import re
 from collections.abc import AsyncGenerator
-from email.message import Message
 from typing import Any
-from urllib.parse import unquote_to_bytes
 
 from fastapi import Request
 from PIL import Image, UnidentifiedImageError
@@ -18,9 +15,6 @@ from show_attend_tell.data.photos import formats_read, open_header, open_photo
 from show_attend_tell.errors import PhotoError
 from show_attend_tell.server.limits import Limits, Problem
 
-# A file name in the extended notation (RFC 5987), which some clients send alone: filename*=UTF-8''caf%C3%A9.jpg
-EXTENDED_NAME = re.compile(rb";\s*filename\*\s*=\s*\"?([\w-]+)'[^']*'([^;\"\s]+)", re.IGNORECASE)
-PLAIN_NAME = re.compile(rb";\s*filename\s*=", re.IGNORECASE)
 DROPPED = 10  # times the limit: so much of a body that is too long is read and dropped, so that its sender hears why
 
 
@@ -28,54 +22,14 @@ class InMemory(MultiPartParser):
     """Starlette's reader of forms, which by itself writes files of more than a megabyte to the disk."""
 
     spool_max_size = 0  # for `tempfile.SpooledTemporaryFile`: never
-    complete = False  # whether the form's last boundary came
-
-    def on_headers_finished(self) -> None:
-        """Read a file name in the extended notation as a plain one."""
-        disposition = bytes(self._current_part.content_disposition or b"")
-        extended = EXTENDED_NAME.search(disposition)
-        if extended and not PLAIN_NAME.search(disposition):
-            name = in_charset(unquote_to_bytes(extended[2]), extended[1].decode(), "replace").replace('"', "'")
-            plain = f'; filename="{name}"'.encode(self._charset, "replace")
-            self._current_part.content_disposition = disposition + plain
-        super().on_headers_finished()
-
-    def on_part_end(self) -> None:
-        """Read the text of a field in the charset that its own content type names."""
-        part = self._current_part
-        kind = Message()
-        kind["content-type"] = dict(part.item_headers).get(b"content-type", b"").decode("latin-1")
-        charset = kind.get_content_charset()
-        if part.file is None and charset:
-            part.data = bytearray(in_charset(bytes(part.data), charset).encode(self._charset))
-        super().on_part_end()
-
-    def on_end(self) -> None:
-        self.complete = True
-
-
-def in_charset(content: bytes, charset: str, errors: str = "strict") -> str:
-    """The text of bytes. Raises `MultiPartException` for an unknown charset, and where they are not of it."""
-    try:
-        return content.decode(charset, errors)
-    except (LookupError, ValueError):
-        raise MultiPartException(f"a text in the charset {charset!r} cannot be read; send UTF-8.") from None
 
 
 class Arriving:
-    """The bodies that are in memory or on their way, of all requests."""
+    """The bodies that are in memory, of all requests."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.held = 0  # bytes in memory
-        self.tasks: set[asyncio.Task[Any] | None] = set()  # of the requests whose bodies are not here yet
-        self.closed = False
-
-    def close(self) -> None:
-        """Give up the requests whose bodies are still on their way, which the guard answers: the server stops."""
-        self.closed = True
-        for task in filter(None, self.tasks):
-            task.cancel()
+        self.held = 0  # bytes
 
 
 class FormRequest(Request):
@@ -96,25 +50,12 @@ class FormRequest(Request):
         kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "multipart/form-data":
             raise Problem(415, f"The content type is {kind or 'missing'}: send a form, multipart/form-data.")
-        encoding = self.headers.get("content-encoding", "").strip().replace("identity", "")
-        if encoding:
-            raise Problem(415, f"The body is compressed ({encoding}): send it without Content-Encoding.")
-        parser = InMemory(self.headers, self.chunks())
-        self.arriving.tasks.add(self.task)
         try:
-            if self.arriving.closed:
-                raise Problem.stopping()
-            form = await parser.parse()
+            form = await InMemory(self.headers, self.chunks()).parse()
         except ClientDisconnect:
             raise Problem(400, "The connection ended before the request did.") from None
         except (MultiPartException, ValueError) as error:  # ValueError: an unknown charset
             raise Problem(400, f"The form cannot be read: {getattr(error, 'message', 'unknown charset')}") from None
-        finally:
-            self.arriving.tasks.discard(self.task)
-        if not parser.complete:
-            for file in parser._files_to_close_on_error:  # also the one that is not complete
-                file.close()
-            raise Problem(400, "The form is cut short, its last boundary is missing: send the request again.")
         self.watcher = asyncio.create_task(self._watch())
         return form
 
