@@ -1,6 +1,6 @@
 """The report of one evaluation, or of two of the same photos: scores, mistakes, and where the model looked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,15 +32,14 @@ class Report:
     files: list[str]  # of the photos
 
 
-def report(files: Sequence[Path], *, cards: Mapping[str, str] | None = None, show: bool = True) -> Report:
-    """Make the report of evaluations, as `sat evaluate --json` and `sat score --json` write them; cards by model."""
+def report(files: Sequence[Path], *, show: bool = True) -> Report:
+    """Make the report of evaluations, as `sat evaluate --json` and `sat score --json` write them."""
     content = [read_object(file, "results") for file in files]
     evaluations = [read_evaluation(*read) for read in zip(files, content, strict=True)]
     first = evaluations[0]
     for other in evaluations[1:]:
         check_alike(first, other)
     names = [str(evaluation.get("model") or file.stem) for file, evaluation in zip(files, content, strict=True)]
-    known_cards = {name: card for name, card in (cards or {}).items() if name in names}
     if len(set(names)) < len(names):  # one model, decoded in two ways
         names = [f"{name} ({file})" for name, file in zip(names, files, strict=True)]
     entries = [
@@ -70,7 +69,6 @@ def report(files: Sequence[Path], *, cards: Mapping[str, str] | None = None, sho
     page = document(
         f"Report: {title}",
         photos,
-        cards=known_cards,
         report={
             "table": [["", *names], *_rows(content)],
             "scores": sorted(of_captions, key=lambda score: score[0] != "cider"),  # the first is sorted by

@@ -15,7 +15,8 @@ from PIL import Image
 from show_attend_tell.backends.torch import TorchBackend, build_decoder
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.server import Server, make_app
-from show_attend_tell.server.guard import HEADERS, Connection
+from show_attend_tell.server.guard import Connection
+from show_attend_tell.show.page import HEADERS
 
 SCENES = shape_scenes(7)
 

@@ -190,7 +190,7 @@ BODY = (
 class Impatient(Connection):
     """Connections with less time."""
 
-    head_seconds = unread_seconds = 0.2
+    head_seconds = 0.2
 
 
 @pytest.fixture(scope="module")

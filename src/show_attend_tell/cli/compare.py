@@ -90,19 +90,17 @@ def _name(files: list[Path]) -> str:
 def report(evaluation: Path, other: Path | None, output: Path) -> None:
     """Make a page of an evaluation.
 
-    It shows the scores, the best and the worst captions, and every photo.
+    It shows the scores and every photo, the worst caption first, the best, or those where two models differ most.
 
     EVALUATION is a file of sat evaluate --json. OTHER is another evaluation of the same photos, to compare it with.
     The page shows where each word looked if the evaluation was made with --attention.
     """
-    from show_attend_tell.checkpoint.hub import card_of, shipped_models
     from show_attend_tell.messages import first_three, plural
     from show_attend_tell.report import report as page_of
 
     files = [evaluation] if other is None else [evaluation, other]
     check_targets(str(output), read=files)
-    cards = {name: card_of(name) for name in shipped_models()}
-    result = page_of(files, cards=cards)
+    result = page_of(files)
     check_targets(str(output), read=result.files)
     if missing := result.missing:
         note(f"{len(missing)} of {result.photos} photos were not found and stay empty: {first_three(missing)}")

@@ -23,13 +23,6 @@ LARGE = 1600  # pixels of the longer side of a photo that is looked at by itself
 FILES = {file.name: file for file in (Path(__file__).parent / "page").iterdir()} | {"page.css": page.HERE / "page.css"}
 KINDS = {".html": "html", ".css": "css", ".js": "javascript"}
 QUESTIONS = ("state", "order", "rows", "decide", "undo", "accept", "replace", "draw", "save")  # methods of `Answers`
-HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
-    "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
 
 
 class Server(ThreadingHTTPServer):
@@ -112,7 +105,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send(self, content: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK, *, keep: str = "no-store") -> None:
         self.send_response(status)
-        headers = {"Content-Type": kind, "Content-Length": str(len(content)), "Cache-Control": keep, **HEADERS}
+        headers = {"Content-Type": kind, "Content-Length": str(len(content)), "Cache-Control": keep, **page.HEADERS}
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()

@@ -1,4 +1,4 @@
-"""What stands before the app: who may ask, what a browser may do with the answers, and how long a client may stall."""
+"""What stands before the app: who may ask, and how long a client may stall in its headers."""
 
 import asyncio
 import hmac
@@ -17,20 +17,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from show_attend_tell.errors import InvalidValue
 from show_attend_tell.messages import shorten
 from show_attend_tell.server.limits import Problem
+from show_attend_tell.show.page import HEADERS
 
 PORTS = {"http": 80, "https": 443}  # of an address that names none
-
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
 
 
 def is_loopback(host: str) -> bool:
@@ -150,12 +139,10 @@ class Guard:
 
 
 class Connection(H11Protocol):
-    """uvicorn's HTTP/1.1 connection, which ends when a client stalls in its headers or does not read its answer."""
+    """uvicorn's HTTP/1.1 connection, which ends when a client stalls in its headers."""
 
     head_seconds = 10.0  # for a request's headers, from the first byte; for a new connection, from its opening
-    unread_seconds = 30.0  # for the client to read more of its answer
     _head: asyncio.TimerHandle | None = None
-    _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -163,9 +150,8 @@ class Connection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        for timer in (self._head, self._unread):
-            if timer is not None:
-                timer.cancel()
+        if self._head is not None:
+            self._head.cancel()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -183,16 +169,6 @@ class Connection(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """Close a connection that speaks no HTTP, without an answer."""
         self.transport.close()
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._unread = self.loop.call_later(self.unread_seconds, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        if self._unread is not None:
-            self._unread.cancel()
-            self._unread = None
 
 
 class Server(uvicorn.Server):

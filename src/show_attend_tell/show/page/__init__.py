@@ -27,6 +27,14 @@ from show_attend_tell.show.pictures.vector import embedded
 HERE = Path(__file__).parent
 SCRIPTS = ("captions.js", "hide.js", "page.js")
 FEW = 10  # photos that a page shows in full
+HEADERS = {  # of what the servers of pages answer
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
 
 
 def read(name: str) -> str:
@@ -127,7 +135,7 @@ def data_uri(photo: Image.Image, longest: int, *, quality: int = 85) -> str:
     """A photo as a data: URI of a JPEG, its longer side at most ``longest`` pixels."""
     small = photo.convert("RGB")
     small.thumbnail((longest, longest), Image.Resampling.LANCZOS)
-    return embedded(small, "JPEG", quality=quality)
+    return embedded(small, quality=quality)
 
 
 def packed(where: str, maps: Any, words: int, name: str = "attention") -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ def svg(layout: Layout) -> str:
     """Write a layout as an SVG document; its title, for tabs and screen readers, is that of its captions."""
     theme = layout.style.theme
     size = f'width="{layout.width}" height="{layout.height}"'
-    ground = embedded(draw_layout(dataclasses.replace(layout, texts=[])), "JPEG")
+    ground = embedded(draw_layout(dataclasses.replace(layout, texts=[])))
     title = " / ".join(panels.figure.text for panels in layout.captions)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" {size} '
@@ -41,11 +41,11 @@ def svg(layout: Layout) -> str:
     return "\n".join([*lines, "</g>", "</svg>", ""])
 
 
-def embedded(image: Image.Image, form: str, *, quality: int = 90) -> str:
-    """An image as a data: URI of a file in that format of Pillow's."""
+def embedded(image: Image.Image, *, quality: int = 90) -> str:
+    """An image as a data: URI of a JPEG."""
     held = io.BytesIO()
-    image.save(held, form, quality=quality, optimize=True)
-    return f"data:image/{form.lower()};base64,{base64.b64encode(held.getvalue()).decode()}"
+    image.save(held, "JPEG", quality=quality, optimize=True)
+    return f"data:image/jpeg;base64,{base64.b64encode(held.getvalue()).decode()}"
 
 
 def _hex(color: Color) -> str:
