@@ -38,15 +38,6 @@ def test_a_photo_is_captioned_and_explored(open_page, server, photos, tmp_path):
     lines = hidden.hide(hidden(photos[0], evidence=True), 0).lines
     reads(first, ".sat-lines p", lines)
     press(first, "Undo")
-    press(first, "Paint")
-    box = first.locator(".sat-photo").bounding_box()
-    assert box is not None
-    page.mouse.move(box["x"] + 30, box["y"] + 30)
-    page.mouse.down()
-    page.mouse.move(box["x"] + 90, box["y"] + 60, steps=5)
-    page.mouse.up()
-    counts(first, ".sat-columns figure", 3)
-    press(first, "Undo")
 
     for act, suffix in (("Save picture", ".png"), ("Save page", ".html"), ("Save JSON", ".json")):
         with page.expect_download() as download:

@@ -41,15 +41,6 @@ class Panel:
     step: int | None
 
 
-@dataclass(frozen=True)
-class Scale:
-    """The bar from least to most, with a tick at the average attention, in shares of its width."""
-
-    x: int
-    y: int
-    average: float | None
-
-
 @dataclass
 class Layout:
     """What is drawn where."""
@@ -60,7 +51,7 @@ class Layout:
     height: int = 0
     panels: list[Panel] = field(default_factory=list)
     texts: list[Text] = field(default_factory=list)
-    scales: list[Scale] = field(default_factory=list)
+    scales: list[tuple[int, int]] = field(default_factory=list)  # x and y of bars from least to most
 
 
 def lay_out(figures: Sequence[FigureData], style: Style) -> Layout:
@@ -129,8 +120,7 @@ class _Column:
                 layout.texts.append(Text(left, baseline + NOTE + 8, note, NOTE, pale=True))
 
         y = top + self.body - len(self.legend) * (NOTE + 8) + 8
-        average = None if self.panels.evident else self.panels.figure.uniform / self.panels.white
-        layout.scales.append(Scale(x, y + 3, average))
+        layout.scales.append((x, y + 3))
         for line, text in enumerate(self.legend):
             layout.texts.append(
                 Text(x + SCALE_WIDTH + LEGEND_GAP, y + line * (NOTE + 8) + NOTE - 2, text, NOTE, pale=True)
@@ -145,7 +135,6 @@ def _legend(panels: Panels) -> list[str]:
     else:
         times = panels.white / figure.uniform
         legend = ["dark: least attention", f"white: most attention, {times:.0f} times the average"]
-        legend.append("tick: the average location")
     if figure.locations is not None:
         legend.append("frame: the chosen location")
     if any(number in figure.to_check for number in range(len(figure.words))):

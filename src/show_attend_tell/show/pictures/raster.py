@@ -4,7 +4,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from show_attend_tell.show.pictures.figure import Panels
-from show_attend_tell.show.pictures.layout import SCALE_HEIGHT, SCALE_WIDTH, Layout, Scale
+from show_attend_tell.show.pictures.layout import SCALE_HEIGHT, SCALE_WIDTH, Layout
 from show_attend_tell.show.pictures.letters import UNDER, draw_dots, draw_text, length
 from show_attend_tell.show.pictures.style import EDGE, MARK, Theme, color_scale, composite, overlay
 
@@ -20,8 +20,9 @@ def draw_layout(layout: Layout) -> Image.Image:
         draw_text(draw, x, text.y, text.text, text.size, theme.pale_ink if text.pale else theme.ink)
         if text.dotted:
             draw_dots(draw, x, text.y + UNDER, length(text.text, text.size), theme.ink)
-    for scale in layout.scales:
-        _draw_scale(page, scale, theme)
+    for x, y in layout.scales:
+        page.paste(Image.fromarray(np.repeat(color_scale(SCALE_WIDTH)[None], SCALE_HEIGHT, 0)), (x, y))
+        draw.rectangle((x - 1, y - 1, x + SCALE_WIDTH, y + SCALE_HEIGHT), outline=theme.pale_ink)
     return page
 
 
@@ -55,13 +56,3 @@ def _hatched(photo: Image.Image, theme: Theme) -> Image.Image:
     faded = 0.15 * np.asarray(photo) + 0.85 * np.array(theme.page)
     stripes = ((rows + columns) % 10 < 2)[..., None]
     return Image.fromarray(np.where(stripes, theme.faint, faded).round().astype(np.uint8))
-
-
-def _draw_scale(page: Image.Image, scale: Scale, theme: Theme) -> None:
-    x, y = scale.x, scale.y
-    page.paste(Image.fromarray(np.repeat(color_scale(SCALE_WIDTH)[None], SCALE_HEIGHT, 0)), (x, y))
-    draw = ImageDraw.Draw(page)
-    draw.rectangle((x - 1, y - 1, x + SCALE_WIDTH, y + SCALE_HEIGHT), outline=theme.pale_ink)
-    if scale.average is not None:
-        tick = x + round(scale.average * (SCALE_WIDTH - 1))
-        draw.line((tick, y + SCALE_HEIGHT, tick, y + SCALE_HEIGHT + 5), theme.ink, 2)
