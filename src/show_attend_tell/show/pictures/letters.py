@@ -9,7 +9,7 @@ import unicodedata
 from functools import cache, lru_cache
 from pathlib import Path
 
-from PIL import ImageDraw, ImageFont, features
+from PIL import ImageDraw, ImageFont
 
 INTER = str(Path(__file__).parent / "font" / "Inter-Regular.otf")
 
@@ -25,7 +25,6 @@ ABSENT = "\uffff"  # is not a letter, so every font draws it like a letter that 
 PROBE = 32  # the size of letters that are compared with it
 JOINERS = "\u200c\u200d"  # without width: they say how the letters beside them are joined
 DOTS, UNDER = 5, 5  # pixels from dot to dot, and from the baseline down to the dotted line
-SHAPES = bool(features.check("raqm"))  # whether Pillow can lay out all scripts
 
 
 def draw_text(draw: ImageDraw.ImageDraw, x: float, y: float, text: str, size: int, ink: tuple[int, int, int]) -> None:
@@ -54,11 +53,6 @@ def right_to_left(text: str) -> bool:
     return next((strong == "R" for strong in map(_direction, text) if strong), False)
 
 
-def is_complex(text: str) -> bool:
-    """Whether the look of a letter depends on the letters beside it, or the text is written from right to left."""
-    return any(_direction(sign) == "R" or unicodedata.category(sign)[0] == "M" for sign in text)
-
-
 @cache
 def _direction(sign: str) -> str:
     """R or L for a letter of a script from right to left or from left to right; empty for any other sign."""
@@ -66,15 +60,14 @@ def _direction(sign: str) -> str:
 
 
 @cache
-def font(size: int, face: str = INTER, shaped: bool = False) -> ImageFont.FreeTypeFont:
-    """A font at a size in pixels, or `OSError` if it is not here; ``shaped`` lays letters out as their script does."""
-    layout = ImageFont.Layout.RAQM if shaped and SHAPES else ImageFont.Layout.BASIC
-    return ImageFont.truetype(face, size, layout_engine=layout)
+def font(size: int, face: str = INTER) -> ImageFont.FreeTypeFont:
+    """A font at a size in pixels, or `OSError` if it is not here."""
+    return ImageFont.truetype(face, size)
 
 
 def font_of(text: str, size: int) -> ImageFont.FreeTypeFont:
     """The font to draw a text in, at a size in pixels."""
-    return font(size, _face(plain(text)), is_complex(text))
+    return font(size, _face(plain(text)))
 
 
 def plain(text: str) -> str:
@@ -82,7 +75,7 @@ def plain(text: str) -> str:
     signs = (" " if sign.isspace() else sign for sign in unicodedata.normalize("NFC", text))
     kept = (sign for sign in signs if not "\ufe00" <= sign <= "\ufe0f")  # without what chooses a form of a letter
     invisible = ("Cf", "Cc", "Cs")
-    return "".join(each for each in kept if (each in JOINERS and SHAPES) or unicodedata.category(each) not in invisible)
+    return "".join(each for each in kept if each in JOINERS or unicodedata.category(each) not in invisible)
 
 
 @lru_cache(maxsize=4096)  # a server draws ever new texts
