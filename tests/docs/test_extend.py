@@ -133,7 +133,7 @@ def test_a_metric_is_on_the_terminal_in_files_in_comparisons_on_cards_and_pages(
     content = json.loads(files[1].read_text())
     assert content["short"] == pytest.approx(35) and [each["short"] for each in content["results"]] == [20, 50]
     assert "| Short " in sat("compare", *files, "--resamples", 100).stdout
-    assert '["short","Short"]' in report(files, show=False).page
+    assert '["Short","25.0","35.0"]' in report(files, show=False).page
     model = small_checkpoint(small_encoder())
     model.scores = {"test": figures(content)}
     assert "| Short |" in model.card("m")
