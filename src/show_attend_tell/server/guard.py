@@ -100,7 +100,8 @@ class Guard:
         except asyncio.CancelledError:  # by `Server`, which waits only so long at its end
             if started:
                 raise
-            await Problem.stopping().answer()(scope, receive, guarded)
+            detail = "The server is stopping: send the request again when the server is back."
+            await Problem(503, detail, headers={"Connection": "close"}).answer()(scope, receive, guarded)
 
     def as_asked(self, scope: Scope) -> Scope:
         """The request as a client sent it to one of the proxies; any other request stays as it is."""

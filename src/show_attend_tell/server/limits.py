@@ -41,12 +41,6 @@ class Problem(HTTPException):
         super().__init__(status, detail, {**retry, **(headers or {})})
         self.more = more
 
-    @classmethod
-    def stopping(cls) -> "Problem":
-        """The server ends before it can answer."""
-        detail = "The server is stopping: send the request again when the server is back."
-        return cls(503, detail, headers={"Connection": "close"})
-
     def content(self) -> dict[str, Any]:
         """The problem as a client reads it."""
         title = http.HTTPStatus(self.status_code).phrase
