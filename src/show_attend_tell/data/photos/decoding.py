@@ -15,13 +15,12 @@ from PIL import Image, ImageCms, ImageOps
 from show_attend_tell.errors import PhotoError
 
 GRAY = ("1", "L", "LA", "La")
-# Tags of a TIFF file, and one meaning of its pixels.
+# Tags of a TIFF file: bits of each channel, where channels lie, what levels mean; and one such meaning.
 TIFF_BITS = 258
 TIFF_MEANING = 262
 TIFF_PLANES = 284
 WHITE_IS_ZERO = 0
 FULL = (255, 4095, 65535)  # the largest whole numbers of 8, 12 and 16 bits
-KEY_SCALE = {"L;2": 85, "L;4": 17}  # to 8 bits: Pillow scales the pixels of gray PNGs, and not their transparent level
 SAME_COLOR = 2  # levels of 255; a color profile that changes no color by more is sRGB
 
 
@@ -29,73 +28,23 @@ def decode(image: Image.Image, name: str) -> Image.Image:
     """A Pillow image, decoded. Raises `PhotoError`, with the name as its subject, for a damaged one."""
     if 0 in image.size:
         raise PhotoError(f"an empty photo ({image.width} × {image.height} pixels)", subject=name)
+    tags: Any = getattr(image, "tag_v2", {})  # of a TIFF file
+    if 16 in tags.get(TIFF_BITS, ()) and (tags.get(TIFF_PLANES) == 2 or tags.get(TIFF_MEANING) == WHITE_IS_ZERO):
+        raise PhotoError("a TIFF file of 16 bits of a kind that is misread", subject=name, remedy="save it as PNG")
+    tiles = getattr(image, "tile", None)  # of a file that is not decoded yet
+    scaled = bool(tiles) and ";" in str(tiles[0][3])  # to 8 bits, by Pillow: the pixels, and not what is transparent
     try:
         if image.tell():
             image.seek(0)
-        image = _loaded(image)
+        image.load()
     except Exception as error:  # Pillow's decoders raise almost anything on a damaged file
         raise PhotoError(f"damaged, it cannot be decoded ({error})", subject=name) from None
+    if scaled and image.mode in ("L", "RGB") and "transparency" in image.info:
+        image = image.copy()
+        del image.info["transparency"]
     with contextlib.suppress(Exception):  # the photo decodes, so damaged EXIF data does not matter
         image = ImageOps.exif_transpose(image)
     return to_rgb(image, name)
-
-
-def _loaded(image: Image.Image) -> Image.Image:
-    """An image with its pixels, also where Pillow by itself would misread 16 bits or the transparent color of a PNG."""
-    tiles = getattr(image, "tile", None) or [("", (), 0, "")]  # of a file that is not decoded yet
-    codec, _, _, args = tiles[0]
-    stored = str(args[0] if isinstance(args, tuple) and args else args)
-    tags: Any = getattr(image, "tag_v2", {})  # of a TIFF file
-    if codec == "raw" and tags.get(TIFF_PLANES) == 2 and max(tags.get(TIFF_BITS, (8,))) == 16:
-        order = ";16L" if tags.prefix == b"II" else ";16B"
-        for number, tile in enumerate(tiles):
-            tiles[number] = _read_as((f"{tile[3][0]}{order}", *tile[3][1:]), tile)
-    key = image.info.get("transparency")  # the color that is transparent
-    if image.mode == "RGB" and ";16" in stored:
-        return _loaded_deep(image, key)
-    image.load()
-    if stored in KEY_SCALE and key is not None:
-        image = image.copy()
-        image.info["transparency"] = key * KEY_SCALE[stored]
-    elif stored == "LA;16B":
-        image = image.convert("LA")  # Pillow has RGBA, which no profile of gray fits
-    elif image.mode.startswith("I;16") and tags.get(TIFF_MEANING) == WHITE_IS_ZERO:
-        levels = np.asarray(image)
-        info = image.info
-        image = Image.fromarray(_full(levels.max()) - levels)
-        image.info = info
-    return image
-
-
-def _loaded_deep(image: Image.Image, key: tuple[int, int, int] | None) -> Image.Image:
-    """An image of 16 bits a color with its pixels, of which Pillow keeps the upper 8 bits."""
-    lower = _lower_bytes(image) if key else None
-    image.load()
-    alpha = None
-    if lower is not None:
-        alpha = Image.fromarray((256 * np.asarray(image).astype(int) + lower != key).any(2)).convert("L")
-    if np.asarray(image).max() <= 15:  # of 12 bits in 16
-        image = image.point(lambda level: 17 * level)
-    if alpha is not None:
-        image = image.copy()
-        image.putalpha(alpha)
-        del image.info["transparency"]
-    return image
-
-
-def _read_as(args: Any, tile: Any) -> Any:
-    """A part of a file that Pillow is to decode, as stored in another way; before Pillow 11 it is a plain tuple."""
-    return tile._replace(args=args) if hasattr(tile, "_replace") else (*tile[:3], args)
-
-
-def _lower_bytes(image: Any) -> NDArray[np.uint8]:
-    """The lower bytes (H, W, 3) of a PNG's colors of 16 bits, of which Pillow keeps the upper ones."""
-    at = image.fp.tell()
-    twin = Image.open(image.fp, formats=["PNG"])
-    twin.tile = [_read_as("RGB;16L", tile) for tile in twin.tile]
-    lower = np.asarray(twin)
-    image.fp.seek(at)
-    return lower
 
 
 def to_rgb(image: Image.Image, name: str = "array") -> Image.Image:
