@@ -9,11 +9,11 @@ Nobody drew boxes on Flickr8k's photos. Here the boxes are known, so that one ca
 names (`evidence`). A scene is easy to learn in minutes, and yet it cannot be told without looking: its objects stand
 anywhere, and are named from left to right.
 
-The encoder `small` is trained together with the decoder from the first batch. Departures from the paper: small sizes
-and batches, no dropout, no gate, annotations normalized by layer, Adam with a cosine schedule, λ = 0. Hard attention
-starts from the soft model: from random weights it learnt quickly to attend to an object, but hardly to the right one.
-Rewards are to go, and their baseline is the caption's other sample. Reached, on 2,000 photos, on test, for all words
-that name an object, seeds 1, 2 and 3:
+The encoder `small` (`scenes_encoder.py`, which `sat` takes as a --plugin) is trained together with the decoder from the
+first batch. Departures from the paper: small sizes and batches, no dropout, no gate, annotations normalized by layer,
+Adam with a cosine schedule, λ = 0. Hard attention starts from the soft model: from random weights it learnt quickly to
+attend to an object, but hardly to the right one. Rewards are to go, and their baseline is the caption's other sample.
+Reached, on 2,000 photos, on test, for all words that name an object, seeds 1, 2 and 3:
 
 | | α on the named object | the most probable location is inside its box |
 | --- | --- | --- |
@@ -41,6 +41,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scenes_encoder
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 from pydantic import TypeAdapter, ValidationError
@@ -275,7 +276,7 @@ def train_on_scenes(
     folder: Path, config: TrainingConfig, output: Path, *, init_from: str | None = None, **plan: Any
 ) -> None:
     """Train a model of scenes and its encoder, from random weights or from those of a model of scenes."""
-    start = load_start(init_from, encoder="small", resize="squash", trained=True)
+    start = load_start(init_from, encoder=scenes_encoder.NAME, resize="squash")
     rate = config.learning_rate
     train(
         TrainingPlan(dataset=read_dataset(folder), start=start, config=config, output=output, encoder_lr=rate, **plan)

@@ -131,7 +131,6 @@ MISTAKES_WITH_TRAIN = [
     ("DATA --weight 1e30", r"the weight of a data folder is 1e\+30: give a number above 0, up to 1000"),
     ("DATA --bits 5", "bits is '5': choose one of 32, 16, 8, 4"),
     ("DATA --encoder-lr nan", "encoder_lr is 'nan': give a number above 0"),
-    ("DATA --encoder small", "--encoder small has random weights .*--encoder-lr"),
     ("DATA --output MINE", r"MINE is not a model, and its README\.md would be overwritten"),
     ("DATA --init-from beech", "no model 'beech'"),
     ("DATA --output DATA/captions.csv", "--output"),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scenes_encoder
 import torch
 from attention.forcing import Forced, SeededMode, force
 from attention.maps import MAPS, Cover, Target, attentive, figures_of, maps_of, positive
@@ -39,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def captioner() -> Captioner:
     """An untrained model on the small encoder."""
     vocabulary = Vocabulary([*COLORS, *SHAPES, *"a and from left to right then there is of".split()])
-    encoder = load_encoder("small", resize="squash")
+    encoder = load_encoder(scenes_encoder.NAME, resize="squash")
     config = replace(SOFT_DECODER, annotation_size=64, vocabulary_size=len(vocabulary))
     torch.manual_seed(1)
     weights = decoder_weights(AttentionDecoder(config))

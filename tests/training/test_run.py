@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scenes_encoder
 import torch
 from builders import (
     ROWS,
@@ -513,7 +514,7 @@ def test_generation_is_chosen_with_the_encoder_that_ships(dataset, tmp_path):
 
 def blocks():
     """An encoder of three convolutions, always with the same weights."""
-    return load_encoder("small", resize="squash")
+    return load_encoder(scenes_encoder.NAME, resize="squash")
 
 
 def test_fine_tuning_from_a_block_trains_it_alone_and_ships_it_alone(dataset, tmp_path):

@@ -4,6 +4,7 @@ import pytest
 import torch
 from backbones import lite_encoder, noise
 from builders import InMemoryAnnotations
+from scenes_encoder import SmallEncoder
 from torch import nn
 
 from show_attend_tell.backends.onnx import encoder as onnx
@@ -11,7 +12,7 @@ from show_attend_tell.backends.torch import fastest_encode
 from show_attend_tell.checkpoint.packing import as_array, as_tensors, pack, unpack
 from show_attend_tell.data.photos import Preprocessing
 from show_attend_tell.errors import SatError
-from show_attend_tell.vision.backbones import Backbone, ConvolutionalNetwork, SmallEncoder
+from show_attend_tell.vision.backbones import Backbone, ConvolutionalNetwork
 from show_attend_tell.vision.blocks import cut
 from show_attend_tell.vision.encoder import Encoder, load_encoder
 from show_attend_tell.vision.sources import TunedAnnotations

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import safetensors.torch
+import scenes_encoder
 import torch
 from backbones import noise
 from builders import shape_folder
@@ -271,7 +272,7 @@ def test_models_that_do_not_fit_are_refused(transformers, tmp_path):
     refused(save_model(transformers, tmp_path / "size", "ViT", VIT, 24), "does not encode photos of 24 × 24")
     words = {**VIT, "vocab_size": 11, "max_position_embeddings": 5}
     refused(save_model(transformers, tmp_path / "words", "Bert", words, 20), "does not encode photos")
-    neither = "neither one of vgg19, efficientnet-lite2-1280, small nor a model that transformers"
+    neither = "neither one of vgg19, efficientnet-lite2-1280 nor a model that transformers"
     refused(str(tmp_path / "absent"), neither)
 
     name = save_model(transformers, tmp_path / "part", "ViT", VIT, 20)
@@ -291,7 +292,7 @@ def test_models_that_do_not_fit_are_refused(transformers, tmp_path):
 def test_names_and_files_are_refused_without_asking_the_hub(monkeypatch):
     for name, weights, message in (
         ("facebook/dinov2-small", "w.safetensors", "only vgg19 and .* take a file of weights"),
-        ("vgg16", None, "there is no encoder 'vgg16': choose vgg19, .*, small, a model of the Hugging Face hub"),
+        ("vgg16", None, "there is no encoder 'vgg16': choose vgg19, .*, a model of the Hugging Face hub"),
         ("efficientnet-lite-2", None, "there is no encoder 'efficientnet-lite-2': choose vgg19, .*-1280,"),
     ):
         with pytest.raises(SatError, match=message):
@@ -314,7 +315,7 @@ def test_the_small_encoder_is_the_same_each_time_and_draws_from_nobodys_random_n
     torch.manual_seed(3)
     expected = torch.rand(5)
     torch.manual_seed(3)
-    first, second = load_encoder("small"), load_encoder("small", resize="squash")
+    first, second = load_encoder(scenes_encoder.NAME), load_encoder(scenes_encoder.NAME, resize="squash")
     assert torch.equal(torch.rand(5), expected)
     assert first.digest == second.digest and first.frozen
     assert second.preprocessing == Preprocessing(size=64, resize="squash")
@@ -322,6 +323,6 @@ def test_the_small_encoder_is_the_same_each_time_and_draws_from_nobodys_random_n
 
 
 def test_a_copy_of_the_small_encoder_and_a_pickled_one_encode_as_it_does():
-    encoder, pixels = load_encoder("small"), noise(2, 64)
+    encoder, pixels = load_encoder(scenes_encoder.NAME), noise(2, 64)
     for other in (copy.deepcopy(encoder), pickle.loads(pickle.dumps(encoder))):
         torch.testing.assert_close(other(pixels), encoder(pixels), rtol=0, atol=0)

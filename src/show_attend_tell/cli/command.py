@@ -327,8 +327,7 @@ encoder_options = options(
     plugin_option,
     click.option(
         "--encoder",
-        help="Encoder: vgg19, efficientnet-lite2-1280, a vision model of Hugging Face transformers, or small (for "
-        "generated scenes; it must be fine-tuned). "
+        help="Encoder: vgg19, efficientnet-lite2-1280, or a vision model of Hugging Face transformers. "
         f"[default: that of the model to start from; without one efficientnet-lite2-1280 for custom data, else "
         f"{PAPERS_ENCODER}]",
     ),

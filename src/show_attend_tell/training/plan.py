@@ -53,8 +53,7 @@ def plan_for(
         settings = [f"{setting}={value}" for setting, value in settings.items()]
     config = changed(presets.preset(name, attention, decoder=decoder), settings)
     fit_to_data = decoder is None and preset is None
-    load = {"trained": run.get("encoder_lr") is not None, **(encoder or {})}
-    start = choose_start(dataset, config, init_from=init_from, fit_to_data=fit_to_data, **load)
+    start = choose_start(dataset, config, init_from=init_from, fit_to_data=fit_to_data, **(encoder or {}))
     corpus = run.get("text_corpus")
     notes = {
         "preset": name,

@@ -60,17 +60,13 @@ def load_start(
     encoder: str | None = None,
     encoder_weights: str | None = None,
     resize: Resize | None = None,
-    trained: bool = False,
 ) -> Start:
     """The model of that name, if there is one, and the encoder, with the weights that this model was trained with.
 
-    Settings of the encoder that are None come from the model to start from, or else are the defaults. Random weights of
-    an encoder are allowed only if it is ``trained`` too: otherwise `SatError` is raised.
+    Settings of the encoder that are None come from the model to start from, or else are the defaults.
     """
     model = None if init_from is None else Checkpoint.load(find_model(init_from))
     tuned = None if model is None else model.tuned_encoder
-    if encoder == "small" and not trained and tuned is None:
-        raise SatError("--encoder small has random weights until it is trained: use sat train --encoder-lr 1e-3")
     resize = resize or ("crop" if model is None else model.encoder.preprocessing.resize)
     name = encoder or (PAPERS_ENCODER if model is None else model.encoder.name)
     network = encoders.load_encoder(name, weights=encoder_weights, resize=resize)

@@ -1,10 +1,10 @@
-"""The networks that an encoder may hold: those that are known as data, a small one, and those of `transformers`.
+"""The networks that an encoder may hold: those that are known as data, and those of `transformers`.
 
 Letters in shapes: B batch, H × W pixels, L = rows · columns locations, D annotation size.
 """
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,8 @@ from show_attend_tell.data.photos import IMAGENET_MEAN, IMAGENET_STD, Preprocess
 from show_attend_tell.errors import MissingPackage, SatError
 from show_attend_tell.files import hub_id
 from show_attend_tell.messages import install_command
-from show_attend_tell.vision.network import Block, Convolution, Network, Precision, Weights, convolutions, reach
+from show_attend_tell.registries import Registry
+from show_attend_tell.vision.network import Block, Network, Precision, Weights, convolutions, reach
 from show_attend_tell.vision.registry import ENCODERS
 
 
@@ -31,6 +32,10 @@ class Backbone(NamedTuple):
     grid: tuple[int, int]  # rows and columns of locations
     preprocessing: Preprocessing
     fixed_precision: Precision | None = None  # what `Encoder.annotate` always computes in; None: what is fastest
+
+
+# Encoders that programs add, which only PyTorch computes
+PYTORCH_ENCODERS: Registry[Callable[[Resize], Backbone]] = Registry("an encoder", "pytorch_encoders")
 
 
 # Networks that are known as data
@@ -101,45 +106,6 @@ def network_backbone(network: Network, weights: Weights, resize: Resize) -> Back
     )
 
 
-# The small one
-
-
-class SmallEncoder(ConvolutionalNetwork):
-    """Three convolutions, to be trained along: (B, 3, H, W) → (B, 64, H / 8, W / 8), for `research/scenes.py`.
-
-    Two more channels give each pixel's column and row, −1 to 1, since "left of" cannot be known from the 22 × 22 pixels
-    that a location sees.
-    """
-
-    BLOCKS = tuple(
-        Block(f"conv{number + 1}", (Convolution(f"convolutions.{2 * number}", inputs, outputs, kernel=4, stride=2),))
-        for number, (inputs, outputs) in enumerate([(5, 32), (32, 64), (64, 64)])
-    )
-
-    def __init__(self, blocks: Sequence[Block] = BLOCKS) -> None:
-        super().__init__(blocks)
-        for layer in self.modules():
-            if isinstance(layer, nn.Conv2d):  # He et al. 2015: else the biases drown what tells locations apart
-                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
-                nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
-
-    def forward(self, pixels: Tensor) -> Tensor:
-        if self.blocks[0] == self.BLOCKS[0]:
-            batch, _, height, width = pixels.shape
-            columns = torch.linspace(-1, 1, width, device=pixels.device).expand(batch, 1, height, width)
-            rows = torch.linspace(-1, 1, height, device=pixels.device)[:, None].expand(batch, 1, height, width)
-            pixels = torch.cat([pixels, columns, rows], dim=1)
-        return super().forward(pixels)
-
-
-def small(resize: Resize) -> Backbone:
-    """A `SmallEncoder`, always with the same weights."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        body = SmallEncoder()
-    return Backbone(body, "small", 64, (8, 8), Preprocessing(size=64, resize=resize))
-
-
 # Vision models of transformers
 
 
@@ -162,14 +128,14 @@ def transformers_model(name: str, resize: Resize) -> Backbone:
         name = str(Path(name).resolve())
     elif "/" not in name:  # a misspelt name, which the hub takes half a minute to refuse
         raise SatError(
-            f"there is no encoder {name!r}: choose {', '.join(ENCODERS)}, small, a model of the Hugging Face hub "
+            f"there is no encoder {name!r}: choose {', '.join(ENCODERS)}, a model of the Hugging Face hub "
             "(OWNER/NAME), a local folder, or one that a --plugin registers"
         )
     try:
         transformers: Any = importlib.import_module("transformers")
     except ImportError:
         raise MissingPackage(
-            f"encoder {name!r}: all but {', '.join(ENCODERS)} and small need transformers",
+            f"encoder {name!r}: all but {', '.join(ENCODERS)} need transformers",
             remedy=install_command("transformers"),
         ) from None
     try:
@@ -179,8 +145,7 @@ def transformers_model(name: str, resize: Resize) -> Backbone:
         model, info = transformers.AutoModel.from_pretrained(name, config=config, **how)
     except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
         raise SatError(
-            f"encoder {name!r}: neither one of {', '.join(ENCODERS)}, small nor a model that transformers can load "
-            f"({error})"
+            f"encoder {name!r}: neither one of {', '.join(ENCODERS)} nor a model that transformers can load ({error})"
         ) from None
     model.float()
     # A pooler is not used, and checkpoints without one would get a random one: another digest at every loading.

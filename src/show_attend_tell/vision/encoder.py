@@ -17,7 +17,7 @@ from show_attend_tell.checkpoint import packing
 from show_attend_tell.data.photos import Resize
 from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
-from show_attend_tell.vision.backbones import Backbone, network_backbone, small, transformers_model
+from show_attend_tell.vision.backbones import PYTORCH_ENCODERS, Backbone, network_backbone, transformers_model
 from show_attend_tell.vision.network import Precision
 from show_attend_tell.vision.registry import ENCODERS
 
@@ -116,7 +116,7 @@ def load_encoder(
     `name` is one of these:
 
     - `vgg19`, `efficientnet-lite2-1280`, or another of `registry.ENCODERS`;
-    - `small`: an untrained network for pictures of 64 × 64 pixels, always with the same first weights;
+    - an encoder of `backbones.PYTORCH_ENCODERS`, to which programs add their own;
     - the hub id or the local folder of a vision model of Hugging Face `transformers` (an extra) that gives a feature
       map or patch tokens. A folder of the hub's cache is known by its hub id, every other folder by its whole path.
 
@@ -135,4 +135,5 @@ def load_encoder(
             f"encoder {name}: only {' and '.join(ENCODERS)} take a file of weights; name the model's local folder "
             "instead"
         )
-    return Encoder(small(resize) if name == "small" else transformers_model(name, resize))
+    own = PYTORCH_ENCODERS.get(name)
+    return Encoder(own(resize) if own else transformers_model(name, resize))
