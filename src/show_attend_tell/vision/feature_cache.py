@@ -94,11 +94,10 @@ INDEX = TypeAdapter(dict[str, PhotoFile])  # of `files.json`
 class FeatureCache:
     """The annotations of photos by name: `cache[names]` is (B, L, D) float16. `FeatureCache.build` makes one."""
 
-    def __init__(self, folder: Path, shape: tuple[int, int], keys: Mapping[str, str]) -> None:
-        """``keys`` gives the name of each photo's stored file by the photo's name (`_key`); their shape is (L, D)."""
-        self.folder = folder
+    def __init__(self, shape: tuple[int, int], files: Mapping[str, Path]) -> None:
+        """``files`` gives each photo's stored file by the photo's name; the shape of its annotations is (L, D)."""
         self.shape = shape
-        self.keys = dict(keys)
+        self.files = dict(files)
         self._checked: set[str] = set()  # names of photos
 
     def __getitem__(self, names: Sequence[str]) -> Tensor:
@@ -111,14 +110,16 @@ class FeatureCache:
 
     def _read(self, name: str, into: NDArray[np.float16]) -> bool:
         """Read annotations; returns whether they are as they were stored."""
-        key = self.keys[name]
+        stored = self.files[name]
         try:
-            with open(_file(self.folder, key), "rb") as file:
+            with open(stored, "rb") as file:
                 file.readinto(into.data.cast("B"))
                 checksum = file.read(CHECKSUM_BYTES)
         except OSError:
             return False
-        whole = checksum == _checksum(key, into) if name not in self._checked else len(checksum) == CHECKSUM_BYTES
+        whole = (
+            checksum == _checksum(stored.name, into) if name not in self._checked else len(checksum) == CHECKSUM_BYTES
+        )
         self._checked.add(name)
         return whole
 
@@ -126,13 +127,13 @@ class FeatureCache:
         """Remove all damaged annotations, so that the next run encodes their photos again; raises `SatError`."""
         self._checked.clear()
         row = np.empty(self.shape, "<f2")
-        damaged = [name for name in self.keys if not self._read(name, row)]
+        damaged = [name for name in self.files if not self._read(name, row)]
         for name in damaged:
             with contextlib.suppress(OSError):  # then they are found again
-                _file(self.folder, self.keys[name]).unlink(missing_ok=True)
+                self.files[name].unlink(missing_ok=True)
         raise SatError(
             f"the stored annotations of {first_three(damaged)} are damaged (their checksums differ)",
-            subject=str(self.folder),
+            subject=str(self.files[damaged[0]].parents[1]),
             remedy=f"the same command encodes {plural(len(damaged), 'photo')} again (sat train with --resume). If it "
             "happens again, delete this folder, and check the disk",
         )
@@ -159,8 +160,6 @@ class FeatureCache:
         size = 2 * math.prod(shape) + CHECKSUM_BYTES  # of a photo's stored file
         folder = directory / _folder_name(encoder, view)
         files, problems = _known_files(directory, photos, progress)
-        if not files:
-            raise SatError(f"there is no photo to encode {first_three(problems.values())}")
         keys = {name: _key(file.digest, name, view) for name, file in files.items()}
 
         passed_over: dict[str, str] = {}  # what was left out of photos' files, by their names
@@ -201,7 +200,7 @@ class FeatureCache:
         problems |= {name: f"{photos[name]}: {failed[key]}" for name, key in keys.items() if key in failed}
         if problems:
             raise UnreadablePhotos(problems, len(photos))
-        return cls(folder, shape, keys)
+        return cls(shape, {name: _file(folder, key) for name, key in keys.items()})
 
 
 def _half(annotations: Tensor, name: str) -> NDArray[np.float16]:

@@ -1,10 +1,9 @@
 """Where annotations come from: a feature cache, or an encoder or its last blocks that compute them."""
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -37,52 +36,38 @@ def cached(
     encode: Encode | None = None,
     view: str = "original",
     show: bool = True,
-) -> Annotations:
+) -> FeatureCache:
     """The annotations of whole splits, encoded now if they are not yet in the cache.
 
     Each data set has a folder of its name. Raises `UnreadablePhotos` of all of them after all are encoded.
     """
-    caches: dict[str, Annotations] = {}
+    files: dict[str, Path] = {}
     problems: dict[str, str] = {}
     for part in dataset.parts or [Part("", dataset)]:
+        prefix = f"{part.name}/" if dataset.parts else ""
         photos = {example.name: example.photo for example in part.dataset.examples if example.split in splits}
         folder = cache / folder_name(part.dataset.name)
         try:
-            if photos or not dataset.parts:
-                caches[part.name] = FeatureCache.build(folder, photos, encoder, encode=encode, view=view, progress=show)
+            found = FeatureCache.build(folder, photos, encoder, encode=encode, view=view, progress=show)
+            files |= {prefix + name: file for name, file in found.files.items()}
         except UnreadablePhotos as error:
-            if not dataset.parts:
-                raise
-            problems |= {f"{part.name}/{name}": problem for name, problem in error.problems.items()}
+            problems |= {prefix + name: problem for name, problem in error.problems.items()}
     if problems:
         raise UnreadablePhotos(problems, sum(example.split in splits for example in dataset.examples))
-    return SeveralSources(caches, lambda name: name.partition("/")[::2]) if dataset.parts else caches[""]
-
-
-@dataclass
-class SeveralSources:
-    """Annotations of which each photo has its own source."""
-
-    sources: Mapping[Any, Annotations]
-    source_of: Callable[[str], tuple[Hashable, str]]  # the key of a photo's source, and its name there, by its name
-
-    def __getitem__(self, names: Sequence[str]) -> Tensor:
-        wanted: dict[Hashable, list[tuple[int, str]]] = defaultdict(list)  # rows with the names there, by source
-        for row, name in enumerate(names):
-            source, own = self.source_of(name)
-            wanted[source].append((row, own))
-        annotations = torch.cat([self.sources[source][[own for _, own in rows]] for source, rows in wanted.items()])
-        order = torch.tensor([row for rows in wanted.values() for row, _ in rows]).argsort()
-        return annotations[order.to(annotations.device)]
+    return FeatureCache(found.shape, files)
 
 
 class LivePhotos:
     """Annotations computed at each call, photos read by threads, with gradient while the encoder trains."""
 
-    def __init__(self, examples: Sequence[Example], encoder: Encoder, view: str = "original") -> None:
+    def __init__(
+        self, examples: Sequence[Example], encoder: Encoder, view: str = "original", *, plain: Collection[str] = ()
+    ) -> None:
+        """``plain`` has the names of photos that are shown as they are, in whatever view the others are."""
         self.photos = {example.name: example.photo for example in examples}
         self.encoder = encoder
         self.view = view
+        self.plain = plain
         self.readers = photo_readers()
 
     def __getitem__(self, names: Sequence[str]) -> Tensor:
@@ -97,7 +82,8 @@ class LivePhotos:
 
     def read(self, name: str) -> Tensor:
         """The pixels (3, size, size) of one photo."""
-        return self.encoder.preprocessing(open_photo(self.photos[name]), self.view, name)
+        view = "original" if name in self.plain else self.view
+        return self.encoder.preprocessing(open_photo(self.photos[name]), view, name)
 
 
 @dataclass

@@ -24,7 +24,7 @@ from show_attend_tell.vision.blocks import LastBlocks, cut
 from show_attend_tell.vision.encoder import Encoder
 from show_attend_tell.vision.feature_cache import UnreadablePhotos
 from show_attend_tell.vision.reading import unreadable
-from show_attend_tell.vision.sources import Annotations, LivePhotos, SeveralSources, TunedAnnotations, cached
+from show_attend_tell.vision.sources import Annotations, LivePhotos, TunedAnnotations, cached
 
 
 def prepare(
@@ -142,25 +142,32 @@ def encode(
         encoder.fixed_precision = encoder.fixed_precision or config.precision  # resumed elsewhere, it goes on in it
     fastest = fastest_encode(frozen)
 
-    def source(view: str, splits: Sequence[str]) -> Annotations:
+    originals: dict[str, Path] = {}  # stored files of the photos as they are
+
+    def source(view: str, splits: Sequence[str], plain: Collection[str] = ()) -> Annotations:
+        """The annotations of a view; the photos ``plain`` are shown as they are."""
         if isinstance(trained, Encoder):
-            return LivePhotos([example for split in splits for example in dataset.split(split)], encoder, view)
+            examples = [example for split in splits for example in dataset.split(split)]
+            return LivePhotos(examples, encoder, view, plain=plain)
         annotations = cached(dataset, frozen, cache, splits=splits, encode=fastest, view=view)
+        if view == "original":
+            originals.update(annotations.files)
+        annotations.files |= {name: originals[name] for name in plain}
         return annotations if trained is None else TunedAnnotations(annotations, trained, encoder.precision)
 
     original = source("original", ("train", "val"))
-    named = {}  # photos with sides, by their names here, and in their own cache, by which their crops are drawn
-    for example in train if not config.mirror_sides else ():
-        if any(map(side_words, example.raw)):
-            joined = dataset.parts and not isinstance(trained, Encoder)
-            named[example.name] = example.name.partition("/")[2] if joined else example.name
+    joined = dataset.parts and not isinstance(trained, Encoder)
+    named = {  # photos with sides, by their names here, and in their own cache, by which their crops are drawn
+        example.name: example.name.partition("/")[2] if joined else example.name
+        for example in train
+        if not config.mirror_sides and any(map(side_words, example.raw))
+    }
 
     def training_view(view: str) -> Annotations:
         mirrored = {name for name, own in named.items() if mirrors(view, own)}
         if len(mirrored) == len(train):
             return original  # no photo is shown in this view
-        sources = {True: original, False: source(view, ("train",))}  # photos with sides are not shown mirrored
-        return SeveralSources(sources, lambda name: (name in mirrored, name)) if mirrored else sources[False]
+        return source(view, ("train",), mirrored)  # photos with sides are not shown mirrored
 
     return {
         "views": [original, *map(training_view, config.views)],
