@@ -37,4 +37,7 @@ def test_a_word_that_texts_have_often_is_learnt_if_a_training_caption_has_it():
     captions = [["a", "dog"], ["a", "cat"]]
     texts = [["a", "dog", "zebra"]] * 4
     assert Vocabulary.build(captions, minimum_count=2, text_corpus=texts).words[2:] == ("a", "dog")
-    assert Vocabulary(["a"]).extended(captions, minimum_count=2, text_corpus=texts).words[2:] == ("a", "dog")
+    assert Vocabulary.build(captions, minimum_count=2, text_corpus=texts, start=Vocabulary(["a"])).words[2:] == (
+        "a",
+        "dog",
+    )

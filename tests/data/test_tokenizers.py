@@ -108,7 +108,8 @@ def test_the_tokenizer_is_stored_with_the_words(language, tmp_path):
         ids = loaded.encode(loaded.tokenizer.words(raw))
         assert Vocabulary.UNKNOWN not in ids and loaded.text(ids) == in_form(raw, tokenizer.tokens)
         assert loaded.decode(loaded.encode(words)) == list(words)
-    assert vocabulary.extended([["xyzzy"]]).words[len(vocabulary) :] == (() if "pieces" in why else ("xyzzy",))
+    more = Vocabulary.build([["xyzzy"]], tokenizer=tokenizer, start=vocabulary)
+    assert more.words[len(vocabulary) :] == (() if "pieces" in why else ("xyzzy",))
 
 
 def test_words_that_are_parted_by_spaces_stay(tmp_path):

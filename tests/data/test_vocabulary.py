@@ -75,8 +75,11 @@ def test_words_are_written_as_the_training_captions_mostly_write_them(tokenizer,
     vocabulary.save(tmp_path / "vocabulary.json")
     loaded = Vocabulary.load(tmp_path / "vocabulary.json")
     assert loaded == vocabulary and loaded.written(ids) == written.split()
-    assert vocabulary.extended([["more"]]).written(ids) == written.split()
-    assert vocabulary.extended([], texts=[text.lower() for text in texts]).written(ids) == said.split()
+    more = Vocabulary.build([["more"]], tokenizer=tokenizer, start=vocabulary)
+    assert more.written(ids) == written.split()
+    lower = [text.lower() for text in texts]
+    more = Vocabulary.build([], tokenizer=tokenizer, start=vocabulary, texts=lower)
+    assert more.written(ids) == said.split()
 
 
 def unigram(*words: str, **more: object) -> str:
@@ -128,8 +131,8 @@ def test_a_file_that_is_missing_or_far_too_large_is_not_read(tmp_path):
 def test_new_words_are_appended():
     known = Vocabulary(["dog", "a"])
     captions = [["a", "mug", "cup"], ["a", "cup", "jar"], ["mug", "cup", "dog", "<unk>"]]
-    more = known.extended(captions)
+    more = Vocabulary.build(captions, start=known)
     assert more.words == ("<end>", "<unk>", "dog", "a", "cup", "mug", "jar")
-    assert known.extended(captions, minimum_count=3).words[4:] == ("cup",)
-    assert known.extended(captions, size=6).words[4:] == ("cup", "mug")
-    assert known.extended(captions, size=3) == known.extended([]) == known
+    assert Vocabulary.build(captions, minimum_count=3, start=known).words[4:] == ("cup",)
+    assert Vocabulary.build(captions, size=6, start=known).words[4:] == ("cup", "mug")
+    assert Vocabulary.build(captions, size=3, start=known) == Vocabulary.build([], start=known) == known

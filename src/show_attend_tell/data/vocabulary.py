@@ -57,42 +57,29 @@ class Vocabulary:
         tokenizer: Tokenizer = KARPATHY,
         text_corpus: Iterable[Sequence[str]] = (),
         texts: Iterable[str] = (),
+        start: "Vocabulary | None" = None,
     ) -> "Vocabulary":
         """Collect the most frequent words of the training captions, ties in alphabetical order.
 
         Words of fewer than `minimum_count` occurrences are left out, and so is what does not fit into `size` ids.
         `text_corpus`, captions without photos, counts too for words that a training caption has. `texts` are the
-        training captions as they were written. A `Unigram` has all of its pieces instead.
+        training captions as they were written. A `Unigram` has all of its pieces instead. The words of another
+        vocabulary, ``start``, come first, with their ids and spellings.
         """
         if size < 3:
             raise SatError(f"a vocabulary of size {size} has no room for words; give at least 3")
         if isinstance(tokenizer, Unigram):
             often = [piece for piece in _frequent(captions, 1) if piece in tokenizer.scores]
-            return cls(dict.fromkeys([*often, *tokenizer.scores]), tokenizer)
-        frequent = _frequent(captions, minimum_count, text_corpus)
-        if not frequent:
+            return start or cls(dict.fromkeys([*often, *tokenizer.scores]), tokenizer)
+        known = start or cls((), tokenizer)
+        frequent = [word for word in _frequent(captions, minimum_count, text_corpus) if word not in known]
+        if not frequent and start is None:
             raise SatError(
                 f"no word occurs {minimum_count} times or more in the training captions; "
                 "lower minimum_count or give more captions"
             )
-        return cls(frequent[: size - 2], tokenizer)._spelt(texts)
-
-    def extended(
-        self,
-        captions: Iterable[Sequence[str]],
-        *,
-        minimum_count: int = 1,
-        size: int = 10_000,
-        tokenizer: Tokenizer | None = None,
-        text_corpus: Iterable[Sequence[str]] = (),
-        texts: Iterable[str] = (),
-    ) -> "Vocabulary":
-        """This vocabulary, and behind its words the frequent ones of ``captions`` that it lacks, as in `build`."""
-        if isinstance(self.tokenizer, Unigram):
-            return self
-        new = [word for word in _frequent(captions, minimum_count, text_corpus) if word not in self]
-        words = (*self.words[2:], *new[: max(0, size - len(self))])
-        return Vocabulary(words, tokenizer or self.tokenizer, forms=self.forms, capital=self.capital)._spelt(texts)
+        words = (*known.words[2:], *frequent[: max(0, size - len(known))])
+        return cls(words, tokenizer, forms=known.forms, capital=known.capital)._spelt(texts)
 
     def _spelt(self, texts: Iterable[str]) -> "Vocabulary":
         """This vocabulary, with the forms that texts mostly write behind their first word (not Karpathy's tokens)."""

@@ -207,4 +207,4 @@ def learnt_vocabulary(
     if start is None:
         return Vocabulary.build(captions, **limits)
     learns = config.new_words and isinstance(start.config, DecoderConfig)
-    return start.vocabulary.extended(captions if learns else (), **limits)
+    return Vocabulary.build(captions if learns else (), start=start.vocabulary, **limits)
