@@ -19,15 +19,13 @@ from pathlib import Path
 
 from show_attend_tell.data.datasets.assembly import assemble
 from show_attend_tell.data.datasets.cleaning import clean
-from show_attend_tell.data.datasets.coco import read_coco
 from show_attend_tell.data.datasets.dataset import DataReport, Dataset, Example, NoCaptions
 from show_attend_tell.data.datasets.files import read_file
 from show_attend_tell.data.datasets.flickr import read_flickr
+from show_attend_tell.data.datasets.folders import read_coco, read_imagefolder, read_karpathy, read_table
 from show_attend_tell.data.datasets.habits import look_alike
 from show_attend_tell.data.datasets.joined import join
-from show_attend_tell.data.datasets.karpathy import read_karpathy
 from show_attend_tell.data.datasets.listing import CaptionFile, merged
-from show_attend_tell.data.datasets.tables import read_imagefolder, read_table
 from show_attend_tell.data.datasets.text_files import read_text_files
 from show_attend_tell.errors import SatError
 from show_attend_tell.messages import first_three

@@ -1,51 +1,20 @@
-"""COCO's caption files: any ``captions_*.json``, in the folder or in ``annotations/``.
+"""COCO's caption files: ``captions_train2014.json`` is of the split train, ``captions_val.json`` of val.
 
-What comes after ``captions_`` names the split: ``captions_train2014.json`` is train and ``captions_val.json`` val.
-Files of other names (``captions_products.json``) have no splits. ``captions_train2014.json`` and
+``captions_train2014.json`` and
 ``captions_val2014.json``, and those of 2017, are the paper's COCO.
 """
 
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from show_attend_tell.data.datasets.dataset import SPLITS
-from show_attend_tell.data.datasets.listing import SPLIT_NAMES, CaptionFile, PhotoEntry, json_files
+from show_attend_tell.data.datasets.listing import SPLIT_NAMES, CaptionFile, PhotoEntry
 from show_attend_tell.data.rows import with_words
 from show_attend_tell.data.rows.fields import Beside, beside_fields
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import list_of_objects, number_of, text_of
-from show_attend_tell.messages import first_three
 
 PAPERS_FILES = re.compile(r"captions_(train|val)20(14|17)\.json")
-
-
-def read_coco(folder: Path, passed_over: dict[str, str]) -> CaptionFile | None:
-    """What COCO's caption files in a folder list; None where there are none."""
-    contents: dict[Path, Any] = {}
-    for root in (folder / "annotations", folder):
-        contents = json_files(root, ("captions_", "dataset"), is_coco, passed_over) or contents
-    if not contents:
-        return None
-    splits = {file: split_of(file) for file in contents}
-    times = Counter(splits.values())
-    if times[None] < len(splits) and (times[None] or max(times.values()) > 1):
-        raise SatError(
-            f"{folder} holds {first_three([file.name for file in splits])}: keep one file of each split, named after "
-            "train, val or test, or only files whose names have no split"
-        )
-    files = sorted(splits, key=lambda file: (*SPLITS, None).index(splits[file]))
-    papers = all(map(papers_coco, files))
-    whole = CaptionFile("coco" if papers else folder.resolve().name, files, [], custom=not papers)
-    for file in files:
-        listing = coco_listing(file, contents[file])
-        for photo in listing.photos:
-            photo.split = splits[file]
-        whole.photos += listing.photos
-        whole.strays += listing.strays
-        whole.notes += listing.notes
-    return whole
 
 
 def is_coco(content: Any) -> bool:
@@ -69,7 +38,7 @@ def coco_listing(file: Path, content: dict[str, Any]) -> CaptionFile:
 
     Captions that the file marks as rejected, as VizWiz does, are left out and counted.
     """
-    listing = CaptionFile(file.stem, [file], [], custom=not papers_coco(file))
+    listing = CaptionFile(file.stem, [file], [], form="coco", custom=not papers_coco(file))
     by_id: dict[int | str, PhotoEntry] = {}
     subfolder = file.stem.removeprefix("captions_")  # "train2014"
     for index, image in enumerate(list_of_objects(content, "images", str(file))):

@@ -9,19 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from show_attend_tell.data.datasets.dataset import PAPERS
-from show_attend_tell.data.datasets.listing import CaptionFile, PhotoEntry, check_one, json_files
+from show_attend_tell.data.datasets.listing import CaptionFile, PhotoEntry
 from show_attend_tell.data.rows.entry import WithWords
 from show_attend_tell.data.tokenizers import tokenize
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import list_of_objects, number_of, text_of
 from show_attend_tell.messages import quoted
-
-
-def read_karpathy(folder: Path, passed_over: dict[str, str]) -> CaptionFile | None:
-    """What Karpathy's split file in a folder lists; None where there is none."""
-    contents = json_files(folder, ("dataset",), is_karpathy, passed_over)
-    check_one(contents)
-    return next((karpathy_listing(*item) for item in contents.items()), None)
 
 
 def is_karpathy(content: Any) -> bool:
@@ -45,7 +38,7 @@ def karpathy_listing(file: Path, content: dict[str, Any]) -> CaptionFile:
     name = content.get("dataset")
     if not isinstance(name, str) or not name:
         name = file.stem.removeprefix("dataset").lstrip("_") or file.resolve().parent.name
-    return CaptionFile(name, [file], photos, custom=name not in PAPERS)
+    return CaptionFile(name, [file], photos, form="karpathy", custom=name not in PAPERS)
 
 
 def _karpathy_caption(sentence: dict[str, Any], where: str) -> WithWords:

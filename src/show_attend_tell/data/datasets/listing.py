@@ -1,15 +1,13 @@
 """What files of captions list: photos with captions, as they are written, and what a person should know of them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from show_attend_tell.data.datasets.dataset import SPLITS
 from show_attend_tell.data.rows import PhotoEntry as PhotoEntry
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import read_json
 from show_attend_tell.messages import first_three, shorten
 
 SPLIT_NAMES = {
@@ -27,25 +25,8 @@ class CaptionFile:
     photos: list[PhotoEntry]
     strays: Counter[str] = field(default_factory=Counter)  # captions per photo that is in no split
     notes: list[str] = field(default_factory=list)  # how the files were read, where a person should know
+    form: str = "rows"  # of the file, or "karpathy" or "coco"
     custom: bool = True  # not one of the paper's data sets
-
-
-def json_files(
-    folder: Path, starts: tuple[str, ...], has_form: Callable[[Any], bool], passed_over: dict[str, str]
-) -> dict[Path, Any]:
-    """What JSON files of a folder hold, of those whose names begin so; files of another form are ``passed_over``."""
-    files = [file for file in sorted(folder.glob("*")) if file.name.lower().startswith(starts) and file.is_file()]
-    contents = {file: read_json(file) for file in files if file.suffix.lower() == ".json"}
-    passed_over |= {file.name: f"{file.name} has another form" for file in contents if not has_form(contents[file])}
-    return {file: content for file, content in contents.items() if has_form(content)}
-
-
-def check_one(files: Iterable[Path]) -> None:
-    """Raise `SatError` for several files of which a folder should have one."""
-    files = list(files)
-    if len(files) > 1:
-        names = first_three([file.name for file in files])
-        raise SatError(f"{files[0].parent} holds {names}; keep the one that is meant")
 
 
 def merged(photos: Iterable[PhotoEntry]) -> list[PhotoEntry]:
