@@ -102,7 +102,6 @@ def unigram(*words: str, **more: object) -> str:
         unigram("a"),
         unigram("a", "b", scores=[-1.0]),
         unigram("a", scores=["-1"]),
-        unigram("a" * 65, scores=[-1.0]),
         unigram("a", scores=[float("-inf")]),
         unigram("a", scores=[10**400]),
         '{"tokenizer": "unicode", "words": ["<end>", "<unk>", "a"], "forms": ["A"]}',

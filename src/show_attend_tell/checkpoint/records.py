@@ -37,7 +37,7 @@ class EncoderRecord:
     def from_dict(cls, values: Mapping[str, Any]) -> "EncoderRecord":
         """The record in a model's config.json; raises `KeyError`, `TypeError` or `SatError` for a damaged one."""
         plain = {name: values[name] for name in ("name", "digest", "grid")}
-        return cls(preprocessing=Preprocessing.from_dict(values["preprocessing"]), **plain)
+        return cls(preprocessing=Preprocessing(**values["preprocessing"]), **plain)
 
     def check(self, encoder: Any, model: str) -> None:
         """Raise `SatError` unless the encoder of the ``model`` is the recorded one, where the record has a SHA-256."""

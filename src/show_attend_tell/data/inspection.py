@@ -14,7 +14,7 @@ from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.photos import Found
 from show_attend_tell.data.sides import side_words
 from show_attend_tell.data.tokenizers import ENGLISH as ENGLISH_TOKENIZER
-from show_attend_tell.data.tokenizers import KARPATHY, UNICODE, Tokenizer, Unigram, tokenize
+from show_attend_tell.data.tokenizers import KARPATHY, UNICODE, Tokenizer, Tokens, Unigram, tokenize
 from show_attend_tell.data.vocabulary import Vocabulary
 
 ENGLISH = 0.35  # least share of known English words in all captions together, for the language to be called English
@@ -50,6 +50,16 @@ def language_of(texts: Sequence[str], english: Collection[str]) -> Language:
     letters = sum(map(len, pieces))
     spaces = main not in SPACELESS or SEPARATED[0] * len(texts) <= len(pieces) >= letters / SEPARATED[1]
     return Language(main, known / len(words) if words else 0.0, spaces)
+
+
+def tokens_for(language: Language) -> tuple[Tokens, str]:
+    """What scores of captions in a language compare, and why; "" for English."""
+    if language.is_english:
+        return "english", ""
+    main = language.script or "no"
+    if not language.spaces:
+        return "characters", f"in {main} script, without spaces between words"
+    return "unicode", f"not English ({main} script)"
 
 
 @dataclass(frozen=True)
@@ -117,24 +127,18 @@ def choose_tokenizer(
     dataset: Dataset, *, english: Collection[str], minimum_count: int, size: int
 ) -> tuple[Tokenizer, str]:
     """The tokenizer for the captions of a data set, of at most ``size`` - 2 learnt pieces, and why it is this one."""
-    language = language_of(dataset.texts(), english)
-    if language.is_english or not dataset.custom:
+    tokens, why = tokens_for(language_of(dataset.texts(), english))
+    if tokens == "english" or not dataset.custom:
         tokenizer = start_tokenizer(KARPATHY, dataset)
         if tokenizer == KARPATHY:
             return tokenizer, f"as in Karpathy's split files, since {dataset.name} is of the paper's data sets"
         return tokenizer, "English, and numbers keep their points"
-    main = language.script or "no"
-    if main not in SPACELESS:
-        return UNICODE, f"words by the rules of Unicode, since the captions are not English ({main} script)"
-    if language.spaces:
-        return (
-            UNICODE,
-            f"words between spaces; {main} script is usually written without spaces, but these captions have them",
-        )
+    if tokens == "unicode":
+        return UNICODE, f"words by the rules of Unicode, since the captions are {why}"
     learnt = Unigram.fit(dataset.texts("train"), minimum_count=minimum_count, size=size - 2)
     return learnt, (
-        f"{len(learnt.scores):,} pieces of words learnt from the training captions, since {main} script has no spaces "
-        "between words; scores count characters"
+        f"{len(learnt.scores):,} pieces of words learnt from the training captions, since these are {why}; "
+        "scores count characters"
     )
 
 

@@ -135,7 +135,6 @@ SPACED = (KARPATHY, ENGLISH, UNICODE)
 # Scripts without spaces
 
 LONGEST_PIECE = {"wide": 4, "narrow": 12}  # characters of a learnt piece: of Chinese and Japanese, and of others
-LONGEST_READ = 64  # characters of a piece in a file
 CHARACTERS_A_PIECE = 10  # characters of the training captions for each piece of several characters that is learnt
 UNKNOWN_CHARACTER = 10.0  # how much less likely, in nats, a character is that no piece has than the least likely piece
 
@@ -279,8 +278,6 @@ def named(name: object, scores: dict[str, float] | None = None) -> Tokenizer:
     if name == Unigram.name:
         if not scores or not all(math.isfinite(score) for score in scores.values()):
             raise SatError("its pieces must each have a score, a finite number")
-        if longest := next((piece for piece in scores if len(piece) > LONGEST_READ), None):
-            raise SatError(f"it has a piece of {len(longest):,} characters, and pieces have at most {LONGEST_READ}")
         return Unigram(scores)
     for tokenizer in SPACED:
         if tokenizer.name == name:

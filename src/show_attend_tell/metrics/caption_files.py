@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 from show_attend_tell.data.datasets import read_dataset, read_listing
 from show_attend_tell.data.datasets.listing import SPLIT_NAMES, CaptionFile, PhotoEntry
-from show_attend_tell.data.inspection import language_of
+from show_attend_tell.data.inspection import language_of, tokens_for
 from show_attend_tell.data.rows.entry import WithWords, Words
 from show_attend_tell.data.rows.records import parsed
 from show_attend_tell.data.rows.text import decoded
@@ -63,7 +63,7 @@ def read_references(
     """Read what captions are scored against, in the form of ``tokens``; the first ``most`` of a photo count.
 
     A folder stands for its photos of ``split``, as `sat evaluate` takes them. Without ``tokens`` these are "split", or
-    those of the references' language (`language_tokens`) where common ``english`` words are given and the data are
+    those of the references' language (`tokens_for`) where common ``english`` words are given and the data are
     none of the paper's.
     """
     notes: list[str] = []
@@ -86,7 +86,7 @@ def read_references(
     if tokens is None:
         tokens = "split"
         if english and all(listing.custom for listing in listings):
-            tokens, language = language_tokens([raw for texts in spoken.values() for _, raw in texts], english)
+            tokens, language = tokens_for(language_of([raw for texts in spoken.values() for _, raw in texts], english))
     times = Counter(PurePosixPath(name).name for name in spoken)
     names = {PurePosixPath(name).name: name for name in spoken if times[PurePosixPath(name).name] == 1}
     names |= {str(photo.number): photo.name for photo in of_split if photo.number is not None and photo.name in spoken}
@@ -151,17 +151,6 @@ def _in_form(caption: WithWords, tokens: Tokens) -> str:
     """A caption as scores of such tokens take it."""
     words, raw = caption
     return " ".join(words) if tokens == "split" else in_form(raw, tokens)
-
-
-def language_tokens(texts: Sequence[str], english: Collection[str]) -> tuple[Tokens, str]:
-    """The tokens for texts of their language, judged as a training judges captions, and why; "" for English."""
-    language = language_of(texts, english)
-    if language.is_english:
-        return "english", ""
-    script = language.script or "no"
-    if not language.spaces:
-        return "characters", f"the references are in {script} script, without spaces between words"
-    return "unicode", f"the references are not English ({script} script)"
 
 
 def read_captions(file: Path, references: References) -> dict[str, str]:

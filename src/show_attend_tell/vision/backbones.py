@@ -201,7 +201,6 @@ def _probe(body: TransformersBody, name: str, config: Any, size: int) -> tuple[i
     maps = getattr(output, "reshaped_hidden_states", None)  # Swin and similar ones, whose last stage has fewer
     if maps is not None:
         rows, columns = maps[-1].shape[2:]
-        usual = range(1)
     else:
         patch = getattr(config, "patch_size", None)
         if patch is None:
@@ -209,10 +208,8 @@ def _probe(body: TransformersBody, name: str, config: Any, size: int) -> tuple[i
         height, width = patch if isinstance(patch, (list, tuple)) else (patch, patch)
         rows = size // height
         columns = size // width
-        registers = getattr(config, "num_register_tokens", 0)
-        usual = range(registers, registers + 3)  # none, a class, DeiT's two
     body.skipped = tokens - rows * columns
-    if body.skipped not in usual:
+    if not 0 <= body.skipped - getattr(config, "num_register_tokens", 0) <= 2:  # none, a class, DeiT's two
         raise SatError(
             f"encoder {name!r}: gives {tokens} tokens for photos of {size} × {size}, which are not"
             f" {rows} × {columns} locations with the usual tokens before them"

@@ -108,9 +108,7 @@ class Encoder(nn.Module):
         return next(self.parameters()).device
 
 
-def load_encoder(
-    name: str = "vgg19", *, weights: str | Path | Mapping[str, Any] | None = None, resize: Resize = "crop"
-) -> Encoder:
+def load_encoder(name: str = "vgg19", *, weights: str | Path | None = None, resize: Resize = "crop") -> Encoder:
     """Return a frozen encoder in float32 on the CPU.
 
     `name` is one of these:
@@ -121,13 +119,11 @@ def load_encoder(
       map or patch tokens. A folder of the hub's cache is known by its hub id, every other folder by its whole path.
 
     `weights` is for `registry.ENCODERS`. None takes the encoder's own file; a path takes another `.safetensors` file
-    with the same names, plain or 8-bit (`pack`); tensors by their names are taken as they are. A decoder works only
-    with the weights that it was trained on (`Encoder.digest`).
+    with the same names, plain or 8-bit (`pack`). A decoder works only with the weights that it was trained on
+    (`Encoder.digest`).
 
     Raises `SatError` for an encoder or weights that cannot be had, and for weights that do not fit.
     """
-    if isinstance(weights, Mapping):
-        weights = {key: packing.as_array(tensor) for key, tensor in weights.items()}
     if name in ENCODERS:
         return Encoder(network_backbone(ENCODERS[name], weights, resize))
     if weights is not None:

@@ -4,10 +4,10 @@
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from show_attend_tell.errors import MissingFile, SatError
 from show_attend_tell.model.config import misfit
 
 Precision = Literal["bfloat16", "float32"]
-Weights = str | Path | Mapping[str, NDArray[Any]] | None  # a file, arrays by their names, or None for the shipped file
+Weights = str | Path | None  # a file, or None for the shipped one
 
 
 class Convolution(NamedTuple):
@@ -95,19 +95,16 @@ class Network:
 
     def read(self, weights: Weights = None) -> dict[str, NDArray[np.float32]]:
         """The float32 weights, plain or from 8 bits; raises `SatError` for those that are damaged or do not fit."""
-        source = "weights"
-        if not isinstance(weights, Mapping):
-            path = self.weights if weights is None else Path(weights)
-            if not path.is_file():
-                remedy = "give another, or none for the shipped ones"
-                raise MissingFile(f"no such file of {self.title} weights", subject=str(path), remedy=remedy)
-            source = str(path)
-            weights = read_arrays(path, remedy="give a .safetensors file")
+        path = Path(weights or self.weights)
+        if not path.is_file():
+            remedy = "give another, or none for the shipped ones"
+            raise MissingFile(f"no such file of {self.title} weights", subject=str(path), remedy=remedy)
+        arrays = read_arrays(path, remedy="give a .safetensors file")
         try:
-            unpacked = unpack({name: array for name, array in weights.items() if not name.startswith(self.unused)})
+            unpacked = unpack({name: array for name, array in arrays.items() if not name.startswith(self.unused)})
         except SatError as error:
-            raise SatError(f"{source}: {error}") from None
+            raise SatError(f"{path}: {error}") from None
         difference = misfit(unpacked, self.shapes)
         if difference:
-            raise SatError(f"{source}: not the weights of {self.title}: {difference}")
+            raise SatError(f"{path}: not the weights of {self.title}: {difference}")
         return unpacked

@@ -47,9 +47,7 @@ def read_ahead(
         pool.shutdown(cancel_futures=True)
 
 
-def unreadable(
-    examples: "Sequence[Example]", passed_over: dict[str, str] | None = None
-) -> Iterator[tuple[str, str | None]]:
+def unreadable(examples: "Sequence[Example]", passed_over: dict[str, str]) -> Iterator[tuple[str, str | None]]:
     """The name of each photo in turn, and why its file cannot be opened, or None.
 
     ``passed_over`` gets, by name, what was left out of the files of photos whose pixels could be read without it.
@@ -59,6 +57,6 @@ def unreadable(
         return open_photo(example.photo).info.get(PASSED_OVER)
 
     for example, opened in zip(examples, read_ahead(open_example, examples), strict=True):
-        if isinstance(opened, str) and passed_over is not None:
+        if isinstance(opened, str):
             passed_over[example.name] = opened
         yield example.name, f"{example.photo}: {opened.reason}" if isinstance(opened, SatError) else None

@@ -39,7 +39,7 @@ def coco_listing(file: Path, content: dict[str, Any]) -> CaptionFile:
     Captions that the file marks as rejected, as VizWiz does, are left out and counted.
     """
     listing = CaptionFile(file.stem, [file], [], form="coco", custom=not papers_coco(file))
-    by_id: dict[int | str, PhotoEntry] = {}
+    by_id: dict[str, PhotoEntry] = {}
     subfolder = file.stem.removeprefix("captions_")  # "train2014"
     for index, image in enumerate(list_of_objects(content, "images", str(file))):
         where = f"{file}: images[{index}]"
@@ -65,9 +65,6 @@ def coco_listing(file: Path, content: dict[str, Any]) -> CaptionFile:
     return listing
 
 
-def _id_of(record: dict[str, Any], key: str, where: str) -> int | str:
-    """An id: a whole number, also in quotes, or another text."""
-    value = record.get(key)
-    if not isinstance(value, str):
-        return number_of(record, key, where)
-    return int(value) if value.isascii() and value.isdigit() else text_of(record, key, where)
+def _id_of(record: dict[str, Any], key: str, where: str) -> str:
+    """An id: a text, or a whole number as one."""
+    return text_of(record, key, where) if isinstance(record.get(key), str) else str(number_of(record, key, where))

@@ -58,13 +58,6 @@ def without_copies(parts: Sequence[Part]) -> list[Part]:
     groups = with_copies({name: example.photo for name, example in examples.items()})
     shared = [group for group in groups if len({name.partition("/")[0] for name in group}) > 1]
     copies = copies_elsewhere(shared, {name: example.split for name, example in examples.items()})
-    for split in ("train", "val"):
-        of_split = {name for name, example in examples.items() if example.split == split}
-        if of_split and of_split <= copies:
-            raise SatError(
-                f"all photos of {split} have an exact copy in another split of another data folder: give these "
-                "photos one split, in a column named split"
-            )
     kept = []
     for part in parts:
         gone = part.own_names(copies)

@@ -3,11 +3,10 @@
 That is what most trainers of image models read. Photos in sub-folders ``train``, ``val`` and ``test`` have that split.
 """
 
-import os
 from pathlib import Path
 
 from show_attend_tell.data.datasets.listing import CaptionFile, PhotoEntry, settle_splits
-from show_attend_tell.data.photos import counts_as_photo
+from show_attend_tell.data.photos import Found
 from show_attend_tell.data.rows import with_words
 from show_attend_tell.data.rows.text import decoded
 
@@ -20,12 +19,14 @@ def read_text_files(folder: Path, passed_over: dict[str, str]) -> CaptionFile | 
     Files without a letter, such as the boxes of a detector's training, are noted in ``passed_over``.
     """
     listing = CaptionFile(folder.resolve().name, [], [])
-    files = {Path(root, name).relative_to(folder) for root, _, names in os.walk(folder) for name in names}
-    for path in sorted(file for file in files if counts_as_photo(file.as_posix())):
-        file = next((folder / text for text in map(path.with_suffix, SUFFIXES) if text in files), None)
+    found = Found()
+    found.add(folder.iterdir(), recursive=True)
+    for photo in found.photos:
+        file = next(filter(Path.is_file, map(photo.with_suffix, SUFFIXES)), None)
         if file:
+            name = photo.relative_to(folder).as_posix()
             captions = with_words([decoded(file, listing.notes)])
-            listing.photos.append(PhotoEntry(path.as_posix(), None, "", captions, where=str(file)))
+            listing.photos.append(PhotoEntry(name, None, "", captions, where=str(file)))
             listing.sources.append(file)
     if not listing.photos:
         return None

@@ -5,8 +5,8 @@ Letters in shapes: H height, W width, both in pixels; rows first.
 
 import io
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import numpy as np
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from PIL import Image, ImageEnhance
 from pydantic import Field
 
-from show_attend_tell.errors import SatError
 from show_attend_tell.settings import Count, Rate, settings
 
 if TYPE_CHECKING:
@@ -103,16 +102,8 @@ class Preprocessing:
         return (left, top, right, bottom)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the values as JSON can hold them; `from_dict` is the way back."""
+        """Return the values as JSON can hold them; they make an equal one."""
         return {**asdict(self), "mean": list(self.mean), "std": list(self.std)}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Preprocessing":
-        """Return the preprocessing that `to_dict` described. Raises `SatError` for other or missing names or values."""
-        missing = {field.name for field in fields(cls)} - set(values)
-        if missing:
-            raise SatError(f"preprocessing: {', '.join(sorted(missing))} is missing: get the file again")
-        return cls(**values)
 
 
 def mirrors(view: str, name: str) -> bool:
