@@ -45,10 +45,10 @@ def read_photos(downloaded: Path) -> dict[int, PhotoEntry]:
     if not files:
         raise SatError(f"{downloaded / 'annotations'} has no captions_*.json: give the folder of COCO's files")
     return {
-        photo.number: photo
+        int(photo.number): photo
         for file in files
         for photo in coco_listing(file, read_json(file)).photos
-        if isinstance(photo.number, int)
+        if photo.number and photo.number.isdigit()
     }
 
 

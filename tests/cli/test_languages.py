@@ -20,7 +20,11 @@ TOKENIZERS = {"german": ("unicode", "unicode"), "chinese": ("unigram", "characte
 def test_all_the_way(language, tmp_path):
     tokenizer, tokens = TOKENIZERS[language]
     data, model = caption_folder(tmp_path / "data", language), tmp_path / "model"
-    why = "learnt from the training captions, since these are in East Asian script, without spaces" if tokenizer == "unigram" else ""
+    why = (
+        "learnt from the training captions, since these are in East Asian script, without spaces"
+        if tokenizer == "unigram"
+        else ""
+    )
     looked = sat("check", data, "--json", tmp_path / "look.json").stdout
     assert f"tokenizer {tokenizer}: " in looked and why in looked
     assert ("pieces of words, half of them" in looked) == (tokenizer == "unigram")

@@ -37,7 +37,8 @@ class EncoderRecord:
     def from_dict(cls, values: Mapping[str, Any]) -> "EncoderRecord":
         """The record in a model's config.json; raises `KeyError`, `TypeError` or `SatError` for a damaged one."""
         plain = {name: values[name] for name in ("name", "digest", "grid")}
-        return cls(preprocessing=Preprocessing(**values["preprocessing"]), **plain)
+        photos = {name: values["preprocessing"][name] for name in ("size", "resize", "mean", "std")}
+        return cls(preprocessing=Preprocessing(**photos), **plain)
 
     def check(self, encoder: Any, model: str) -> None:
         """Raise `SatError` unless the encoder of the ``model`` is the recorded one, where the record has a SHA-256."""

@@ -89,7 +89,7 @@ def read_references(
             tokens, language = tokens_for(language_of([raw for texts in spoken.values() for _, raw in texts], english))
     times = Counter(PurePosixPath(name).name for name in spoken)
     names = {PurePosixPath(name).name: name for name in spoken if times[PurePosixPath(name).name] == 1}
-    names |= {str(photo.number): photo.name for photo in of_split if photo.number is not None and photo.name in spoken}
+    names |= {photo.number: photo.name for photo in of_split if photo.number is not None and photo.name in spoken}
     return References(
         name=listings[0].name,
         source=files[0],
@@ -162,8 +162,8 @@ def read_captions(file: Path, references: References) -> dict[str, str]:
     captions: dict[str, str] = {}
     for photo in _with_captions(file, references):
         where = f"{photo.where or file}: the photo {photo.name!r}"
-        keys = (photo.name, str(photo.number), PurePosixPath(photo.name).name)
-        name = next((references.names[key] for key in keys if key in references.names), None)
+        keys = (photo.name, photo.number, PurePosixPath(photo.name).name)
+        name = next((references.names[key] for key in keys if key and key in references.names), None)
         if len(photo.captions) > 1:
             raise SatError(f"{where} has {len(photo.captions)} captions; keep one")
         if name is None:

@@ -32,7 +32,7 @@ def karpathy_listing(file: Path, content: dict[str, Any]) -> CaptionFile:
             for number, sentence in enumerate(list_of_objects(image, "sentences", where))
         ]
         subfolder = text_of(image, "filepath", where) if "filepath" in image else ""
-        number = next((number_of(image, key, where) for key in ("cocoid", "imgid") if key in image), None)
+        number = next((str(number_of(image, key, where)) for key in ("cocoid", "imgid") if key in image), None)
         split = text_of(image, "split", where) if "split" in image else None
         photos.append(PhotoEntry(text_of(image, "filename", where), split, subfolder, sentences, number))
     name = content.get("dataset")

@@ -17,7 +17,7 @@ class PhotoEntry:
     split: str | None  # None: the file names none
     subfolder: str  # of the folders of photos, where it is looked for first
     captions: list[WithWords]
-    number: int | str | None = None  # by which results files name it, where the file gives one
+    number: str | None = None  # by which results files name it, where the file gives one
     where: str = ""  # the file and line, for messages; empty for those of the whole file
     error: str = ""  # why the file has no caption of it, where it says so
 
