@@ -86,7 +86,7 @@ def test_karpathy_coco_with_subfolders_and_restval(tmp_path, location):
     )
     dataset = read_dataset(tmp_path)
     assert splits(dataset) == {"a.jpg": "train", "b.jpg": "val", "d.jpg": "test"}
-    assert "left out: 1 photo of the split 'restval'" in dataset.report.lines()
+    assert "left out: 1 photo of the split 'restval': c.jpg" in dataset.report.lines()
     assert dataset.split("test")[0].photo == tmp_path / location / "val2014" / "d.jpg"
 
     dataset = read_dataset(tmp_path, restval=True)
@@ -118,7 +118,7 @@ def test_the_authors_flickr_files(folder, location, token_file, prefix):
     (example,) = dataset.split("train")
     assert example.captions == (("a", "dark", "haired", "dog", "runs"), ("a", "dog", "runs"))
     assert example.raw[0] == "A dark-haired dog runs ."
-    assert "left out: 2 captions of 1 photo in no split: a.jpg.1" in dataset.report.lines()
+    assert "left out: 1 photo in no split, with 2 captions: a.jpg.1" in dataset.report.lines()
 
 
 @pytest.mark.parametrize("location", [".", "annotations"])
@@ -139,7 +139,7 @@ def test_coco_captions(tmp_path, location):
     assert splits(dataset) == {"a.jpg": "train", "b.jpg": "val"}
     assert dataset.examples[0].captions == (("a", "man", "riding"),)
     assert dataset.examples[0].raw == ("A man, riding.",)
-    assert dataset.report.stray_captions == 2
+    assert "left out: 1 photo in no split, with 2 captions: id 11" in dataset.report.lines()
     with pytest.raises(SatError, match=r"no split 'test'; it has train, val"):
         dataset.split("test")
 
@@ -170,7 +170,7 @@ def test_photos_without_splits_are_split_at_random_by_name(tmp_path):
     assert 0.87 < photos["train"] / 1511 < 0.93
     assert min(photos["val"], photos["test"]) > 50
     assert any(
-        "name no splits: photos are split at random, by name, into train, val, test, 90/5/5" in line
+        "not all photos have a split: photos are split at random, by name, into train, val, test, 90/5/5" in line
         for line in dataset.report.lines()
     )
     fewer = splits(split_at_random(tmp_path, names[::3]))
@@ -241,8 +241,10 @@ def test_tables(folder, kind):
     captions = {"a.jpg": ["Ein Bär, groß"], "b.jpg": ["Öl", "é"], "c.jpg": ["x"]}
     assert {example.name: [*example.raw] for example in dataset.examples} == captions
     assert read_references([folder / file], tokens="raw").texts == captions  # as all readers
-    assert dataset.report.empty_captions == (7 if "damaged" in kind else 0) and dataset.report.sources == [file]
-    (passed_over,) = (note for note in dataset.report.notes if note.startswith("passed over, since no captions"))
+    assert dataset.report.captions_left_out == ({"without a word": 7} if "damaged" in kind else {})
+    assert dataset.report.sources == [file]
+    *notes, passed_over, at_random = dataset.report.notes
+    assert passed_over.startswith("passed over, since no captions") and "at random" in at_random
     flickr30k = "not used: comment_number of results.csv"
     left_out = "left out: 1 row of results.csv without the cells image_name, comment_number, comment (a caption with a "
     expected = {
@@ -257,7 +259,7 @@ def test_tables(folder, kind):
         ],
         "Kaggle's Flickr30k, one row damaged": [flickr30k, f"{left_out}| in quotes): line 13"],
     }
-    assert [note for note in dataset.report.notes if note is not passed_over] == expected.get(kind, [])
+    assert notes == expected.get(kind, [])
 
 
 def test_what_stands_for_no_caption_is_empty(folder):
@@ -266,8 +268,8 @@ def test_what_stands_for_no_caption_is_empty(folder):
     (folder / "captions.jsonl").write_text("\n".join(rows))
     dataset = read_dataset(folder)
     assert dataset.examples[0].raw == ("none of two dogs", "a nan bread")
-    assert dataset.report.notes == ["6 captions with only nan, null, NA or none, read as empty"]
-    assert dataset.report.empty_captions == 9
+    assert dataset.report.notes[0] == "6 captions with only nan, null, NA or none, read as empty"
+    assert dataset.report.captions_left_out == {"without a word": 9}
 
 
 def test_the_paper_s_captions_are_not_cleaned(folder):
@@ -328,9 +330,7 @@ def test_odd_captions_are_counted(folder):
     assert [" ".join(words) for words in example.captions] == [
         "a dog w", "a dog x", "a dog y", "a dog y", "a cat x"
     ]  # fmt: skip
-    report = dataset.report
-    assert (report.empty_captions, report.extra_references, report.duplicate_captions) == (1, 2, 1)
-    assert report.lines()[3:] == [
+    assert dataset.report.lines()[3:] == [
         "left out: 1 caption without a word",
         "left out: 2 captions beyond 5 of a photo",
         "kept: 1 caption that the same photo has twice",
@@ -346,10 +346,10 @@ def test_odd_photos_are_counted(folder):
     assert splits(dataset) == {"a.jpg": "train", "b.jpg": "val", "c.jpg": "test"}
     assert dataset.split("train")[0].captions[1] == ("a", "dog")
     assert dataset.report.lines()[3:] == [
-        "left out: 1 photo of the split 'spare'",
-        "left out: 7 photos not found, in train: gone0.jpg, gone1.jpg, gone2.jpg and 4 more",
         "left out: 1 photo without a caption: b2.jpg",
         "left out: 1 photo listed twice (the first listing is kept): a.jpg",
+        "left out: 1 photo of the split 'spare': d.jpg",
+        "left out: 7 photos not found: gone0.jpg, gone1.jpg, gone2.jpg and 4 more",
         "left out: 2 captions without a word",
     ]
 

@@ -168,7 +168,7 @@ def test_photos_without_captions_are_found(tmp_path):
         (tmp_path / name).touch()
     (tmp_path / "broken.jpg").symlink_to(tmp_path / "gone.jpg")
     report = DataReport(
-        captionless_photos=["a/1.jpg", "2.jpg"], unused_photos=["restval.jpg"], stray_photos=["stray.jpg"]
+        left_out={"without a caption": ["a/1.jpg", "2.jpg"], "of a split": ["restval.jpg"], "stray": ["stray.jpg"]}
     )
     data = replace(dataset(("train", "a dog"), folder=tmp_path), report=report)
     assert {path.name: path.parent.name for path in without_captions(data)} == {

@@ -129,7 +129,7 @@ def test_a_text_file_beside_each_photo_has_its_captions(tmp_path):
         "train/b.JPG": ("train", ("a cat,  red",)),
         "val/c.png": ("val", ("a hen",)),
     }
-    assert dataset.report.captionless_photos == ["test/d.jpg"]
+    assert dataset.report.left_out["without a caption"] == ["test/d.jpg"]
     (tmp_path / "e.jpg").write_text("e")
     (tmp_path / "e.txt").write_text("a cow")
     with pytest.raises(SatError, match=r"others are not \(e\.jpg\): move them"):

@@ -167,9 +167,8 @@ def letter_script(character: str) -> str:
 
 def without_captions(dataset: Dataset) -> list[Path]:
     """The photos in the data folder, by their suffix, without a caption, but for those that the data set leaves out."""
-    report = dataset.report
     known = {os.path.realpath(example.photo) for example in dataset.examples}
-    skipped = {*report.captionless_photos, *report.copied_photos, *report.stray_photos, *report.unused_photos}
+    skipped = {name for names in dataset.report.left_out.values() for name in names}
     found = Found()
     found.add(dataset.folder.iterdir(), recursive=True)
     photos = []

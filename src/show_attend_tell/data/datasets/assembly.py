@@ -9,7 +9,17 @@ from functools import cache
 from pathlib import Path
 
 from show_attend_tell.data.datasets import splits
-from show_attend_tell.data.datasets.dataset import REFERENCES, SPLITS, DataReport, Dataset, Example, counted
+from show_attend_tell.data.datasets.dataset import (
+    COPY,
+    NO_CAPTION,
+    NO_WORD,
+    REFERENCES,
+    SPLITS,
+    DataReport,
+    Dataset,
+    Example,
+    counted,
+)
 from show_attend_tell.data.datasets.listing import SPLIT_NAMES, CaptionFile, PhotoEntry
 from show_attend_tell.data.photos import leaves_folder
 from show_attend_tell.data.rows.entry import WithWords
@@ -21,11 +31,11 @@ def assemble(listing: CaptionFile, folder: Path, roots: list[Path], *, restval: 
     """Check what a listing says, find its photos, choose splits that are missing, and count what is left out."""
     report = DataReport(
         photos=dict.fromkeys(SPLITS, 0),
-        stray_photos=list(listing.strays),
-        stray_captions=listing.strays.total(),
         sources=[os.path.relpath(file, folder) for file in listing.sources],
         notes=listing.notes,
     )
+    if listing.strays:
+        report.left_out[f"in no split, with {plural(listing.strays.total(), 'caption')}"] = list(listing.strays)
     find = _finder(roots)
     kept: dict[str, Example] = {}
     missing: dict[str | None, list[str]] = defaultdict(list)  # names of photos, by their split
@@ -34,7 +44,7 @@ def assemble(listing: CaptionFile, folder: Path, roots: list[Path], *, restval: 
         captions = _kept_captions(entry, listing.custom, report)
         photo = find(entry)
         if not captions:
-            report.captionless_photos.append(entry.name)
+            report.leave_out(NO_CAPTION, entry.name)
         elif photo is None:
             missing[split].append(entry.name)
         else:
@@ -49,7 +59,8 @@ def assemble(listing: CaptionFile, folder: Path, roots: list[Path], *, restval: 
     _check_found(kept, missing, listing, report, ", ".join(map(str, roots)))
     if restval and not any(entry.split == "restval" for entry in listing.photos):
         listing.notes.append("no photo has the split restval, so --restval changes nothing")
-    report.missing_photos = missing["train"] + missing[None]
+    for name in missing["train"] + missing[None]:
+        report.leave_out("not found", name)
     if listing.custom:
         kept = _in_final_splits(kept, report)
     return Dataset(listing.name, folder, tuple(kept.values()), counted(report, kept.values()), custom=listing.custom)
@@ -75,8 +86,7 @@ def _in_splits(listing: CaptionFile, report: DataReport, restval: bool) -> Itera
                 )
         split = "train" if restval and entry.split == "restval" else SPLIT_NAMES.get(entry.split or "")
         if split is None and entry.split is not None:
-            report.other_splits[entry.split] = report.other_splits.get(entry.split, 0) + 1
-            report.unused_photos.append(entry.name)
+            report.leave_out(f"of the split {entry.split!r}", entry.name)
         elif entry.name not in split_of:
             split_of[entry.name] = split
             yield entry, split
@@ -86,15 +96,15 @@ def _in_splits(listing: CaptionFile, report: DataReport, restval: bool) -> Itera
                 f"and {split}; a score would be wrong: take it out of one"
             )
         else:
-            report.duplicate_photos.append(entry.name)
+            report.leave_out("listed twice (the first listing is kept)", entry.name)
 
 
 def _kept_captions(entry: PhotoEntry, custom: bool, report: DataReport) -> list[WithWords]:
     """The captions of a photo that are kept; the report counts the others."""
     with_words = [caption for caption in entry.captions if caption[0]]
     captions = with_words if custom else with_words[:REFERENCES]
-    report.empty_captions += len(entry.captions) - len(with_words)
-    report.extra_references += len(with_words) - len(captions)
+    report.leave_out_captions(NO_WORD, len(entry.captions) - len(with_words))
+    report.leave_out_captions(f"beyond {REFERENCES} of a photo", len(with_words) - len(captions))
     report.duplicate_captions += len(captions) - len({words for words, _ in captions})
     return captions
 
@@ -112,8 +122,8 @@ def _check_found(
         where = f" in {folders} ({first_three(lost)})" if lost else ""
         raise SatError(
             f"{listing.sources[0]} lists {plural(len(listing.photos), 'photo')}, and none can be used: "
-            f"{len(report.captionless_photos)} without a caption, {len(lost)} not found{where}, the others of splits "
-            "that are not used. Put the photos into images/, and write their names with suffixes (dog.jpg)"
+            f"{len(report.left_out.get(NO_CAPTION, ()))} {NO_CAPTION}, {len(lost)} not found{where}, the others of "
+            "splits that are not used. Put the photos into images/, and write their names with suffixes (dog.jpg)"
         )
     for name in ("val", "test"):
         if names := missing[name]:
@@ -130,18 +140,21 @@ def _in_final_splits(examples: Mapping[str, Example], report: DataReport) -> dic
     have = set(final.values())
     if have == {"train"} or "" in have:
         report.split_at_random = list(SPLITS)
-        if have == {"train"}:
-            report.why_split_at_random = "all photos have the split train"
-        else:
-            report.why_split_at_random = "the files name no splits" if have == {""} else "some files name no split"
+        why = "all photos have the split train" if have == {"train"} else "not all photos have a split"
+        report.notes.append(
+            f"{why}: photos are split at random, by name, into {', '.join(SPLITS)}, 90/5/5 (val and test get at least "
+            "a tenth, up to ten photos)"
+        )
         final = splits.split_at_random(groups)
     else:
         copied = splits.copies_elsewhere(groups, final)
-        report.copied_photos = [name for name in examples if name in copied]
+        for name in examples:
+            if name in copied:
+                report.leave_out(COPY, name)
         final = {name: split for name, split in final.items() if name not in copied}
     if have == {"train", "test"}:
         report.split_at_random = ["val"]
-        report.why_split_at_random = "no photo has the split val"
+        report.notes.append("no photo has the split val: training photos are split at random, by name, into val")
         among = [[name for name in group if final.get(name) == "train"] for group in groups]
         final |= splits.split_at_random([group for group in among if group], splits=("train", "val"))
     return {name: replace(example, split=final[name]) for name, example in examples.items() if name in final}

@@ -3,9 +3,9 @@
 import random
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from show_attend_tell.data.tokenizers import KARPATHY, Tokenizer
 from show_attend_tell.errors import SatError
@@ -13,6 +13,10 @@ from show_attend_tell.messages import first_three, plural
 
 SPLITS = ("train", "val", "test")
 REFERENCES = 5  # captions kept per photo of the paper's data sets (sec. 5.1)
+# Why photos and captions are left out.
+NO_CAPTION = "without a caption"
+COPY = "whose exact copy is in another split"
+NO_WORD = "without a word"
 PAPERS = ("flickr8k", "flickr30k", "coco")  # the paper's data sets
 
 
@@ -37,21 +41,21 @@ class DataReport:
 
     photos: dict[str, int] = field(default_factory=dict)  # per split
     captions: dict[str, int] = field(default_factory=dict)  # per split
-    missing_photos: list[str] = field(default_factory=list)  # of train or of no split yet; left out
-    duplicate_photos: list[str] = field(default_factory=list)  # of the paper's data sets; the first listing counts
-    copied_photos: list[str] = field(default_factory=list)  # exact copies of photos of another split; left out
-    captionless_photos: list[str] = field(default_factory=list)  # left out
-    stray_photos: list[str] = field(default_factory=list)  # captions name them, no split does; left out
-    stray_captions: int = 0
-    empty_captions: int = 0  # left out
+    left_out: dict[str, list[str]] = field(default_factory=dict)  # names of photos, by why they are left out
+    captions_left_out: dict[str, int] = field(default_factory=dict)  # how many, by why they are
     duplicate_captions: int = 0  # the same words twice on one photo; kept, as others count them too
-    extra_references: int = 0  # captions beyond five on one photo of the paper's data sets, left out
-    other_splits: dict[str, int] = field(default_factory=dict)  # photos of splits that are not used, left out
-    unused_photos: list[str] = field(default_factory=list)  # of these splits
     split_at_random: list[str] = field(default_factory=list)  # splits that got photos at random, by their names
-    why_split_at_random: str = ""  # what the files say of splits, where photos were split at random
     sources: list[str] = field(default_factory=list)  # the files that were read, relative to the folder
     notes: list[str] = field(default_factory=list)  # how the files were read, where a person should know
+
+    def leave_out(self, why: str, photo: str) -> None:
+        """Note that a photo is left out."""
+        self.left_out.setdefault(why, []).append(photo)
+
+    def leave_out_captions(self, why: str, number: int) -> None:
+        """Note that so many captions are left out, if any."""
+        if number:
+            self.captions_left_out[why] = self.captions_left_out.get(why, 0) + number
 
     def lines(self) -> list[str]:
         """Give the report as lines of text, to be printed before training starts."""
@@ -63,33 +67,9 @@ class DataReport:
 
     def remarks(self) -> list[str]:
         """The lines of the report but for the counts of each split: how the files were read, and what is left out."""
-        lines = [*self.notes]
-        if self.split_at_random:
-            every = "train" in self.split_at_random
-            shares = ", 90/5/5 (val and test get at least a tenth, up to ten photos)" if every else ""
-            lines.append(
-                f"{self.why_split_at_random}: {'' if every else 'training '}photos are split at random, by name, into "
-                f"{', '.join(self.split_at_random)}{shares}"
-            )
-        left_out = [f"{plural(count, 'photo')} of the split {split!r}" for split, count in self.other_splits.items()]
-        not_found = "not found" if "train" in self.split_at_random else "not found, in train"
-        photos = {
-            not_found: self.missing_photos,
-            "without a caption": self.captionless_photos,
-            "listed twice (the first listing is kept)": self.duplicate_photos,
-            "whose exact copy is in another split": self.copied_photos,
-        }
-        left_out += [
-            f"{plural(len(names), 'photo')} {what}: {first_three(names)}" for what, names in photos.items() if names
-        ]
-        strays = f"of {plural(len(self.stray_photos), 'photo')} in no split: {first_three(self.stray_photos)}"
-        captions = {
-            strays: self.stray_captions,
-            "without a word": self.empty_captions,
-            f"beyond {REFERENCES} of a photo": self.extra_references,
-        }
-        left_out += [f"{plural(count, 'caption')} {what}" for what, count in captions.items() if count]
-        lines += [f"left out: {what}" for what in left_out]
+        photos = [f"{plural(len(names), 'photo')} {why}: {first_three(names)}" for why, names in self.left_out.items()]
+        captions = [f"{plural(number, 'caption')} {why}" for why, number in self.captions_left_out.items()]
+        lines = [*self.notes, *(f"left out: {what}" for what in photos + captions)]
         if self.duplicate_captions:
             lines.append(f"kept: {plural(self.duplicate_captions, 'caption')} that the same photo has twice")
         return lines
@@ -127,20 +107,20 @@ class Dataset:
         if tokenizer == self.tokenizer:
             return self
         examples = []
-        empty = self.report.empty_captions
-        captionless = [*self.report.captionless_photos]
+        report = deepcopy(self.report)
         for example in self.examples:
             captions = [(tuple(tokenizer.words(raw)), raw) for raw in example.raw]
             kept = [caption for caption in captions if caption[0]]
-            empty += len(captions) - len(kept)
+            report.leave_out_captions(NO_WORD, len(captions) - len(kept))
             if kept:
                 words, raw = zip(*kept, strict=True)
                 examples.append(replace(example, captions=words, raw=raw))
             else:
-                captionless.append(example.name)
-        report = counted(self.report, examples, empty_captions=empty, captionless_photos=captionless)
+                report.leave_out(NO_CAPTION, example.name)
         parts = tuple(replace(part, dataset=part.dataset.retokenize(tokenizer)) for part in self.parts)
-        return replace(self, examples=tuple(examples), report=report, parts=parts, tokenizer=tokenizer)
+        return replace(
+            self, examples=tuple(examples), report=counted(report, examples), parts=parts, tokenizer=tokenizer
+        )
 
     def without(self, names: Collection[str]) -> "Dataset":
         """The data set without the photos of those names, which the data sets that it joins lose too."""
@@ -149,14 +129,14 @@ class Dataset:
         return replace(self, examples=examples, report=counted(self.report, examples), parts=parts)
 
 
-def counted(report: DataReport, examples: Iterable[Example], **changes: Any) -> DataReport:
-    """A report with the number of photos, and that of their captions, in each of its splits, and other changes."""
+def counted(report: DataReport, examples: Iterable[Example]) -> DataReport:
+    """A report with the number of photos, and that of their captions, in each of its splits."""
     photos = dict.fromkeys(report.photos, 0)
     captions = {**photos}
     for example in examples:
         photos[example.split] += 1
         captions[example.split] += len(example.captions)
-    return replace(report, photos=photos, captions=captions, **changes)
+    return replace(deepcopy(report), photos=photos, captions=captions)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from show_attend_tell.data.datasets.dataset import DataReport, Dataset, Part, counted, repeat_by_weight
+from show_attend_tell.data.datasets.dataset import COPY, DataReport, Dataset, Part, counted, repeat_by_weight
 from show_attend_tell.data.datasets.splits import copies_elsewhere, with_copies
 from show_attend_tell.errors import SatError
 
@@ -62,7 +62,8 @@ def without_copies(parts: Sequence[Part]) -> list[Part]:
     for part in parts:
         gone = part.own_names(copies)
         dataset = part.dataset.without(gone)
-        names = [example.name for example in part.dataset.examples if example.name in gone]
-        copied = [*dataset.report.copied_photos, *names]
-        kept.append(replace(part, dataset=replace(dataset, report=replace(dataset.report, copied_photos=copied))))
+        for example in part.dataset.examples:
+            if example.name in gone:
+                dataset.report.leave_out(COPY, example.name)
+        kept.append(replace(part, dataset=dataset))
     return kept

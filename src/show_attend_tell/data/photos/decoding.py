@@ -31,7 +31,7 @@ def decode(image: Image.Image, name: str) -> Image.Image:
     tags: Any = getattr(image, "tag_v2", {})  # of a TIFF file
     if 16 in tags.get(TIFF_BITS, ()) and (tags.get(TIFF_PLANES) == 2 or tags.get(TIFF_MEANING) == WHITE_IS_ZERO):
         raise PhotoError("a TIFF file of 16 bits of a kind that is misread", subject=name, remedy="save it as PNG")
-    tiles = getattr(image, "tile", None)  # of a file that is not decoded yet
+    tiles: Any = getattr(image, "tile", None)  # of a file that is not decoded yet
     scaled = bool(tiles) and ";" in str(tiles[0][3])  # to 8 bits, by Pillow: the pixels, and not what is transparent
     try:
         if image.tell():
