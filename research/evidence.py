@@ -30,7 +30,7 @@ from stages import reporting
 
 from show_attend_tell.captioner import EVIDENCE, Captioner
 from show_attend_tell.data.datasets import Example, NoCaptions, read_dataset
-from show_attend_tell.data.photos import find_photos, open_photo
+from show_attend_tell.data.photos import open_photo, photos_in
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import write_text
 from show_attend_tell.generation import photo_seed
@@ -223,7 +223,7 @@ def main(given: Sequence[str] | None = None) -> None:
     shown: Sequence[Sequence[Example]]
     if dataset is None:  # photos without captions
         shown = own_mosaics(
-            captioner, find_photos([str(data)], recursive=None).photos, most=ON_PAGE, **generation(options)
+            captioner, photos_in(data) if data.is_dir() else [data], most=ON_PAGE, **generation(options)
         )
     else:
         examples, mosaics = dataset.split(options.split), options.mosaics

@@ -30,11 +30,9 @@ from show_attend_tell.vision import registry
 from show_attend_tell.vision.prepared import (
     FEW,
     PreparedPhoto,
-    each_photo,
     prepare_photo,
     progress_bar,
     several_photos,
-    stands_for_several,
 )
 
 if TYPE_CHECKING:
@@ -142,9 +140,6 @@ class Captioner:
     ) -> Any:
         """Caption one photo, or several in a list or a generator, of which one batch at a time is held in memory.
 
-        A folder stands for the photos in it, and a pattern such as ``"photos/*.jpg"`` for those that match it: each
-        gives a list.
-
         - ``config``: how captions are made; None for the model's own settings
         - ``evidence``: whether captions have it: the gradient of each word's log p by the attention's energies
         - ``filters``: functions that forbid words or change their log p, see `search.filters.Filter`
@@ -184,14 +179,13 @@ class Captioner:
         Each gives one caption, or its `PhotoError` where it cannot be read. Raises `SatError` for a wrong value,
         and when the configuration uses a reranker or attention and the model has none.
         """
-        several = stands_for_several(photos)
-        if is_photo(photos) and not several:
+        if is_photo(photos):
             raise InvalidValue(f"{shorten(photos)} is one photo: give several of them, in a list for example")
         config = self.resolve_config(config, **overrides)
         filters = check_filters(filters)
         if not isinstance(batch_size, (int, np.integer)) or isinstance(batch_size, bool) or batch_size < 1:
             raise InvalidValue(f"batch_size is {shorten(batch_size)}: give a whole number of at least 1")
-        waiting = each_photo([cast("Photo", photos)]) if several else iter(photos)
+        waiting = iter(photos)
         preprocessing = self.backend.encoder.preprocessing
         while batch := [prepare_photo(photo, preprocessing) for photo in islice(waiting, batch_size)]:
             good = [photo for photo in batch if isinstance(photo, PreparedPhoto)]

@@ -15,7 +15,7 @@ from shades import folder_of, photo, tar_of
 
 from show_attend_tell.batch.reading import batches_left, expected, from_base64, photos_of, sources_of
 from show_attend_tell.batch.sources import Piece, find_pieces
-from show_attend_tell.data.photos import Found
+from show_attend_tell.data.photos import LeftOut
 from show_attend_tell.errors import SatError
 
 
@@ -52,7 +52,7 @@ def test_a_folder_gives_its_photos_in_order(tmp_path):
     (folder / "000.png.xmp").write_text("<x/>")  # a sidecar is no photo that was left out
     (folder / "a link").symlink_to(folder)
     tar_of(folder / "zoo.tar", {"a.png": photo(1)})
-    skipped = Found()
+    skipped = LeftOut()
     pieces = find_pieces([str(folder)], skipped=skipped)
     assert [(piece.kind, len(piece.files)) for piece in pieces] == [("tar", 1), ("photos", 64), ("photos", 36)]
     assert (skipped.files, skipped.folders) == (2, 1)

@@ -14,7 +14,7 @@ from show_attend_tell.batch.reading import batches_left, expected
 from show_attend_tell.batch.sidecars import Sidecars
 from show_attend_tell.batch.sources import Piece, find_pieces
 from show_attend_tell.batch.work import BatchConfig, PhotoBatch, Row, passed_over
-from show_attend_tell.data.photos import Found
+from show_attend_tell.data.photos import LeftOut
 from show_attend_tell.errors import InvalidValue, MissingPackage
 from show_attend_tell.messages import install_command, plural, read_without
 from show_attend_tell.progress import Progress
@@ -47,7 +47,7 @@ class Selection(NamedTuple):
 
 def select(sources: Sequence[str], config: BatchConfig) -> Selection:
     """The photos of sources. Raises `SatError` for one without any."""
-    skipped = Found()
+    skipped = LeftOut()
     pieces = find_pieces(sources, recursive=config.recursive, column=config.column, skipped=skipped)
     return Selection(sources, pieces, skipped.note)
 

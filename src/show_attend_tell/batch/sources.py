@@ -14,7 +14,7 @@ from typing import IO, Any, Literal, NamedTuple
 
 from fsspec.core import url_to_fs
 
-from show_attend_tell.data.photos import QUOTES, Found, counts_as_photo
+from show_attend_tell.data.photos import QUOTES, LeftOut, counts_as_photo
 from show_attend_tell.errors import InvalidValue, MissingFile, MissingPackage, SatError
 from show_attend_tell.messages import install_command, shorten, unreadable
 
@@ -48,7 +48,7 @@ class Piece(NamedTuple):
 
 
 def find_pieces(
-    sources: Sequence[str], *, recursive: bool = False, column: str | None = None, skipped: Found | None = None
+    sources: Sequence[str], *, recursive: bool = False, column: str | None = None, skipped: LeftOut | None = None
 ) -> list[Piece]:
     """The pieces of all sources, in a fixed order; a file that two sources have is read once.
 
@@ -63,7 +63,7 @@ def find_pieces(
         try:
             versions = {
                 system.unstrip_protocol(entry["name"]): version_of(entry)
-                for entry in _entries(system, path, recursive, skipped or Found())
+                for entry in _entries(system, path, recursive, skipped or LeftOut())
             }
             if not versions and system.isdir(path):
                 hint = "" if recursive else " (--recursive reads subfolders)"
@@ -87,7 +87,7 @@ def find_pieces(
     return pieces
 
 
-def _entries(system: Any, path: str, recursive: bool, skipped: Found) -> Iterator[dict[str, Any]]:
+def _entries(system: Any, path: str, recursive: bool, skipped: LeftOut) -> Iterator[dict[str, Any]]:
     """The files of a source: itself, those that match it as a pattern, or the photos in it as a folder."""
     if system.isdir(path):
         entries = system.ls(path, detail=True)
@@ -107,7 +107,7 @@ def _entries(system: Any, path: str, recursive: bool, skipped: Found) -> Iterato
         if entry["type"] != "directory" and (counts_as_photo(name) or name.lower().endswith((*TAR, *PARQUET))):
             yield entry
         elif entry["type"] != "directory":
-            skipped.leave_out(name)
+            skipped.add(name)
         elif recursive:
             yield from _entries(system, entry["name"], recursive, skipped)
         else:

@@ -73,7 +73,8 @@ def review(
     Opens a page that only this machine can reach. Each decision is on the disk at once; the table is written every
     few seconds. Photos without a caption are captioned in the background. Photos are never changed. Ctrl-C ends it.
     """
-    from show_attend_tell.data.photos import find_photos
+    from show_attend_tell.data.photos import photos_in
+    from show_attend_tell.errors import MissingPhoto
     from show_attend_tell.review.running import copied, running, serving
     from show_attend_tell.review.thumbnails import raw_alone
 
@@ -85,7 +86,9 @@ def review(
     photos: list[Path] = []
     left_out = ""
     if source.is_dir():
-        photos = find_photos([str(source)], recursive=True).photos
+        photos = photos_in(source)
+        if not photos:
+            raise MissingPhoto("no photo in this folder", subject=str(source))
         raw = raw_alone(source, photos)
         if raw:
             names = first_three(file.name for file in raw)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from show_attend_tell.data.datasets import Dataset
-from show_attend_tell.data.photos import Found
+from show_attend_tell.data.photos import photos_in
 from show_attend_tell.data.sides import side_words
 from show_attend_tell.data.tokenizers import ENGLISH as ENGLISH_TOKENIZER
 from show_attend_tell.data.tokenizers import KARPATHY, UNICODE, Tokenizer, Tokens, Unigram, tokenize
@@ -169,10 +169,8 @@ def without_captions(dataset: Dataset) -> list[Path]:
     """The photos in the data folder, by their suffix, without a caption, but for those that the data set leaves out."""
     known = {os.path.realpath(example.photo) for example in dataset.examples}
     skipped = {name for names in dataset.report.left_out.values() for name in names}
-    found = Found()
-    found.add(dataset.folder.iterdir(), recursive=True)
     photos = []
-    for photo in found.photos:
+    for photo in photos_in(dataset.folder):
         path = photo.relative_to(dataset.folder).as_posix()
         names = (path, path.removeprefix("images/"), photo.name)  # by which a file of captions may call it
         if skipped.isdisjoint(names) and os.path.realpath(photo) not in known:

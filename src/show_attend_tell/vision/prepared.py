@@ -1,10 +1,9 @@
 """Photos on their way to a model: those that are meant, and what is needed of each."""
 
-import glob
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,6 @@ from show_attend_tell.data.photos import (
     PASSED_OVER,
     Photo,
     Preprocessing,
-    find_photos,
     is_address,
     is_photo,
     open_photo,
@@ -58,20 +56,8 @@ def prepare_photo(photo: "Photo | PhotoError", preprocessing: Preprocessing) -> 
     return PreparedPhoto(pixels, size, path, kept, passed_over)
 
 
-def stands_for_several(photo: object) -> bool:
-    """Whether something is the path of a folder of photos, or a pattern."""
-    if not isinstance(photo, (str, os.PathLike)) or is_address(photo):
-        return False
-    return os.path.isdir(photo) or (glob.has_magic(os.fsdecode(photo)) and not os.path.exists(photo))
-
-
 def several_photos(photos: Any) -> "Iterable[Photo | PhotoError] | None":
-    """The photos that are meant, without folders and patterns; None for what is one photo.
-
-    Photos of a list are a list again. Raises `InvalidValue` for what is neither a photo nor several.
-    """
-    if stands_for_several(photos):
-        photos = [photos]
+    """Photos, or None for what is one photo; raises `InvalidValue` for what is neither."""
     if is_photo(photos):
         return None
     if not isinstance(photos, Iterable):
@@ -79,20 +65,7 @@ def several_photos(photos: Any) -> "Iterable[Photo | PhotoError] | None":
             f"{shorten(photos)} is not a photo",
             remedy="give a path, bytes, a file object, a PIL image, an array, a tensor, or several of them in a list",
         )
-    each = each_photo(photos)
-    return list(each) if isinstance(photos, (list, tuple)) else each
-
-
-def each_photo(photos: "Iterable[Photo | PhotoError]") -> "Iterator[Photo | PhotoError]":
-    """Photos, with those of folders and patterns in their place, or why a pattern stands for none."""
-    for photo in photos:
-        if not stands_for_several(photo):
-            yield photo
-            continue
-        try:
-            yield from find_photos([os.fsdecode(cast(str, photo))], recursive=None).photos
-        except PhotoError as error:
-            yield error
+    return photos
 
 
 def progress_bar(total: int | None, *, show: bool) -> Progress:

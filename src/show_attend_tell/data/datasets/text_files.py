@@ -6,7 +6,7 @@ That is what most trainers of image models read. Photos in sub-folders ``train``
 from pathlib import Path
 
 from show_attend_tell.data.datasets.listing import CaptionFile, PhotoEntry, settle_splits
-from show_attend_tell.data.photos import Found
+from show_attend_tell.data.photos import photos_in
 from show_attend_tell.data.rows import with_words
 from show_attend_tell.data.rows.text import decoded
 
@@ -19,9 +19,7 @@ def read_text_files(folder: Path, passed_over: dict[str, str]) -> CaptionFile | 
     Files without a letter, such as the boxes of a detector's training, are noted in ``passed_over``.
     """
     listing = CaptionFile(folder.resolve().name, [], [])
-    found = Found()
-    found.add(folder.iterdir(), recursive=True)
-    for photo in found.photos:
+    for photo in photos_in(folder):
         file = next(filter(Path.is_file, map(photo.with_suffix, SUFFIXES)), None)
         if file:
             name = photo.relative_to(folder).as_posix()

@@ -4,10 +4,10 @@ from show_attend_tell.data.photos.finding import (
     QUOTES,
     SIDECAR,
     SUFFIXES,
-    Found,
+    LeftOut,
     counts_as_photo,
-    find_photos,
     leaves_folder,
+    photos_in,
 )
 from show_attend_tell.data.photos.opening import (
     FEWEST,
@@ -39,12 +39,11 @@ __all__ = [
     "QUOTES",
     "SIDECAR",
     "SUFFIXES",
-    "Found",
+    "LeftOut",
     "Photo",
     "Preprocessing",
     "Resize",
     "counts_as_photo",
-    "find_photos",
     "formats_read",
     "is_address",
     "is_photo",
@@ -52,4 +51,5 @@ __all__ = [
     "mirrors",
     "open_header",
     "open_photo",
+    "photos_in",
 ]
