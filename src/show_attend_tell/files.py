@@ -33,12 +33,6 @@ def read_text(file: Path) -> str:
         raise kind(f"cannot read {file} ({error.strerror})", remedy="name a text file that exists") from error
 
 
-def read_lines(file: Path) -> Iterator[str]:
-    """The lines of a file, without the empty ones at its end."""
-    # Not splitlines(), which would also end a line at rarer signs inside a caption.
-    return iter(read_text(file).rstrip("\n").split("\n"))
-
-
 def read_json(file: Path) -> Any:
     """What a JSON file holds; raises `SatError` for a damaged file."""
     try:

@@ -139,7 +139,7 @@ def test_a_file_that_is_not_whole_is_written_again(photos, build, left):
     cache = build(photos, encoder)
     file = sorted(folder_of(cache).glob("*/*"))[3]
     os.truncate(file, left)
-    os.truncate(folder_of(cache).parent / "files.json", left)
+    os.truncate(folder_of(cache).parent / "files.json", min(left, 1000))
     file.with_name(".left.1.part").write_bytes(b"of a process that was killed")
     whole = build(photos, encoder)
     assert encoder.seen == 12

@@ -279,11 +279,10 @@ def named(name: object, scores: dict[str, float] | None = None) -> Tokenizer:
         if not scores or not all(math.isfinite(score) for score in scores.values()):
             raise SatError("its pieces must each have a score, a finite number")
         return Unigram(scores)
-    for tokenizer in SPACED:
-        if tokenizer.name == name:
-            return tokenizer
-    names = ", ".join(tokenizer.name for tokenizer in SPACED)
-    raise SatError(f"it has the tokenizer {str(name)[:40]!r}, and this version knows {names} and unigram")
+    tokenizer = next((tokenizer for tokenizer in SPACED if tokenizer.name == name), None)
+    if tokenizer is None:
+        raise SatError(f"it has the tokenizer {str(name)[:40]!r}, which this version does not know")
+    return tokenizer
 
 
 def detokenize(words: Iterable[str], name: str) -> str:

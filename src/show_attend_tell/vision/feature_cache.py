@@ -52,7 +52,6 @@ logger = logging.getLogger(__name__)
 WAITING = "another process is writing {}; waiting for it to finish"
 OTHER_CACHE = "choose another folder for the photos' features (--cache or $SAT_CACHE)"
 CHECKSUM_BYTES = 4
-MOST_BYTES = 2_000_000_000  # of `files.json`; a larger one is not read
 
 
 class UnreadablePhotos(SatError):
@@ -270,15 +269,15 @@ def _known_files(
     entries = {os.path.abspath(photos[name]): file for name, file in known.items()}
     if not entries.items() <= before.items():
         make_folder(directory, OTHER_CACHE)
-        with file_lock(directory, waiting=WAITING.format(directory)), contextlib.suppress(SatError):  # only saves time
-            write_text(index, json.dumps(_read_index(index) | entries, indent=0))
+        with contextlib.suppress(SatError):  # it only saves time
+            write_text(index, json.dumps(before | entries, indent=0))
     return known, problems
 
 
 def _read_index(file: Path) -> dict[str, PhotoFile]:
     """The index of files; an empty one if there is none or it is damaged, since it only saves time."""
     try:
-        return INDEX.validate_json(file.read_bytes()) if file.stat().st_size <= MOST_BYTES else {}
+        return INDEX.validate_json(file.read_bytes())
     except (OSError, ValueError):
         return {}
 

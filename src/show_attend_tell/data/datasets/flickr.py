@@ -11,8 +11,8 @@ from pathlib import Path
 from show_attend_tell.data.datasets.files import read_file
 from show_attend_tell.data.datasets.listing import CaptionFile, PhotoEntry
 from show_attend_tell.data.rows.entry import WithWords
+from show_attend_tell.data.rows.text import decoded
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import read_lines
 from show_attend_tell.messages import first_three
 
 FILES = (("flickr8k", "Flickr8k.token.txt", "Flickr_8k"), ("flickr30k", "results_20130124.token", "Flickr_30k"))
@@ -42,7 +42,7 @@ def _read_files(name: str, file: Path, prefix: str) -> CaptionFile:
     photos = [
         PhotoEntry(line.strip(), split, "", captions.get(line.strip(), []))
         for split, path in lists.items()
-        for line in read_lines(path)
+        for line in decoded(path, []).split("\n")
         if line.strip()
     ]
     listed = {photo.name for photo in photos}

@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFile, UnidentifiedImageError
 
 from show_attend_tell.data.photos.decoding import decode, from_array, from_tensor, to_rgb
-from show_attend_tell.data.photos.mending import PNG, mended
+from show_attend_tell.data.photos.mending import mended
 from show_attend_tell.errors import MissingPhoto, PhotoError
 from show_attend_tell.messages import install_command, unreadable
 
@@ -134,7 +135,7 @@ def _read(source: Path | io.BytesIO, name: str) -> Image.Image:
             try:
                 photo = decode(image, name)
             except PhotoError as error:
-                photo = _read_mended(source, error)
+                return _from_mended(source, lambda mended_image: decode(mended_image, name), error)
             if PASSED_OVER in image.info:
                 photo.info[PASSED_OVER] = image.info[PASSED_OVER]
             return photo
@@ -153,14 +154,14 @@ def _read(source: Path | io.BytesIO, name: str) -> Image.Image:
         raise PhotoError(unreadable(error)[0], subject=name) from None
 
 
-def _read_mended(source: Path | io.BytesIO, error: PhotoError) -> Image.Image:
-    """A photo whose pixels can be decoded without the rest of its file. Raises the ``error`` for any other."""
+def _from_mended(source: Path | io.BytesIO, read: Callable[[Any], Any], error: Exception) -> Any:
+    """What can be read of an image without the rest of its file. Raises the ``error`` for any other."""
     with contextlib.suppress(Exception):
         for content, left_out in mended(_content(source)):
-            with contextlib.suppress(Exception), _open(io.BytesIO(content)) as image:
-                photo = decode(image, "")
-                photo.info[PASSED_OVER] = left_out
-                return photo
+            with contextlib.suppress(Exception):
+                image = read(_open(io.BytesIO(content)))
+                image.info[PASSED_OVER] = left_out
+                return image
     raise error
 
 
@@ -193,12 +194,7 @@ def open_header(source: Path | io.BytesIO, name: str) -> ImageFile.ImageFile:
         head = _content(source, 12)
         if head[4:8] == b"ftyp" and head[8:12] in HEIC_BRANDS:
             return _open_heic(source, name)
-        for content, left_out in mended(_content(source) if head.startswith(PNG) else b""):
-            with contextlib.suppress(Exception):
-                image = _open(io.BytesIO(content))
-                image.info[PASSED_OVER] = left_out
-                return image
-        raise error
+        return _from_mended(source, lambda image: image, error)
 
 
 def _open(source: Path | io.BytesIO) -> ImageFile.ImageFile:
