@@ -182,9 +182,7 @@ class FeatureCache:
             readings = zip(missing.items(), read_ahead(pixels, missing.values(), ahead=2 * batch_size), strict=True)
             failed: dict[str, str] = {}  # why photos cannot be read, by their keys
             what = f"{encoder.name}, {view} photos"
-            shown = progress and bool(missing)
-            total = len(set(keys.values()))
-            with Progress(total=total, initial=total - len(missing), unit="photo", desc=what, disable=not shown) as bar:
+            with Progress(total=len(missing), unit="photo", desc=what, disable=not (progress and missing)) as bar:
                 while batch := list(islice(readings, batch_size)):
                     failed |= {key: read.reason for (key, _), read in batch if isinstance(read, SatError)}
                     pixels_of = {photo: read for photo, read in batch if isinstance(read, Tensor)}

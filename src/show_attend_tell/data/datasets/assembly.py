@@ -30,7 +30,6 @@ from show_attend_tell.messages import first_three, plural, shorten
 def assemble(listing: CaptionFile, folder: Path, roots: list[Path], *, restval: bool) -> Dataset:
     """Check what a listing says, find its photos, choose splits that are missing, and count what is left out."""
     report = DataReport(
-        photos=dict.fromkeys(SPLITS, 0),
         sources=[os.path.relpath(file, folder) for file in listing.sources],
         notes=listing.notes,
     )
@@ -139,7 +138,6 @@ def _in_final_splits(examples: Mapping[str, Example], report: DataReport) -> dic
     final = {name: example.split for name, example in examples.items()}
     have = set(final.values())
     if have == {"train"} or "" in have:
-        report.split_at_random = list(SPLITS)
         why = "all photos have the split train" if have == {"train"} else "not all photos have a split"
         report.notes.append(
             f"{why}: photos are split at random, by name, into {', '.join(SPLITS)}, 90/5/5 (val and test get at least "
@@ -153,7 +151,6 @@ def _in_final_splits(examples: Mapping[str, Example], report: DataReport) -> dic
                 report.leave_out(COPY, name)
         final = {name: split for name, split in final.items() if name not in copied}
     if have == {"train", "test"}:
-        report.split_at_random = ["val"]
         report.notes.append("no photo has the split val: training photos are split at random, by name, into val")
         among = [[name for name in group if final.get(name) == "train"] for group in groups]
         final |= splits.split_at_random([group for group in among if group], splits=("train", "val"))

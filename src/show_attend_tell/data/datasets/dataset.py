@@ -39,12 +39,11 @@ class Example:
 class DataReport:
     """What was read, and everything that was put right or left out on the way."""
 
-    photos: dict[str, int] = field(default_factory=dict)  # per split
+    photos: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SPLITS, 0))  # per split
     captions: dict[str, int] = field(default_factory=dict)  # per split
     left_out: dict[str, list[str]] = field(default_factory=dict)  # names of photos, by why they are left out
     captions_left_out: dict[str, int] = field(default_factory=dict)  # how many, by why they are
     duplicate_captions: int = 0  # the same words twice on one photo; kept, as others count them too
-    split_at_random: list[str] = field(default_factory=list)  # splits that got photos at random, by their names
     sources: list[str] = field(default_factory=list)  # the files that were read, relative to the folder
     notes: list[str] = field(default_factory=list)  # how the files were read, where a person should know
 
@@ -92,10 +91,10 @@ class Dataset:
         examples = tuple(example for example in self.examples if example.split == name)
         if not examples:
             known = ", ".join(split for split, photos in self.report.photos.items() if photos)
-            hint = " (a table chooses in a column named split)" if self.custom else ""
-            if name in self.report.split_at_random:
-                hint = " (it gets photos where there are enough different ones)"
-            raise SatError(f"the data in {self.folder} has no split {name!r}; it has {known}{hint}")
+            raise SatError(
+                f"the data in {self.folder} has no split {name!r}; it has {known} (a table chooses in a column named "
+                "split; without it a split gets photos where there are enough different ones)"
+            )
         return examples
 
     def texts(self, split: str | None = None) -> list[str]:

@@ -40,13 +40,12 @@ def join(datasets: Sequence[Dataset], weights: Sequence[float] = ()) -> Dataset:
     examples = tuple(
         replace(example, name=f"{part.name}/{example.name}") for part in parts for example in part.dataset.examples
     )
-    splits = dict.fromkeys((split for part in parts for split in part.dataset.report.photos), 0)
     notes = [f"{part.name}: {line}" for part in parts for line in part.dataset.report.lines()]
     return Dataset(
         name=" + ".join(part.name for part in parts),
         folder=datasets[0].folder,
         examples=examples,
-        report=counted(DataReport(photos=splits, notes=notes), examples),
+        report=counted(DataReport(notes=notes), examples),
         custom=any(dataset.custom for dataset in datasets),
         parts=tuple(parts),
     )
