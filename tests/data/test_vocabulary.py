@@ -117,14 +117,9 @@ def test_a_damaged_or_hostile_file_is_refused(tmp_path, content):
         Vocabulary.load(file)
 
 
-def test_a_file_that_is_missing_or_far_too_large_is_not_read(tmp_path):
-    file = tmp_path / "vocabulary.json"
-    with pytest.raises(SatError, match="cannot read the vocabulary"):
-        Vocabulary.load(file)
-    with open(file, "wb") as hole:
-        hole.truncate(10**12)  # a terabyte of nothing, which takes no room
-    with pytest.raises(SatError, match="more than 64,000,000 bytes"):
-        Vocabulary.load(file)
+def test_a_file_that_is_missing_is_named(tmp_path):
+    with pytest.raises(SatError, match=r"cannot read .*vocabulary\.json"):
+        Vocabulary.load(tmp_path / "vocabulary.json")
 
 
 def test_new_words_are_appended():

@@ -172,7 +172,9 @@ def score(
         settings={"model": hypotheses.stem, "data": wanted.name, "split": wanted.split},
     )
     title = f"{hypotheses.stem} on {wanted.name if wanted.split is None else f'{wanted.name} {wanted.split}'}"
-    write_scores(json_file, result, title, wanted.language and f"{wanted.language} (--tokens chooses)")
+    write_scores(
+        json_file, result, title, wanted.language and f"the references are {wanted.language} (--tokens chooses)"
+    )
 
 
 def write_scores(json_file: str | None, result: "Evaluation", title: str, how: str = "") -> None:

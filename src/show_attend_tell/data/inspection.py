@@ -1,12 +1,11 @@
 """A look at captioned photos before training: lengths, words, languages, and what a person should look at."""
 
 import functools
-import os
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 
@@ -166,13 +165,7 @@ def letter_script(character: str) -> str:
 
 
 def without_captions(dataset: Dataset) -> list[Path]:
-    """The photos in the data folder, by their suffix, without a caption, but for those that the data set leaves out."""
-    known = {os.path.realpath(example.photo) for example in dataset.examples}
-    skipped = {name for names in dataset.report.left_out.values() for name in names}
-    photos = []
-    for photo in photos_in(dataset.folder):
-        path = photo.relative_to(dataset.folder).as_posix()
-        names = (path, path.removeprefix("images/"), photo.name)  # by which a file of captions may call it
-        if skipped.isdisjoint(names) and os.path.realpath(photo) not in known:
-            photos.append(photo)
-    return photos
+    """The photos in the data folder without a caption, but for those of a name that the data set leaves out."""
+    known = {example.photo for example in dataset.examples}
+    left_out = {PurePosixPath(name).name for names in dataset.report.left_out.values() for name in names}
+    return [photo for photo in photos_in(dataset.folder) if photo not in known and photo.name not in left_out]

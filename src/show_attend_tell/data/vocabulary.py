@@ -15,11 +15,10 @@ from typing import Any
 
 from show_attend_tell.data.tokenizers import KARPATHY, Spaced, Tokenizer, Unigram, named
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import write_text
+from show_attend_tell.files import read_json, write_text
 
 END_TEXT = "<end>"
 UNKNOWN_TEXT = "<unk>"
-LARGEST = 64_000_000  # bytes of a vocabulary's file, about those of a million words
 
 
 class Vocabulary:
@@ -168,16 +167,11 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Vocabulary":
-        """Read a vocabulary that `save` wrote; raises SatError when the file is missing, damaged or far too large."""
+        """Read a vocabulary that `save` wrote; raises SatError when the file is missing or damaged."""
+        content = read_json(Path(path))
         try:
-            with open(path, "rb") as file:
-                content = file.read(LARGEST + 1)
-            if len(content) > LARGEST:
-                raise SatError(f"it has more than {LARGEST:,} bytes")
-            return cls.from_json(json.loads(content.decode("utf-8")))
-        except (OSError, ValueError, OverflowError, RecursionError) as error:
-            raise SatError(f"cannot read the vocabulary {path}: {error}") from error
-        except SatError as error:
+            return cls.from_json(content)
+        except (SatError, OverflowError) as error:  # the latter of a score
             raise SatError(f"the vocabulary {path} is damaged: {error}") from error
 
 

@@ -38,7 +38,6 @@ def assemble(listing: CaptionFile, folder: Path, roots: list[Path], *, restval: 
     find = _finder(roots)
     kept: dict[str, Example] = {}
     missing: dict[str | None, list[str]] = defaultdict(list)  # names of photos, by their split
-    name_of: dict[Path, str] = {}
     for entry, split in _in_splits(listing, report, restval):
         captions = _kept_captions(entry, listing.custom, report)
         photo = find(entry)
@@ -47,17 +46,9 @@ def assemble(listing: CaptionFile, folder: Path, roots: list[Path], *, restval: 
         elif photo is None:
             missing[split].append(entry.name)
         else:
-            other = name_of.setdefault(photo, entry.name)
-            if other != entry.name:
-                raise SatError(
-                    f"{_where(entry, listing)}: {other!r} and {entry.name!r} are one photo, {photo}; a score would be "
-                    "wrong: give it one name"
-                )
             words, raw = zip(*captions, strict=True)
             kept[entry.name] = Example(entry.name, photo, split or "", words, raw)
     _check_found(kept, missing, listing, report, ", ".join(map(str, roots)))
-    if restval and not any(entry.split == "restval" for entry in listing.photos):
-        listing.notes.append("no photo has the split restval, so --restval changes nothing")
     for name in missing["train"] + missing[None]:
         report.leave_out("not found", name)
     if listing.custom:
@@ -104,7 +95,6 @@ def _kept_captions(entry: PhotoEntry, custom: bool, report: DataReport) -> list[
     captions = with_words if custom else with_words[:REFERENCES]
     report.leave_out_captions(NO_WORD, len(entry.captions) - len(with_words))
     report.leave_out_captions(f"beyond {REFERENCES} of a photo", len(with_words) - len(captions))
-    report.duplicate_captions += len(captions) - len({words for words, _ in captions})
     return captions
 
 

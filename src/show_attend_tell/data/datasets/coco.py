@@ -22,11 +22,6 @@ def is_coco(content: Any) -> bool:
     return isinstance(content, dict) and all(isinstance(content.get(key), list) for key in ("images", "annotations"))
 
 
-def papers_coco(file: Path) -> bool:
-    """Whether a file is one of those with which the COCO data set comes, by its name."""
-    return PAPERS_FILES.fullmatch(file.name) is not None
-
-
 def split_of(file: Path) -> str | None:
     """The split that a file's name says, None for another name."""
     word = re.sub(r"^(captions|dataset)_|[-_\d]+$", "", file.stem.lower())
@@ -38,7 +33,7 @@ def coco_listing(file: Path, content: dict[str, Any]) -> CaptionFile:
 
     Captions that the file marks as rejected, as VizWiz does, are left out and counted.
     """
-    listing = CaptionFile(file.stem, [file], [], form="coco", custom=not papers_coco(file))
+    listing = CaptionFile(file.stem, [file], [], form="coco", custom=not PAPERS_FILES.fullmatch(file.name))
     by_id: dict[str, PhotoEntry] = {}
     subfolder = file.stem.removeprefix("captions_")  # "train2014"
     for index, image in enumerate(list_of_objects(content, "images", str(file))):

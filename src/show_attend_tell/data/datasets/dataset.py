@@ -43,7 +43,6 @@ class DataReport:
     captions: dict[str, int] = field(default_factory=dict)  # per split
     left_out: dict[str, list[str]] = field(default_factory=dict)  # names of photos, by why they are left out
     captions_left_out: dict[str, int] = field(default_factory=dict)  # how many, by why they are
-    duplicate_captions: int = 0  # the same words twice on one photo; kept, as others count them too
     sources: list[str] = field(default_factory=list)  # the files that were read, relative to the folder
     notes: list[str] = field(default_factory=list)  # how the files were read, where a person should know
 
@@ -68,10 +67,7 @@ class DataReport:
         """The lines of the report but for the counts of each split: how the files were read, and what is left out."""
         photos = [f"{plural(len(names), 'photo')} {why}: {first_three(names)}" for why, names in self.left_out.items()]
         captions = [f"{plural(number, 'caption')} {why}" for why, number in self.captions_left_out.items()]
-        lines = [*self.notes, *(f"left out: {what}" for what in photos + captions)]
-        if self.duplicate_captions:
-            lines.append(f"kept: {plural(self.duplicate_captions, 'caption')} that the same photo has twice")
-        return lines
+        return [*self.notes, *(f"left out: {what}" for what in photos + captions)]
 
 
 @dataclass(frozen=True)

@@ -78,8 +78,6 @@ def _table_of_each_split(root: Path, passed_over: dict[str, str]) -> list[Captio
     bare = [name for name, table in table_of.items() if not table]
     if tables and bare:
         raise SatError(f"{root / bare[0]} has no metadata file, and other sub-folders have: add one, or move it away")
-    if len({SPLIT_NAMES[name.lower()] for name in table_of}) < len(tables):
-        raise SatError(f"{root} has several sub-folders of one split: keep one of {first_three(table_of)}")
     return tables
 
 

@@ -35,9 +35,7 @@ def karpathy_listing(file: Path, content: dict[str, Any]) -> CaptionFile:
         number = next((str(number_of(image, key, where)) for key in ("cocoid", "imgid") if key in image), None)
         split = text_of(image, "split", where) if "split" in image else None
         photos.append(PhotoEntry(text_of(image, "filename", where), split, subfolder, sentences, number))
-    name = content.get("dataset")
-    if not isinstance(name, str) or not name:
-        name = file.stem.removeprefix("dataset").lstrip("_") or file.resolve().parent.name
+    name = str(content.get("dataset") or file.stem)
     return CaptionFile(name, [file], photos, form="karpathy", custom=name not in PAPERS)
 
 

@@ -2,7 +2,6 @@
 
 from show_attend_tell.data.photos.finding import (
     QUOTES,
-    SIDECAR,
     SUFFIXES,
     LeftOut,
     counts_as_photo,
@@ -37,7 +36,6 @@ __all__ = [
     "PASSED_OVER",
     "PREPROCESSING_VERSION",
     "QUOTES",
-    "SIDECAR",
     "SUFFIXES",
     "LeftOut",
     "Photo",
