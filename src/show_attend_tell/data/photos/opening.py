@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ OTHER_FILES = {  # by their first bytes, what people take for photos
     b"vers": "a pointer of Git LFS (git lfs pull gets the photo)",
 }
 
+Opened = TypeVar("Opened", bound=Image.Image)
 Photo: TypeAlias = "str | os.PathLike[str] | bytes | BinaryIO | Image.Image | NDArray[Any] | Tensor"
 
 
@@ -154,7 +155,7 @@ def _read(source: Path | io.BytesIO, name: str) -> Image.Image:
         raise PhotoError(unreadable(error)[0], subject=name) from None
 
 
-def _from_mended(source: Path | io.BytesIO, read: Callable[[Any], Any], error: Exception) -> Any:
+def _from_mended(source: Path | io.BytesIO, read: Callable[[ImageFile.ImageFile], Opened], error: Exception) -> Opened:
     """What can be read of an image without the rest of its file. Raises the ``error`` for any other."""
     with contextlib.suppress(Exception):
         for content, left_out in mended(_content(source)):
