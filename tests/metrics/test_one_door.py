@@ -76,7 +76,7 @@ def test_damaged_files_are_refused_by_every_reader(tmp_path, files, message):
         with pytest.raises(SatError, match=message):
             read_references([tmp_path / name])
         with pytest.raises(SatError, match=message):
-            read_text_corpus(tmp_path / name, KARPATHY)
+            read_text_corpus(tmp_path / name, KARPATHY, [])
 
 
 def test_a_photo_with_an_error_is_named_and_an_empty_caption_counted(tmp_path):
@@ -112,7 +112,7 @@ def test_addresses_are_photos_on_either_side(tmp_path, caption_first, packed):
     rows = "".join("\t".join(row if caption_first else row[::-1]) + "\n" for row in ADDRESSES)
     file = tmp_path / ("corpus.tsv.gz" if packed else "corpus.tsv")
     file.write_bytes(gzip.compress(rows.encode()) if packed else rows.encode())
-    assert read_text_corpus(file, KARPATHY) == [tuple(text.split()) for text, _ in ADDRESSES]
+    assert read_text_corpus(file, KARPATHY, []) == [tuple(text.split()) for text, _ in ADDRESSES]
     assert read_references([file]).texts == {address: [text] for text, address in ADDRESSES}
 
 

@@ -6,11 +6,9 @@ from show_attend_tell.data.datasets import no_garbage_collection, read_listing
 from show_attend_tell.data.tokenizers import KARPATHY, Tokenizer
 from show_attend_tell.errors import SatError
 
-LONGEST = 10_000  # characters of a caption; what is longer is none
-
 
 @no_garbage_collection()
-def read_text_corpus(file: Path, tokenizer: Tokenizer, notes: list[str] | None = None) -> list[tuple[str, ...]]:
+def read_text_corpus(file: Path, tokenizer: Tokenizer, notes: list[str]) -> list[tuple[str, ...]]:
     """The captions of a text file in any form that `read_listing` reads, maybe gzipped (.gz), cut into words.
 
     ``notes`` get what a person should know of how it was read.
@@ -20,13 +18,10 @@ def read_text_corpus(file: Path, tokenizer: Tokenizer, notes: list[str] | None =
     as_read = tokenizer == KARPATHY
     for photo in listing.photos:
         for words, text in photo.captions:
-            if len(text) > LONGEST:
-                raise SatError(f"{photo.where or file}: {len(text):,} characters: give one caption a line")
             own = words if as_read else tuple(tokenizer.words(text))
             if own:
                 captions.append(own)
     if not captions:
         raise SatError(f"{file} holds no captions: give one in each line")
-    if notes is not None:
-        notes += [f"{file.name}: {note}" for note in listing.notes]
+    notes += [f"{file.name}: {note}" for note in listing.notes]
     return captions

@@ -70,8 +70,7 @@ class UnreadablePhotos(SatError):
 
 def default_cache() -> Path:
     """Return where feature caches are by default: `$SAT_CACHE`, or a folder in the user's own cache."""
-    folder = os.environ.get("SAT_CACHE")
-    return Path(os.path.expanduser(folder)) if folder else Path.home() / ".cache" / "show-attend-tell" / "features"
+    return Path(os.path.expanduser(os.environ.get("SAT_CACHE") or "~/.cache/show-attend-tell/features"))
 
 
 def folder_name(dataset: str) -> str:

@@ -17,8 +17,8 @@ RESTART = re.compile(rb"\xff[\xd0-\xd7]")  # marks that part the pixels of a sca
 END_OF_JPEG = b"\xff\xd9"
 TEXTS = (b"tEXt", b"zTXt", b"iTXt")
 # Kinds of chunks that are given up besides those with a wrong checksum, until the rest of a PNG can be decoded. The ICC
-# profile and the orientation are the last, since they change how pixels look.
-STEPS = ((), TEXTS, (*TEXTS, b"iCCP"), (*TEXTS, b"iCCP", b"eXIf"))
+# profile is the last, since it changes how pixels look.
+STEPS = ((), TEXTS, (*TEXTS, b"iCCP"))
 # What a JPEG's decoder reads as pixels, each time as others, wherever pixels are missing.
 FILLERS = [bytes([number]) * 256 for number in (0x55, 0xAA, 0xF0, 0x33)]
 
