@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from show_attend_tell.data.datasets.coco import split_of
-from show_attend_tell.data.datasets.dataset import SPLITS
 from show_attend_tell.data.datasets.files import read_file
 from show_attend_tell.data.datasets.listing import SPLIT_NAMES, CaptionFile, settle_splits
 from show_attend_tell.data.rows import UnknownForm
@@ -46,7 +45,6 @@ def read_coco(folder: Path, passed_over: dict[str, str]) -> CaptionFile | None:
             f"{folder} holds {first_three([file.name for file in split_of_file])}: keep one file of each split, named "
             "after train, val or test, or only files whose names have no split"
         )
-    listings.sort(key=lambda listing: (*SPLITS, None).index(split_of_file[listing.sources[0]]))
     for listing in listings:
         for photo in listing.photos:
             photo.split = split_of_file[listing.sources[0]]
