@@ -106,12 +106,11 @@ def test_each_weight_of_an_encoder_is_stored_in_the_fewest_bits_that_keep_it(enc
     generator = np.random.default_rng(1)
     weights = generator.standard_normal((3, 4, 5), dtype=np.float32)
     rounded = unpack(pack({"eight": weights}))
-    half = weights.astype(np.float16).astype(np.float32)
     bias = generator.random(7, dtype=np.float32)
-    model.tuned_encoder = {**rounded, "sixteen": half, "complete": weights, "bias": bias}
+    model.tuned_encoder = {**rounded, "complete": weights, "bias": bias}
     model.save(tmp_path / "model")
     stored = load_file(tmp_path / "model" / "encoder.safetensors")
-    types = {"eight": np.int8, "sixteen": np.float16, "complete": np.float32, "bias": np.float32}
+    types = {"eight": np.int8, "complete": np.float32, "bias": np.float32}
     assert {name: value.dtype for name, value in stored.items() if name != "eight.scale"} == types
     found = Checkpoint.load(tmp_path / "model").tuned_encoder
     assert same_weights(found, model.tuned_encoder)
@@ -188,7 +187,6 @@ CONFIG_REFUSED = [  # where in config.json, the value there, and why; None leave
     ("format", 3, "format 3, and this version reads format 4: train it again"),
     ("format", None, "damaged.*format"),
     ("scores", {"test": {"bleu_1": "65"}}, "damaged"),
-    ("scores", {"test": {"bleu_1": float("nan")}}, "damaged.*NaN is not a number"),
     ("scores", {"test": {"beam_size": 0}}, "beam_size is 0"),
     ("decoder", None, "damaged.*decoder"),
     ("decoder.heads", 8, "heads"),
@@ -198,7 +196,6 @@ CONFIG_REFUSED = [  # where in config.json, the value there, and why; None leave
     ("encoder.grid", [0, 0], "damaged.*grid is 0"),
     ("encoder.preprocessing.mean", None, "mean"),
     ("training", [1], "damaged"),
-    ("training.without_reranker", {"beam_size": 3}, "damaged"),
     ("generation.beam_size", 10**7, "beam_size is 10000000: give a whole number from 1 to 1000"),
     ("generation.width", 3, "damaged"),
 ]
@@ -236,7 +233,7 @@ def test_missing_files_are_named(saved, tmp_path):
     weights.unlink()
     refused(saved, "missing or damaged", file="model.safetensors")
     weights.mkdir()  # which even the superuser cannot read as a file
-    refused(saved, r"cannot be read \(Is a directory\): change its permissions", file="model.safetensors")
+    refused(saved, r"missing or damaged \(.*Is a directory", file="model.safetensors")
     (saved / "config.json").unlink()
     refused(saved, "is not a model: it has no config.json")
 
@@ -271,7 +268,7 @@ def test_tuned_weights_that_do_not_fit_are_named(saved):
     model = Checkpoint.load(saved)
     model.tuned_encoder = {"weight": np.zeros(D, np.float32)}
     model.save(saved)
-    with pytest.raises(SatError, match=r"model: its encoder\.safetensors does not fit small"):
+    with pytest.raises(SatError, match="tuned weights do not fit the encoder small"):
         model.encoder.load(small_load_encoder, "model", tuned=as_tensors(model.tuned_encoder))
     (saved / "encoder.safetensors").write_bytes(b"junk")
     refused(saved, "missing or damaged", file="encoder.safetensors")

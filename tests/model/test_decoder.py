@@ -162,7 +162,7 @@ class LossOf(nn.Module):
     [
         SoftObjective(doubly_stochastic=0.7, label_smoothing=0.1),
         # the pathwise part: REINFORCE's term is no derivative of a value, and has its own proof in test_losses
-        Estimator(samples=2, reward_weight=0, entropy_weight=0.3, doubly_stochastic=0.7),
+        Estimator(samples=2, reward_weight=0, entropy_weight=0.3),
         HardObjective(samples=2, coin="both", reward_weight=0, entropy_weight=0.3, label_smoothing=0.1),
     ],
     ids=["soft", "sample", "both"],
@@ -256,7 +256,6 @@ def test_annotation_dropout_takes_whole_channels():
     [
         (lambda: DecoderConfig(attention="firm"), "attention is .*firm"),
         (lambda: DecoderConfig(annotation_window=4), "annotation_window is .*4"),
-        (lambda: DecoderConfig(initial_size=7, initial_depth=1), "initial_size is 7, and at initial_depth 1 no layer"),
         (lambda: DecoderConfig.from_dict({"glimpses": 3}), "glimpses"),
         (lambda: small_decoder().start(torch.zeros(B, L, 12)), r"shape \(.*\) do not fit .* D = 11"),
         (lambda: small_decoder().start(torch.zeros(L, 11)), r"shape \(.*\) do not fit .* D = 11"),

@@ -53,20 +53,13 @@ def test_a_model_of_an_unregistered_kind_is_refused(tmp_path):
 
 
 @settings
-class Unnamed(Config):
-    """A configuration that forgets its kind."""
-
-
-@settings
 class Taken(Config):
     """A configuration that has the kind of another."""
 
     kind = "attention"
 
 
-def test_a_kind_is_needed_and_is_had_once():
-    with pytest.raises(SatError, match="Unnamed has no kind: give the class one"):
-        register_decoder(Unnamed, Decoder)
+def test_a_kind_is_had_once():
     with pytest.raises(SatError, match=r"there is a decoder of the kind 'attention' already \(.*\.DecoderConfig\)"):
         register_decoder(Taken, Decoder)
     assert config_class("attention") is DecoderConfig

@@ -22,20 +22,11 @@ def read_arrays(file: Path, *, unpacked: bool = False, remedy: str = "copy the m
     """The arrays of a safetensors file, or the float32 weights in it; raises `SatError` with the remedy."""
     try:
         open(file, "rb").close()  # safetensors would call a file missing that may not be read
-        arrays = load_file(file)
-    except (PermissionError, IsADirectoryError) as error:
-        raise SatError(
-            f"{file} cannot be read ({error.strerror}): change its permissions so that you may read it"
-        ) from None
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+        arrays: dict[str, Array] = load_file(file)
+        arrays = unpack(arrays) if unpacked else arrays
+    except (OSError, SafetensorError, SatError, ValueError, KeyError, TypeError) as error:
         raise SatError(f"{file} is missing or damaged ({error}): {remedy}") from error
-    if not unpacked:
-        return arrays
-    try:
-        arrays = unpack(arrays)
-    except SatError as error:
-        raise SatError(f"{file} is damaged: {error}") from error
-    name = not_finite(arrays)
+    name = not_finite(arrays) if unpacked else None
     if name:
         raise SatError(f"{file} is damaged: {name} holds values that are not numbers")
     return arrays

@@ -26,18 +26,24 @@ SHAPES = {
     "squash-256": "squashed to 256×256, then enlarged to a square",
     "crop": "cropped to the centre square",
 }
+TITLES = {  # of entries of a model's training
+    "epochs": "Best epoch",
+    "validation_bleu_4": "Best BLEU-4 on val with brevity penalty",
+    "validation_bleu_4_no_brevity": "Best BLEU-4 on val without brevity penalty",
+    "validation_cider": "Best CIDEr on val",
+    "without_reranker": "Best on val without the reranker",
+}
 READS = {"mean": "α's weighted mean", "argmax": "the location of the largest α", "sample": "a location drawn from α"}
 
 
-def card(model: Description, name: str, *, tuned: bool, confidence: bool, reranker: str | None) -> str:
-    """The card of a model, in Markdown; ``reranker`` says what its reranker is, None without one."""
+def card(model: Any, name: str) -> str:
+    """The card of a `Checkpoint`, in Markdown, under a name."""
     attention = model.config.attention
     purpose = model.training.get("purpose", "the kind of photos it was trained on")
     sections = {
         "Intended use": [f"- For {purpose}.", *USE],
-        "Model": model_lines(model, tuned=tuned, reranker=reranker)
-        + ["- Nouns have a confidence: the probability, by val, that a person would use them."] * confidence,
-        "Training": training_lines(model.training, model.generation.attention_mode),
+        "Model": model_lines(model),
+        "Training": training_lines(model.training),
         "Scores": score_lines(model.scores) or ["Not evaluated yet."],
         "Limits": limits(attention),
     }
@@ -77,12 +83,12 @@ def wrapped(line: str) -> str:
     return textwrap.fill(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
-def model_lines(model: Description, *, tuned: bool, reranker: str | None) -> list[str]:
-    """What the model consists of, and how it makes captions."""
+def model_lines(model: Any) -> list[str]:
+    """What a `Checkpoint` consists of, and how it makes captions."""
     decoder = model.config
     encoder = model.encoder
     generation = model.generation
-    frozen = "fine-tuned" if tuned else "frozen"
+    frozen = "frozen" if model.tuned_encoder is None else "fine-tuned"
     photos = SHAPES[encoder.preprocessing.resize]
     of = f"weights SHA-256 `{encoder.digest}`" if encoder.digest else "the weights must be given for photos"
     lines = [
@@ -92,40 +98,27 @@ def model_lines(model: Description, *, tuned: bool, reranker: str | None) -> lis
     ]
     if not generation.allow_repetitions:
         lines.append("- No caption has a word twice in a row, or the same three words in a row twice.")
-    if reranker is not None:
+    if model.reranker is not None:
         lines.append(
-            f"- Reranker: {reranker} The model returns the caption of the beam with the best "
+            f"- Reranker: {reranker(*model.reranker)} The model returns the caption of the beam with the best "
             "log p / C^γ + ω r. C is the caption's length with its end token, γ the length penalty, r the caption's "
             "rerank score, its agreement with the prediction, and ω the rerank weight."
             + (" Rare words count more in the rerank score." if generation.rare_word_exponent else "")
         )
+    if model.confidence is not None:
+        lines.append("- Nouns have a confidence: the probability, by val, that a person would use them.")
     return lines
 
 
-def training_lines(training: Mapping[str, Any], attention_mode: str) -> list[str]:
-    """How a model with that attention mode was trained; the settings are in config.json alone."""
-    by = ", by argmax" if attention_mode == "argmax" else ""
-    metrics = {
-        "validation_bleu_4": ("BLEU-4", f"with brevity penalty{by}"),
-        "validation_bleu_4_no_brevity": ("BLEU-4", f"without brevity penalty{by}"),
-        "validation_cider": ("CIDEr", by[2:]),
-    }
+def training_lines(training: Mapping[str, Any]) -> list[str]:
+    """How a model was trained; the settings are in config.json alone."""
     lines = []
     for name, value in training.items():
-        if name in metrics:
-            metric, how = metrics[name]
-            of_beams = " of each beam" if len(value) > 1 else ""
-            title = f"Best {metric} on val{of_beams}" + (f" ({how})" if how else "")
-            value = "; ".join(f"{how}: {score}" for how, score in value.items())
-        elif name == "without_reranker":
-            title = "Best on val without the reranker"
-            key = next((key for key in metrics if key in value), "validation_cider")
-            metric = metrics[key][0]
-            score = value[key]
-            value = f"beam size {value['beam_size']}, length penalty {value['length_penalty']:g} ({metric} {score})"
-        else:
-            title = "Best epoch" if name == "epochs" else name.replace("_", " ").capitalize()
-            value = f"`{value}`" if name.startswith("stage_") else value
+        title = TITLES.get(name, name.replace("_", " ").capitalize())
+        if isinstance(value, dict):
+            value = "; ".join(f"{key.replace('_', ' ')}: {figure}" for key, figure in value.items())
+        elif name.startswith("stage_"):
+            value = f"`{value}`"
         if name not in ("settings", "purpose", "hub"):
             lines.append(f"- {title}: {value}")
     return lines

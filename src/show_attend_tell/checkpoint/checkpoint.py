@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple, NoReturn, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from safetensors.numpy import save_file
@@ -89,7 +89,10 @@ class Checkpoint(Description):
         if bits == 8 or bits == 4:
             weights = pack(weights, bits)
         elif bits == 16:
-            weights = {name: as_half(value) if value.ndim > 1 else value for name, value in weights.items()}
+            with np.errstate(over="ignore"):  # what is too large becomes infinite
+                weights = {
+                    name: value.astype("float16") if value.ndim > 1 else value for name, value in weights.items()
+                }
         infinite = not_finite(weights)
         if infinite:
             raise SatError(
@@ -142,9 +145,7 @@ class Checkpoint(Description):
 
     def card(self, name: str) -> str:
         """The model's card, in Markdown, under a name."""
-        reranker = None if self.reranker is None else card.reranker(*self.reranker)
-        stored = {"tuned": self.tuned_encoder is not None, "confidence": self.confidence is not None}
-        return card.card(self, name, reranker=reranker, **stored)
+        return card.card(self, name)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> "Checkpoint":
@@ -157,10 +158,6 @@ class Checkpoint(Description):
         difference = None if shapes is None else misfit(weights, shapes)
         if difference:
             raise SatError(f"{file} does not fit its config.json: {difference}")
-        if described.generation.rerank_weight and not rerankers:
-            raise SatError(
-                f"{folder / 'config.json'} gives the reranker a weight, and the model has no reranker: copy it again"
-            )
         if described.generation.class_weight and not (folder / CLASS_WORDS).exists():
             raise SatError(
                 f"{folder / CLASS_WORDS} is missing, and config.json gives it a weight: copy the model again"
@@ -187,7 +184,7 @@ class Checkpoint(Description):
 def read_configuration(file: Path) -> tuple[Description, dict[str, str], str | None]:
     """The configuration in a file, and the SHA-256 of the model's reranker, by its kind, and of its tuned encoder."""
     try:
-        entries = json.loads(file.read_text(encoding="utf-8"), parse_constant=reject_non_finite)
+        entries = json.loads(file.read_text(encoding="utf-8"))
         number = entries["format"]
         if number != FORMAT:
             remedy = "update show-attend-tell" if isinstance(number, int) and number > FORMAT else "train it again"
@@ -199,8 +196,7 @@ def read_configuration(file: Path) -> tuple[Description, dict[str, str], str | N
             training=dict(entries["training"]),
             scores=dict(entries["scores"]),
         )
-        card.training_lines(described.training, "mean")  # what no card can be made of is damaged
-        card.score_lines(described.scores)
+        card.score_lines(described.scores)  # what no card can be made of is damaged
         ngrams = entries["ngrams"]
         other = entries.get("reranker") or {}
         return described, dict(other) if ngrams is None else {"ngrams": ngrams}, entries["tuned"]
@@ -208,24 +204,15 @@ def read_configuration(file: Path) -> tuple[Description, dict[str, str], str | N
         raise SatError(f"{file.parent} is not a model: it has no {file.name}") from error
     except UnknownName as error:
         raise SatError(f"{file}: {error}") from error
-    except (ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:
         why = shorten(error, 300)
         raise SatError(f"{file} is damaged or from another program ({why}): copy the model again") from error
     except SatError as error:
         raise SatError(f"{file}: {error}") from error
-    except OSError as error:
-        raise SatError(
-            f"{file} cannot be read ({error.strerror}): change its permissions so that you may read it"
-        ) from None
-
-
-def reject_non_finite(constant: str) -> NoReturn:
-    """Raise `ValueError` for NaN or an infinity, which are not JSON."""
-    raise ValueError(f"{constant} is not a number")
 
 
 def smallest(weights: Arrays) -> dict[str, Array]:
-    """Weights as they are stored: each in 8, 16 or 32 bits, the fewest to which it was rounded, which lose nothing."""
+    """Weights as they are stored: each in 8 bits if it was rounded to them, which loses nothing, else in 32."""
     infinite = not_finite(weights)
     if infinite:
         raise SatError(f"the encoder's {infinite} holds values that are not numbers: train at a lower learning rate")
@@ -236,15 +223,8 @@ def smallest(weights: Arrays) -> dict[str, Array]:
         if np.array_equal(again[name], value):
             stored |= {part: packed[part] for part in (name, name + SCALE) if part in packed}
         else:
-            half = as_half(value)
-            stored[name] = half if np.array_equal(half.astype(np.float32), value) else value
+            stored[name] = value
     return stored
-
-
-def as_half(value: Array) -> Array:
-    """An array in float16; values that are too large become infinite."""
-    with np.errstate(over="ignore"):
-        return value.astype(np.float16)
 
 
 def check_vacant(folder: Path) -> None:

@@ -30,7 +30,7 @@ def pack(state: Arrays, bits: Literal[8, 4] = 8) -> dict[str, Array]:
     """Round every floating array of two or more dimensions to int8, its scales stored as `NAME.scale`.
 
     With 4 ``bits``, `LARGE` matrices are rounded to these instead (`pack_4bit`). Packing what `unpack` returned gives
-    the same bytes again. Raises `SatError` for a weight that is not finite, and for a name that is taken.
+    the same bytes again. Raises `SatError` for a weight that is not finite.
     """
     packed: dict[str, Array] = {}
     for name, array in state.items():
@@ -43,8 +43,6 @@ def pack(state: Arrays, bits: Literal[8, 4] = 8) -> dict[str, Array]:
         if array.ndim < 2 or array.size == 0:
             packed[name] = array
             continue
-        if name + SCALE in state:
-            raise SatError(f"{name}{SCALE}: this name is needed for the scales of {name}; rename the array")
         if bits == 4 and array.ndim == 2 and array.shape[1] % 2 == 0 and array.size >= LARGE:
             packed[name], packed[name + SCALE] = pack_4bit(array)
             continue
@@ -66,10 +64,8 @@ def unpack(packed: Arrays) -> dict[str, Array]:
             continue
         if array.dtype == np.int8:
             scale = packed.get(name + SCALE)
-            if scale is None:
-                raise SatError(f"{name}: 8-bit weights without their scales ({name}{SCALE} is missing)")
-            if array.ndim < 2 or scale.shape != array.shape[:1]:
-                raise SatError(f"{name}{SCALE}: {scale.shape} scales do not fit weights of {array.shape}")
+            if scale is None or array.ndim < 2 or scale.shape != array.shape[:1]:
+                raise SatError(f"{name}: 8-bit weights of {array.shape} without as many scales ({name}{SCALE})")
             state[name] = array.astype(np.float32)
             state[name] *= scale.astype(np.float32).reshape(-1, *[1] * (array.ndim - 1))
         elif not name.endswith(SCALE) or packed.get(name.removesuffix(SCALE), array).dtype not in (np.int8, np.uint8):

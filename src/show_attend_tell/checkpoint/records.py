@@ -42,14 +42,15 @@ class EncoderRecord:
 
     def check(self, encoder: Any, model: str) -> None:
         """Raise `SatError` unless the encoder of the ``model`` is the recorded one, where the record has a SHA-256."""
-        if self.digest is None:
-            return
-        digest = encoder.digest
-        if digest != self.digest:
-            raise SatError(
-                f"{model} was trained on an encoder {self.name} whose weights have SHA-256 {self.digest[:12]}…, "
-                f"and these weights have {digest[:12]}…: its captions would be wrong. Give the right --encoder-weights"
-            )
+        if self.digest not in (None, encoder.digest):
+            raise SatError(f"{model} {self.difference(encoder)}")
+
+    def difference(self, encoder: Any) -> str:
+        """What to say of another encoder than the recorded one."""
+        return (
+            f"was trained on an encoder {self.name} whose weights have SHA-256 {str(self.digest)[:12]}…, and these "
+            f"weights have {encoder.digest[:12]}…: give the right --encoder and --encoder-weights"
+        )
 
     def load(
         self,
@@ -67,10 +68,7 @@ class EncoderRecord:
             )
         encoder = load_encoder(self.name, weights=weights, resize=self.preprocessing.resize)
         if tuned is not None:
-            try:
-                encoder.adopt(tuned)
-            except SatError as error:
-                raise SatError(f"{model}: its encoder.safetensors does not fit {self.name}: {error}") from error
+            encoder.adopt(tuned)
         if (self.preprocessing.size, self.grid) != (encoder.preprocessing.size, encoder.grid):
             raise SatError(
                 f"{model}: its config.json is damaged, it has the grid {self.grid} or the photo size "

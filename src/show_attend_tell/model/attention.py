@@ -167,18 +167,13 @@ def attention_mode_by_name(
     What is registered is the mode itself, or a class with a method ``for_photos``, as `SampleAttention` is. This makes
     a mode for one search, from the photos' seeds, and the numbers of paths and steps.
     """
-    registered = _registered(name)
-    mode: AttentionMode = registered
-    if hasattr(registered, "for_photos"):
-        mode = registered.for_photos(seeds, paths=paths, steps=steps, device=device)
-    return mode
+    mode: Any = ATTENTION_MODES[name] or OWN_MODES[name]
+    if hasattr(mode, "for_photos"):
+        mode = mode.for_photos(seeds, paths=paths, steps=steps, device=device)
+    return mode  # type: ignore[no-any-return]
 
 
 def repeatable_mode(name: str) -> AttentionMode | None:
     """The mode of that name if it does the same in each search; None if it is made for one search, and may draw."""
-    registered: AttentionMode = _registered(name)
-    return None if hasattr(registered, "for_photos") else registered
-
-
-def _registered(name: str) -> Any:
-    return OWN_MODES[name] if name in OWN_MODES else ATTENTION_MODES[name]
+    mode: Any = ATTENTION_MODES[name] or OWN_MODES[name]
+    return None if hasattr(mode, "for_photos") else mode

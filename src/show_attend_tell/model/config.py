@@ -54,15 +54,8 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """The configuration that `to_dict` wrote. Raises `SatError` for an unknown entry."""
-        values = {name: value for name, value in values.items() if name != "kind"}
-        unknown = sorted(set(values) - {field.name for field in fields(cls)})
-        if unknown:
-            raise SatError(
-                f"the decoder's configuration has unknown entries {', '.join(unknown)}: if a newer version wrote it, "
-                "update show-attend-tell"
-            )
-        return cls(**values)
+        """The configuration that `to_dict` wrote. Raises `InvalidValue` for an unknown entry."""
+        return cls(**{name: value for name, value in values.items() if name != "kind"})
 
 
 @settings
@@ -83,7 +76,7 @@ class DecoderConfig(Config):
     attention_size: Count = Field(512, description="A")
     attention_depth: Literal[1, 2] = Field(1, description="2: one more square tanh layer on the annotations")
     initial_depth: Literal[1, 2] = Field(2, description="2: the two initial-state MLPs share one ReLU layer")
-    initial_size: CountOrNone = Field(0, description="of that ReLU layer; 0: n")
+    initial_size: CountOrNone = Field(0, description="of that ReLU layer, at initial_depth 2; 0: n")
     gate: bool = Field(True, description="β")
     output_tanh: bool = Field(True, description="tanh of the deep output's sum")
     output_word: bool = Field(True, description="E·y_{t−1} feeds the deep output")
@@ -110,8 +103,6 @@ class DecoderConfig(Config):
             raise SatError(
                 f"annotation_window is {self.annotation_window}: give an odd number of locations, 1 for no window"
             )
-        if self.initial_size and self.initial_depth == 1:
-            raise SatError(f"initial_size is {self.initial_size}, and at initial_depth 1 no layer has it: give 0")
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of each weight of an `AttentionDecoder`, by its name."""

@@ -22,7 +22,7 @@ from show_attend_tell.model.interface import (
     check_annotations,
     previous_words,
 )
-from show_attend_tell.model.kernels import Normalize, normalize, promote
+from show_attend_tell.model.kernels import Loop, normalize, promote
 from show_attend_tell.model.unroll import Unroll
 
 WORDS = 2  # the id of the first word, after the end and the unknown word
@@ -33,15 +33,6 @@ class Embedded(NamedTuple):
 
     embedding: Tensor  # E·y_{t−1} (..., m)
     gates: Tensor  # its share of the LSTM's gates, bias included (..., 4n)
-
-
-class GatedContext(NamedTuple):
-    """What a path attends to before its next word."""
-
-    context: Tensor  # ẑ_t, the gate included (B, P, D)
-    locations: Tensor | None  # s_t (B, P); None for the mean of all
-    alpha: Tensor  # α_t (B, P, L)
-    beta: Tensor | None  # β_t (B, P, 1); None without a gate
 
 
 class Output(NamedTuple):
@@ -113,14 +104,14 @@ class AttentionDecoder(Decoder):
         return self.first_state(*self.normalized(annotations), paths=paths)
 
     def normalized(
-        self, annotations: Tensor, normalize: Normalize = normalize, dtype: torch.dtype | None = None
+        self, annotations: Tensor, normalize: Loop = normalize, dtype: torch.dtype | None = None
     ) -> tuple[Tensor, Tensor]:
         """Annotations (B, L, D) as the weights expect them, in ``dtype`` or theirs, and their mean (B, D)."""
         dtype = dtype or self.embedding.weight.dtype
         ones = self.embedding.weight.new_ones(len(annotations), annotations.shape[2], 1)
         kept = self.annotation_dropout(ones).mT  # (B, 1, D): whole channels, the same at every location
         if self.config.annotation_norm == "layer":
-            return normalize(annotations, kept, dtype)
+            return normalize(annotations, kept, dtype)  # type: ignore[no-any-return]
         annotations = annotations.to(kept.dtype) * self.annotation_scale * kept
         return annotations.to(dtype), annotations.mean(1)
 
@@ -146,25 +137,15 @@ class AttentionDecoder(Decoder):
         return Embedded(embedding.to(gates.dtype), gates)
 
     def step(self, embedded: Embedded, state: State, mode: AttentionMode = MEAN_ATTENTION) -> Step:
-        """Attend to the photo, then advance the LSTM by one word."""
-        return self.advance(embedded, state, self.attend(state, mode))
-
-    def attend(self, state: State, mode: AttentionMode = MEAN_ATTENTION) -> GatedContext:
-        """ẑ_t with the gate, and α_t and β_t, by h_{t−1}: the word before does not matter for them."""
+        """Attend to the photo by h_{t−1}, then advance the LSTM by the word before."""
         annotations, keys = state.source
-        hidden, _ = state.memory
+        hidden, memory = state.memory
         alpha = self.attention(keys, hidden)  # (B, P, L)
         context, locations = mode(alpha, annotations)  # ẑ_t (B, P, D)
         beta = None
         if self.gate is not None:
             beta = torch.sigmoid(self.gate(hidden))  # β_t = σ(f_β(h_{t−1})), a scalar (B, P, 1)
             context = beta * context
-        return GatedContext(context, locations, alpha, beta)
-
-    def advance(self, embedded: Embedded, state: State, attended: GatedContext) -> Step:
-        """The LSTM's step by the word before and what the decoder attended to."""
-        hidden, memory = state.memory
-        context, locations, alpha, beta = attended
         gates = embedded.gates + self.gates_from_hidden(hidden) + self.gates_from_context(context)
         i, f, o, g = promote(gates).chunk(4, dim=-1)  # the memory stays in float32, also under autocast
         memory = torch.sigmoid(f) * memory + torch.sigmoid(i) * torch.tanh(g)

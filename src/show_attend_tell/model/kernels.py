@@ -11,14 +11,14 @@ import functools
 import shutil
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from types import SimpleNamespace
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from show_attend_tell.model.config import LARGEST
 
-Normalize: TypeAlias = Callable[[Tensor, Tensor, torch.dtype], tuple[Tensor, Tensor]]
 Loop: TypeAlias = Callable[..., Any]  # of tensors
 
 
@@ -106,23 +106,11 @@ def word_slopes(logits: Tensor, total: Tensor, even: Tensor, share: Tensor) -> T
     return (even[:, None] - share[:, None] * torch.exp(promote(logits) - total[:, None])).to(logits.dtype)
 
 
-class Kernels(NamedTuple):
-    """The functions above, as written or compiled."""
-
-    normalize: Normalize
-    exponentials: Loop
-    attend: Loop
-    attend_slopes: Loop
-    query_sums: Loop
-    key_sums: Loop
-    advance: Loop
-    advance_slopes: Loop
-    word_scores: Loop
-
-
-REFERENCE = Kernels(
-    normalize, exponentials, attend, attend_slopes, query_sums, key_sums, advance, advance_slopes, word_scores
-)
+FUNCTIONS: list[Loop] = [
+    normalize, exponentials, attend, attend_slopes, query_sums, key_sums, advance, advance_slopes, word_scores,
+]  # fmt: skip
+Kernels: TypeAlias = SimpleNamespace  # these functions by their names, as written or compiled
+REFERENCE = Kernels(**{function.__name__: function for function in FUNCTIONS})
 
 
 def can_compile() -> bool:
@@ -133,9 +121,9 @@ def can_compile() -> bool:
 @functools.cache
 def compiled() -> Kernels:
     """The functions made into loops by `torch.compile`, when first called; that takes seconds and a compiler."""
-    loops: list[Any] = [torch.compile(function) for function in REFERENCE]
-    sums, slopes = torch.compile(word_sums), torch.compile(word_slopes)
-    return Kernels(*loops)._replace(word_scores=functools.partial(_WordScores.apply, sums, slopes))
+    loops: dict[str, Loop] = {function.__name__: torch.compile(function) for function in FUNCTIONS}
+    loops["word_scores"] = functools.partial(_WordScores.apply, torch.compile(word_sums), torch.compile(word_slopes))
+    return Kernels(**loops)
 
 
 class _WordScores(torch.autograd.Function):

@@ -32,11 +32,7 @@ plugins: list[str] = []  # what `import_plugin` has imported, for the worker pro
 
 def register_decoder(config_class: type[Config], decoder_class: "Callable[[Any], Decoder]") -> None:
     """Register a kind of decoder, whose models can then be trained, saved and loaded; `SatError` if it is taken."""
-    kind = getattr(config_class, "kind", None)
-    if not kind:
-        name = f"{config_class.__module__}.{config_class.__qualname__}"
-        raise SatError(f'{name} has no kind: give the class one, for example kind = "gru"')
-    DECODERS.register(kind, (config_class, decoder_class))
+    DECODERS.register(config_class.kind, (config_class, decoder_class))
 
 
 def config_class(kind: str) -> type[Config]:
