@@ -46,6 +46,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 from pydantic import TypeAdapter, ValidationError
 from stages import new_parser, reporting
+from torch import Tensor
 
 from show_attend_tell.cli.command import log_printed
 from show_attend_tell.data.datasets import read_dataset
@@ -73,6 +74,16 @@ OBJECTS = (2, 4)  # fewest and most in a picture
 SIZES = (13, 20)  # pixels, of an object's side
 SMOOTHING = 4  # drawn this many times as large, then reduced, for smooth edges
 
+
+class LeaveOneOut(HardObjective):
+    """The hard objective whose baseline is the mean reward of the caption's other sampled paths."""
+
+    def baseline_of(self, rewards: Tensor, sampled: Tensor) -> Tensor:
+        inside = sampled[..., None]
+        total = (rewards * inside).sum(1, keepdim=True)
+        return (total - rewards) / (inside.sum(1, keepdim=True) - 1).clamp_min(1)
+
+
 SOFT_DECODER = DecoderConfig(
     embedding_size=64,
     hidden_size=128,
@@ -96,7 +107,7 @@ SOFT = TrainingConfig(
 HARD = replace(
     SOFT,
     decoder=replace(SOFT_DECODER, attention="hard"),
-    hard=HardObjective(samples=2, coin="image", reward="to_go", baseline="leave_one_out"),
+    hard=LeaveOneOut(samples=2, reward="to_go"),
     epochs=8,
     learning_rate=5e-4,
 )

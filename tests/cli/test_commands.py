@@ -121,7 +121,6 @@ MISTAKES_WITH_TRAIN = [
     ("DATA --preset imagenet", "no preset 'imagenet'"),
     ("DATA --set hidden_size=3", "give NAME=VALUE .*decoder.hidden_size"),
     ("DATA --set epochs=many", "--set epochs=many: epochs is 'many': give a whole number from 1"),
-    ("DATA --set hard.baseline=leave_one_out", "needs 2 samples or more"),
     ("DATA --set decoder.annotation_window=4", "annotation_window is 4: give an odd number"),
     ("DATA --attention soft --set minimum_count=999", "minimum_count"),
     ("DATA --set decoder.attention=hard", "--attention"),

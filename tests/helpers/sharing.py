@@ -22,7 +22,7 @@ SCENARIOS = {
     # the batch sizes leave a rank without a row in some of the batches
     "soft": {"batch_size": 6, "clip": 0.5, "averaging": 0.9, "scheduled_sampling": 0.5},
     "hard": {"decoder": {"attention": "hard"}, "batch_size": 5, "hard": HardObjective(samples=2)},
-    "one toss": {"decoder": {"attention": "hard"}, "hard": HardObjective(coin="batch", reward="to_go")},
+    "both": {"decoder": {"attention": "hard"}, "hard": HardObjective(coin="both", reward="to_go")},
     "nats": {"selected_by": "nats", "optimizer": "rmsprop", "schedule": "cosine", "warmup": 3},
     "encoder": {"batch_size": 6, "clip": 1.0},
     "one caption": {"batch_size": 1, "averaging": 0.9},  # so that the second rank never has a row

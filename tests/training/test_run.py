@@ -39,7 +39,6 @@ from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training.cautious import DECODING, LARGE_BEAM_SIZE
 from show_attend_tell.training.objectives.soft import SoftObjective
 from show_attend_tell.training.presets import preset
-from show_attend_tell.training.reports import write_log
 from show_attend_tell.training.run import prepare_data, train
 from show_attend_tell.training.selection import RARE_WORD_EXPONENT, Chosen, best_of
 from show_attend_tell.training.stages.confidence import confidence_of
@@ -116,7 +115,7 @@ def test_a_training_leaves_a_model_that_captions(dataset, tmp_path):
         assert caption.attention.shape[1] == ROWS
     assert loaded.training["preset"] == "small" and loaded.training["data"] == "shapes"
     assert loaded.training["settings"]["decoder.hidden_size"] == SIZES["hidden_size"]
-    assert [key.split(",")[0] for key in loaded.training["validation_bleu_4"]] == ["beam 1", "beam 2"]
+    assert best.generation.summary() in loaded.training["validation_bleu_4"]
     assert best.generation.beam_size in (1, 2) and best.generation.length_penalty in (0.0, 0.5)
     # the report of the data comes first, then the size of the training, then the epochs
     assert messages[0] == "train: 10 photos, 20 captions" and "20 captions of 10 photos" in "\n".join(messages)
@@ -126,7 +125,7 @@ def test_a_training_leaves_a_model_that_captions(dataset, tmp_path):
     log = epochs_logged(tmp_path / "model")
     assert [line["epoch"] for line in log] == [1, 2, 3]
     assert {"bleu_4", "cider", "distinct", "repetitive", "loss", "entropy", "seconds"} <= log[0].keys()
-    assert all(word in epochs[0] for word in ("val BLEU-4 ", "CIDEr ", " % repetitive", "loss "))
+    assert all(word in epochs[0] for word in ("val BLEU-4 ", "CIDEr ", " % distinct", "loss "))
     assert "(best)" in epochs[0] and epochs[0].index("(best)") < epochs[0].index("CIDEr")
 
 
@@ -152,11 +151,11 @@ def test_val_chooses_the_first_of_the_best_generation_configs():
     plain = {config(1, 0): 3.0, config(1, 0.5): 3.0, config(3, 0): 6.0, config(3, 0.5): 7.0, config(5, 0): 7.0}
     chosen = best_of(plain, usual=4, plain_beam_sizes=(1, 3, 5))
     assert chosen.generation == chosen.without_reranker == config(3, 0.5) and chosen.score_without_reranker == 7
-    assert chosen.scores == {"beam 1, γ 0": 3.0, "beam 3, γ 0.5": 7.0, "beam 5, γ 0": 7.0}
+    assert chosen.scores == {config(3, 0.5).summary(): 7.0}
     ranked = {**plain, config(5, 0, 32): 9.0, config(40, 0): 8.0}
     chosen = best_of(ranked, usual=4, plain_beam_sizes=(1, 3, 5))
     assert (chosen.generation, chosen.without_reranker) == (config(5, 0, 32), config(3, 0.5))
-    assert chosen.scores["beam 5, γ 0, ω 32"] == 9
+    assert chosen.scores == {config(5, 0, 32).summary(): 9, config(3, 0.5).summary(): 7}
     equal = best_of(dict.fromkeys(plain, 0.0), usual=4, plain_beam_sizes=(1, 3, 5))
     assert equal.generation == equal.without_reranker == config(4, 0)
 
@@ -212,13 +211,6 @@ def test_a_training_that_is_killed_ends_as_one_that_is_not(killed, dataset, whol
     assert starts == (killed in ("while encoding", "before a batch"))
 
 
-def test_damaged_lines_of_the_log_are_left_out(tmp_path):
-    log = tmp_path / "log.jsonl"
-    log.write_bytes(b'{"epoch": 1}\n{"epoch": 2, "nats\n[]\n\xff\n')
-    write_log(log, 3, {"seconds": 0.5})
-    assert log.read_text(encoding="utf-8") == '{"epoch": 1}\n{"epoch": 3, "seconds": 0.5}\n'
-
-
 def test_outputs_and_resumes_that_do_not_fit_are_refused(dataset, tmp_path):
     model, copied, new = (tmp_path / name for name in ("model", "copied", "new/model"))
     first, _ = run(dataset, small_config(epochs=1), model)
@@ -239,9 +231,8 @@ def test_outputs_and_resumes_that_do_not_fit_are_refused(dataset, tmp_path):
         (r"encoder\.digest was", model, dataset, {}, {"encoder": small_encoder(seed=1), **resumed}),
         (r"encoder_learning_rate was None, is 0\.001", model, dataset, {}, {"encoder_lr": 1e-3, **resumed}),
         (r"encoder\.resize was 'squash'", model, dataset, {}, {"encoder": small_encoder(resize="crop"), **resumed}),
-        (r"copied holds a model already: give another --output$", copied, dataset, {}, {}),
+        ("copied holds a model already, or its training: give another --output", copied, dataset, {}, {}),
         (r"copied holds a model without the state of its training", copied, dataset, {}, resumed),
-        (r"annotation_window is 3, and 3 × 5 .*: give 1", new, dataset, {"decoder": {"annotation_window": 3}}, {}),
         ("no split 'val'; it has train, test", new, no_val, {}, {}),
     ]
     for why, output, data, changes, options in refusals:
@@ -261,7 +252,7 @@ def test_two_processes_never_train_in_one_folder(dataset, tmp_path):
 def test_a_hard_model_starts_from_a_soft_one(dataset, soft, tmp_path):
     hard = small_config(epochs=1, learning_rate=1e-12, decoder={"attention": "hard"})
     model, messages = run(dataset, hard, tmp_path / "hard", init_from=soft)
-    assert not any(" are unknown" in line or "new word" in line for line in messages)
+    assert not any("new word" in line for line in messages)
     # by default a hard model reads attention as it is selected, at one location a word
     saved = Checkpoint.load(tmp_path / "hard").generation
     assert (soft.generation.attention_mode, saved.attention_mode) == ("mean", "argmax")
@@ -301,7 +292,7 @@ def test_words_unknown_to_the_model_to_start_from_are_appended(soft, tmp_path):
     model, messages = run(data, still, tmp_path / "again", init_from=soft)
     K = len(soft.vocabulary)
     assert model.vocabulary.words[:K] == soft.vocabulary.words and set(model.vocabulary.words[K:]) == {"my", "one"}
-    assert any(line.startswith("2 new words seen 1 time or more: ") for line in messages)
+    assert any(line.startswith("2 new words for the model to start from: ") for line in messages)
     before = soft.weights
     after = model.weights
     for name, old in before.items():
@@ -317,12 +308,6 @@ def test_words_unknown_to_the_model_to_start_from_are_appended(soft, tmp_path):
     hard = small_config(epochs=1, decoder={"attention": "hard", "gate": False})
     found, _ = run(data, hard, tmp_path / "hard", init_from=soft)  # β's mean is of the words that the soft model knows
     assert len(found.vocabulary) == K + 2
-    model, messages = run(data, small_config(epochs=1, new_words=False), tmp_path / "old words", init_from=soft)
-    (line,) = (line for line in messages if " are unknown" in line)
-    assert "the model to start from keeps its vocabulary. --set new_words=true" in line
-    assert model.vocabulary == soft.vocabulary
-    _, messages = run(data, small_config(epochs=1, minimum_count=9), tmp_path / "rare")
-    assert any("seen fewer than 9 times (--set minimum_count=N), or beyond" in line for line in messages)
 
 
 def test_a_training_that_makes_its_start_worse_gives_the_start_back(dataset, soft, tmp_path):
@@ -335,18 +320,15 @@ def test_a_training_that_makes_its_start_worse_gives_the_start_back(dataset, sof
     assert same_model(kept, soft) and kept.vocabulary == soft.vocabulary
     assert kept.generation == model.generation == soft.generation and kept.training["epochs"] == 0
     assert any("no training was clearly better than start" in line and "below 100" in line for line in messages)
-    again, resumed = run(dataset, config, output, init_from=soft, resume=True)  # it had ended
+    again, _ = run(dataset, config, output, init_from=soft, resume=True)  # it had ended
     assert same_model(again, soft) and [line["epoch"] for line in epochs_logged(output)] == [0, 1, 2]
-    rising = type("Rising", (Trainer,), {"validate": lambda self, **_: {"bleu_4": float(self.epoch)}})
-    _, afresh = run(dataset, small_config(epochs=2, learning_rate=100.0), tmp_path / "afresh", trainer=rising)
-    assert any(line.startswith("epoch 2 has diverged: ") for line in messages) and "may still" not in "".join(afresh)
-    for said in (messages, resumed, afresh):  # a finite loss, and worse than guessing
-        assert any(re.match("the training has diverged: .* lower the learning rate.* \\(100;", line) for line in said)
+    diverged = "epoch 2 has diverged: .* lower the learning rate \\(100;"  # a finite loss, and worse than guessing
+    assert any(re.match(diverged, line) for line in messages)
 
 
 def test_an_epoch_is_the_best_if_it_beats_the_start(dataset, soft, tmp_path):
     rows = [{"nats": nats, "bleu_4": 0.0, "cider": cider} for nats, cider in [(3.21, 50.0), (3.02, 54.0), (3.4, 60.0)]]
-    config = small_config(epochs=2, selected_by="nats")
+    config = small_config(epochs=2, selected_by="nats", cautious=True)
     model, messages = run(dataset, config, tmp_path / "model", init_from=soft, trainer=scoring(*rows))
     assert model.training["epochs"] == 1
     (line,) = (line for line in messages if line.startswith("on val: "))
@@ -376,7 +358,7 @@ def test_a_cautious_training_keeps_the_start_s_decoding_and_reranker(dataset, tm
     rolled = StoredReranker("ngrams", {**arrays, "ngrams": np.roll(arrays["ngrams"], 5, axis=0)})
     other = replace(soft, reranker=rolled)
     model, messages = run(dataset, config, tmp_path / "other", init_from=other, choose=None)
-    assert "the reranker of the model to start from is fitted anew" in messages
+    assert "the reranker of the model to start from is replaced by a new one" in messages
     assert model.generation == soft.generation.merge(beam_size=LARGE_BEAM_SIZE)
     ranked = {"length_penalty": 0.0}  # a start without a reranker gets one, and decodes as the default model does
     soft, _ = run(dataset, small_config(epochs=1), tmp_path / "plain", choose=decoded)
@@ -438,8 +420,8 @@ def test_an_ended_training_goes_on_with_more_epochs(dataset, tmp_path):
     """From half of the first rate, by a new cosine; and it can be interrupted and resumed like any other."""
     rates = []
 
-    def go(output, epochs, trainer=Trainer, **more):
-        config = small_config(epochs=epochs, schedule="cosine", learning_rate=0.01, patience=50, **more)
+    def go(output, epochs, trainer=Trainer):
+        config = small_config(epochs=epochs, schedule="cosine", learning_rate=0.01, patience=50)
         return run(dataset, config, tmp_path / output, resume=True, trainer=trainer)
 
     watched = acting(lambda _, trainer: rates.append(trainer.optimizer.param_groups[0]["lr"]), "update_average")
@@ -451,13 +433,11 @@ def test_an_ended_training_goes_on_with_more_epochs(dataset, tmp_path):
     assert rates[0] == 0.01 and rates[-1] < 0.002
     rates.clear()
     _, messages = go("model", 4, watched)
-    assert "4 epochs instead of 2: the learning rate goes from 0.005 to 0 again, by a new cosine" in messages
+    assert "4 epochs instead of 2, at a learning rate of 0.01; a cosine goes to 0 again from 0.5 of it" in messages
     assert len(rates) == 2 * each and rates[0] == pytest.approx(0.005) and rates[-1] < 0.001
     assert rates == sorted(rates, reverse=True)
     with pytest.raises(SatError, match="epochs was 4, is 3"):
         go("model", 3)
-    _, last = go("last", 2, selected_by="last")
-    assert not any("may still improve" in line for line in last)  # the last epoch is always the best of these
 
     go("other", 2)
     with pytest.raises(KeyboardInterrupt):

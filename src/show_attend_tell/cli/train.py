@@ -68,7 +68,7 @@ Examples:
     "preset_name",
     default="flickr8k",
     show_default=True,
-    help="Settings to start from: paper, flickr8k, flickr30k or coco.",
+    help="Settings to start from: paper or flickr8k.",
 )
 @click.option(
     "--attention",

@@ -36,14 +36,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from show_attend_tell.checkpoint.checkpoint import Checkpoint, StoredReranker
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.files import read_json, write_text
 from show_attend_tell.messages import plural
 from show_attend_tell.metrics.bootstrap import RESAMPLES, draw, first_not_worse, interval
 from show_attend_tell.model.interface import Decoder
 from show_attend_tell.progress import Progress
-from show_attend_tell.rerank.adapt import adapt_ngrams
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.training import ranks
 from show_attend_tell.training.config import TrainingConfig
@@ -71,19 +70,6 @@ ANEW = "fitted anew"
 LARGE_BEAM_SIZE = 100  # where photos are so unlike those of the start that its reranker was replaced
 
 
-def is_small(dataset: Dataset) -> bool:
-    """Whether a data set has so few photos that its training is cautious."""
-    return len(dataset.split("train")) < SMALL
-
-
-def note(dataset: Dataset) -> str:
-    """What a small data set means for its training, in words."""
-    return (
-        f"{plural(len(dataset.split('train')), 'training photo')}: what they cannot prove stays as in the model to "
-        "start from, or usual (--set cautious=false)"
-    )
-
-
 @dataclass(frozen=True)
 class Figures:
     """What a model reaches on each of N photos."""
@@ -101,14 +87,12 @@ class Figures:
         """These figures beside those of the start, with the 95 % intervals of the differences, in words."""
         photos, words = len(self.ciders), self.nats[1]
         drawn = draw(np.random.default_rng(0), photos, photos, RESAMPLES)
-        low, high = interval((drawn @ (self.nats[0] - start.nats[0])) / (drawn @ words))
         least, most = interval(drawn @ (self.ciders - start.ciders) / photos)
         now, before = (each.nats[0].sum() / words.sum() for each in (self, start))
         cider, earlier = self.ciders.mean(), start.ciders.mean()
         return (
             f"CIDEr {cider:.1f}, start {earlier:.1f} ({cider - earlier:+.1f}, 95 % interval {least:+.1f} to "
-            f"{most:+.1f}); {now:.2f} nats a word, start {before:.2f} ({now - before:+.2f}, {low:+.2f} to "
-            f"{high:+.2f}); of {plural(photos, 'photo')}"
+            f"{most:+.1f}); {now:.2f} nats a word, start {before:.2f}; of {plural(photos, 'photo')}"
         )
 
 
@@ -142,11 +126,10 @@ def figures_by_share(
     trained: Mapping[str, Tensor],
     data: TrainingData,
     config: TrainingConfig,
-    shares: Sequence[float] = SHARES,
 ) -> list[Figures]:
     """The figures of weights at each share of the way; the decoder has the last of them afterwards."""
     figures = []
-    for share in shares:
+    for share in SHARES:
         decoder.load_state_dict(interpolate(start, trained, share))
         figures.append(figures_of(decoder, data, config))
     return figures
@@ -177,13 +160,10 @@ def verdict_of(file: Path, about: object, judge: Callable[[], Verdict]) -> Verdi
 
 
 def judge_by_val(config: TrainingConfig, data: TrainingData, decoder: Decoder, start: Decoder) -> Verdict:
-    """How far from ``start`` a trained decoder should go, by `COMPARED` photos of val at most; else all of it."""
-    few = at_most(data, COMPARED)
-    before = weights_copy(start)
-    shares = SHARES if config.cautious else (0.0, 1.0)
-    figures = figures_by_share(decoder, before, weights_copy(decoder), few, config, shares)
-    choice = choose_share(figures) if config.cautious else 1
-    return Verdict(shares[choice], config.epochs, f"on val: {figures[choice or -1].beside(figures[0])}")
+    """How far from ``start`` a trained decoder should go, by `COMPARED` photos of val at most."""
+    figures = figures_by_share(decoder, weights_copy(start), weights_copy(decoder), at_most(data, COMPARED), config)
+    choice = choose_share(figures)
+    return Verdict(SHARES[choice], config.epochs, f"on val: {figures[choice or -1].beside(figures[0])}")
 
 
 def at_most(data: TrainingData, photos: int) -> TrainingData:
@@ -221,26 +201,18 @@ def judge_by_halves(
     last = epochs_to_judge(config)
     trainings: list[Trainer] = []
     trained: list[Mapping[str, Tensor]] = []
-    nats = np.zeros(3)
     for number, half in enumerate(halves(config, data, references), start=1):
         what = f"training {number} of 2 that judge"
         with Progress(total=last, desc=what, unit="epoch", leave=False) as bar:
             training = trainer(config, half, device=next(start.parameters()).device, initial=before, init_from=name)
-            best, nats_of_half = train_half(training, before, last, bar.update)
+            trained.append(train_half(training, before, last, bar.update))
         trainings.append(training)
-        trained.append(best)
-        nats += nats_of_half
     what = f"two trainings, each on one half of {plural(len(references), 'photo')} and judged by the other half"
     # one that was still improving at its end says that the training needs all its epochs
     epochs = [config.epochs if each.best_epoch == last else each.best_epoch for each in trainings]
     if not any(epochs):
-        at_start, after, words = nats
         unseen = at_most(replace(data, validation=[*references.items()]), COMPARED)
-        text = (
-            f"{what}: neither had an epoch with fewer nats a word than {name} ({at_start / words:.2f}; at best "
-            f"{after / words:.2f})"
-        )
-        return Verdict(0.0, 0, text), [(start, unseen)]
+        return Verdict(0.0, 0, f"{what}: neither had an epoch with fewer nats a word than {name}"), [(start, unseen)]
     of_halves = [
         figures_by_share(training.average, before, best, training.data, config)
         for training, best in zip(trainings, trained, strict=True)
@@ -283,29 +255,22 @@ def halves(
 
 def train_half(
     training: Trainer, start: Mapping[str, Tensor], epochs: int, epoch_ended: Callable[[], object]
-) -> tuple[Mapping[str, Tensor], tuple[float, float, float]]:
-    """Train until nats a word have not improved for `PATIENCE` epochs, or for so many epochs.
-
-    Returns the weights of the best epoch, and nats: by the start, by the best epoch after it; and the number of words.
-    """
-    data = training.data
-    at_start, words = nats_of_photos(training.average, data).sum(1)
-    least = at_start
-    after = np.inf
+) -> Mapping[str, Tensor]:
+    """The weights of the best epoch of a training; it ends after so many, or `PATIENCE` without fewer nats a word."""
+    least = nats_of_photos(training.average, training.data)[0].sum()
     trained = start
     while training.epoch < epochs and training.epoch - training.best_epoch < PATIENCE:
         for batch in training.mini_batches():
             training.take(batch)
         training.read_losses()
         training.end_epoch()
-        nats = nats_of_photos(training.average, data)[0].sum()
-        after = min(after, nats)
+        nats = nats_of_photos(training.average, training.data)[0].sum()
         if nats < least:
             least = nats
             training.best_epoch = training.epoch
             trained = weights_copy(training.average)
         epoch_ended()
-    return trained, (at_start, after, words)
+    return trained
 
 
 def weights_copy(decoder: Decoder) -> dict[str, Tensor]:
@@ -313,17 +278,7 @@ def weights_copy(decoder: Decoder) -> dict[str, Tensor]:
     return {name: value.clone() for name, value in decoder.state_dict().items()}
 
 
-# Reranker and decoding
-
-
-def reranker_from(
-    start: StoredReranker, data: TrainingData, captions: Mapping[str, Sequence[Sequence[int]]], device: torch.device
-) -> tuple[StoredReranker | None, str]:
-    """The start's visual n-grams, kept or adapted; None where new ones are better. Also which it is, in words."""
-    adapted = adapt_ngrams(start.arrays, data.views[0], captions, device=device)
-    if adapted is None:
-        return None, ANEW
-    return StoredReranker("ngrams", adapted), "kept" if adapted is start.arrays else "adapted"
+# Decoding
 
 
 def kept_generation(

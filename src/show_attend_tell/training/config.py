@@ -1,7 +1,6 @@
 """The settings of a training, and its plan: what to train, on what, from what, and where the model goes."""
 
 import dataclasses
-import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,10 +46,8 @@ class TrainingConfig:
 
     minimum_count: Count = Field(1, description="words seen less often in training captions become unknown")
     vocabulary_size: Count = 10_000
-    new_words: bool = Field(True, description="words that the start model does not know are appended to its vocabulary")
     flipped: bool = Field(False, description="also show every training photo mirrored, as often as unmirrored")
     mirror_sides: bool = Field(False, description="mirror a photo even if a caption names a side, see `data.sides`")
-    text_weight: Amount = Field(1.0, description="weight in the loss of captions without photos, if there are any")
     crops: CountOrNone = Field(
         0, description="also show this many random crops of each photo, each as often as the photo itself"
     )
@@ -88,11 +85,11 @@ class TrainingConfig:
     cautious: bool = Field(
         False, description="for a small set: what val cannot prove stays as it was, see `presets.custom`"
     )
-    selected_by: Literal["bleu_4", "bleu_4_no_brevity", "cider", "nats", "cider_and_nats", "last"] = Field(
+    selected_by: Literal["bleu_4", "bleu_4_no_brevity", "cider", "nats", "cider_and_nats"] = Field(
         "bleu_4",
         description="how the best epoch is chosen, on val: by a score of the model's captions, which also chooses the "
-        "generation config; by −log p a word of people's captions; by CIDEr and these nats together, if val has few "
-        "photos; or last, the last epoch",
+        "generation config; by −log p a word of people's captions; or by CIDEr and these nats together, if val has few "
+        "photos",
     )
     validation_beam_size: BeamSize = 1
     validation_attention_mode: AttentionModeName | None = Field(
@@ -172,7 +169,7 @@ class Start:
 class TrainingPlan(RunOptions):
     """What to train, on what, from what, and where the model goes.
 
-    Raises `SatError` for a rate of the encoder that is not a number, and for a first block without a rate.
+    Raises `SatError` for a first block of the encoder without a rate.
     """
 
     dataset: Dataset  # photos with captions and splits, as `read_dataset` or `join` give them
@@ -186,8 +183,6 @@ class TrainingPlan(RunOptions):
     notes: dict[str, Any] = field(default_factory=dict)  # go on the model card
 
     def __post_init__(self) -> None:
-        if self.encoder_lr is not None and not (0 < self.encoder_lr < math.inf):
-            raise SatError(f"--encoder-lr {self.encoder_lr}: give a learning rate, 1e-5 for example")
         if self.unfreeze_from is not None and self.encoder_lr is None:
             raise SatError(f"--unfreeze-from {self.unfreeze_from} needs a learning rate: add --encoder-lr 1e-5")
 

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from show_attend_tell.data.datasets.dataset import repeat_by_weight
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.progress import Progress
 from show_attend_tell.training.config import TrainingConfig, flat
 from show_attend_tell.vision.sources import Annotations
 
@@ -65,10 +64,7 @@ def identity(config: TrainingConfig, data: TrainingData) -> dict[str, Any]:
         **flat({"encoder": data.encoder_record}),
     }
     del shared["visual_ngrams"]  # they are fitted after the training
-    del shared["new_words"]  # the captions hold them
     del shared["micro_batch_size"]  # the gradients are equal
-    if not data.text_corpus:
-        del shared["text_weight"]
     return json.loads(json.dumps(shared))  # type: ignore[no-any-return]
 
 
@@ -120,6 +116,5 @@ def annotation_scale(data: TrainingData) -> float:
     names = sorted({name for name, _ in data.captions})
     chosen = names[:: max(1, len(names) // 500)]
     groups = [chosen[start : start + 8] for start in range(0, len(chosen), 8)]
-    bar = Progress(groups, desc="scale of the annotations", unit="batch", leave=False)
-    squares = [data.views[0][part].float().square().mean((1, 2)).cpu() for part in bar]
+    squares = [data.views[0][part].float().square().mean((1, 2)).cpu() for part in groups]
     return float(1 / torch.cat(squares).mean().sqrt())

@@ -8,8 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 import torch
@@ -21,15 +20,13 @@ from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.errors import SatError
 from show_attend_tell.progress import progress_shown
 from show_attend_tell.rerank.ngrams import VisualNgrams
 from show_attend_tell.training import cautious
 from show_attend_tell.training.config import Start, TrainingConfig
-from show_attend_tell.training.data import InMemoryAnnotations, TrainingData, batches
+from show_attend_tell.training.data import InMemoryAnnotations, TrainingData
 from show_attend_tell.training.selection import GRID, captions_of, nats_a_word, usual_decoding
 from show_attend_tell.training.trainer import Trainer
-from show_attend_tell.vision.reading import read_ahead
 
 try:
     import resource
@@ -37,7 +34,7 @@ except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
 HANDFUL = 8  # photos that are measured
-SIZES = (1, 4)  # captions of the mini-batches that are measured
+STEPS = 3  # that are measured
 FORWARD = 0.4  # of the time of a step: without the gradient
 # Measured on 12 photos of each draw, from `everyday-soft`: photos of Flickr8k's and COCO's val, which it has not seen,
 # have 2.7 to 3.1 nats a word; generated scenes 4.9, charts 5.2.
@@ -83,90 +80,75 @@ class Estimate:
         return self.encoding + self.judging + self.training + self.generation
 
 
-class Rates(NamedTuple):
-    """The seconds that the parts of a training take on this machine."""
-
-    step: float  # of a mini-batch, besides its captions
-    caption: float  # of a further caption in a mini-batch
-    generation: float  # of a caption of val, by a beam of one
-
-    def training(self, captions: Sequence[tuple[str, list[int]]], size: int, epochs: int) -> tuple[float, int]:
-        """The seconds of so many epochs in mini-batches of that ``size``, and the number of mini-batches."""
-        todo = batches(captions, size, seed=0)
-        return epochs * (self.step * len(todo) + self.caption * len(captions)), epochs * len(todo)
-
-
 @progress_shown(False)
 def estimate(dataset: Dataset, config: TrainingConfig, start: Start, vocabulary: Vocabulary) -> Estimate:
     """Measure the rates of encoding, training and captioning, and multiply them by the numbers of the data set."""
     encoder = start.encoder
     train = dataset.split("train")
     val = dataset.split("val")
-    examples, pixels = readable(train, encoder.preprocessing)
+    examples = train[:: -(-len(train) // HANDFUL)]
+    pixels = torch.stack([encoder.preprocessing(open_photo(example.photo)) for example in examples])
     encode = fastest_encode(encoder)
     encode(pixels[:1])  # the first takes longer
     encoding, annotations = seconds_of(lambda: torch.cat([encode(single) for single in pixels[:, None]]))
     known = None if start.checkpoint is None else likeness(start.checkpoint, examples, annotations)
 
-    captions = [(example.name, vocabulary.encode(words)) for example in train for words in example.captions]
-    typical = sorted(len(words) for _, words in captions)[len(captions) // 2]
+    captions = [vocabulary.encode(words) for example in train for words in example.captions]
+    typical = sorted(map(len, captions))[len(captions) // 2]
     config = config.sized(len(vocabulary), encoder.annotation_size)
     data = handful(vocabulary, examples, annotations)
-    data.captions = [(example.name, [Vocabulary.UNKNOWN] * typical) for example in examples]
-    trainer = Trainer(config, data, device=annotations.device)
-    rates = rates_of(trainer, typical)
+    data.captions = [(examples[row % len(examples)].name, words) for row, words in enumerate(captions)]
+    trainer = Trainer(dataclasses.replace(config, epochs=1), data, device=annotations.device)
+    step, caption = rates_of(trainer, typical)
+    epoch = step * trainer.batches_an_epoch
 
     judging = 0.0
     stop = config.epochs
     if known is not None and cautious.judged_by_halves(config, len(val)):
         gains = known.expect != "little"
-        half, _ = rates.training(captions[::2], config.batch_size, cautious.epochs_to_judge(config, gains=gains))
-        judging = 2 * (1 + FORWARD) * half  # with the nats a word of the other half after each epoch
+        # two halves, with the nats a word of the other half after each epoch
+        judging = (1 + FORWARD) * epoch * cautious.epochs_to_judge(config, gains=gains)
         if gains:
             beams = len(cautious.SHARES) * config.validation_beam_size + cautious.LARGE_BEAM_SIZE  # for the confidence
-            judging += beams * rates.generation * (len(train) + len(val))
+            judging += beams * caption * (len(train) + len(val))
         else:
             stop = 0
-    training, updates = rates.training(captions, config.batch_size, stop)
     beams = sum(GRID.beam_sizes) + (sum(GRID.large_beam_sizes) if config.visual_ngrams else 0)
     chosen = not config.cautious or len(val) >= cautious.VAL_FOR_DECODING
-    # About what a step holds for a word of a caption, attention's layer and the logits, each three to four times: with
-    # its gradient and what the gradient needs.
-    attention = getattr(config.decoder, "attention_size", 0)
-    word = 4 * (4 * annotations.shape[1] * attention + 3 * len(vocabulary))
     weights = sum(parameter.numel() for parameter in trainer.decoder.parameters())
     encoded = len(train) * (1 + len(config.views)) + len(val)
     return Estimate(
         encoding=encoding / len(pixels) * encoded,
         judging=judging,
-        training=training + stop * rates.generation * config.validation_beam_size * len(val),
-        generation=rates.generation * beams * len(val) if chosen else 0.0,
-        updates=updates,
+        training=stop * (epoch + caption * config.validation_beam_size * len(val)),
+        generation=caption * beams * len(val) if chosen else 0.0,
+        updates=stop * trainer.batches_an_epoch,
         disk=2 * annotations[0].numel() * encoded,  # in half precision
         model=weights * (2 + 4 * (4 if stop else 2)),  # the model; its weights, their average, two of the optimizer
-        memory=peak() + 4 * weights + config.batch_size * typical * word,
+        memory=peak(),  # that of the steps that were measured
         likeness=known,
     )
 
 
-def rates_of(trainer: Trainer, length: int) -> Rates:
-    """The rates of a training, by a few steps with its captions, which have that length, and captions of two photos."""
-    data = trainer.data
+def rates_of(trainer: Trainer, length: int) -> tuple[float, float]:
+    """The seconds of a step, by a few mini-batches of an epoch, and of a caption of that length by a beam of one."""
+    batches = trainer.batches()
+    few = batches[:: -(-len(batches) // STEPS)]
 
-    def step(captions: int) -> None:
+    def steps(batches: Sequence[Sequence[int]]) -> None:
         with ThreadPoolExecutor() as reader:
-            trainer.take(trainer.mini_batch([row % len(data.captions) for row in range(captions)], reader))
+            for batch in batches:
+                trainer.take(trainer.mini_batch(batch, reader))
         trainer.read_losses()
 
-    step(SIZES[0])  # the first takes longer
-    small, large = (seconds_of(partial(step, size))[0] for size in SIZES)
-    caption = max(0.0, (large - small) / (SIZES[1] - SIZES[0]))
-    usual = usual_decoding(trainer.config, data)
+    steps(few[:1])  # the first takes longer
+    took, _ = seconds_of(lambda: steps(few))
+    usual = usual_decoding(trainer.config, trainer.data)
     beam = max(2, trainer.config.validation_beam_size)
     decoding = dataclasses.replace(usual, config=usual.config.merge(beam_size=beam, max_length=length))
-    few = dataclasses.replace(data, validation=data.validation[:2])
-    generation, _ = seconds_of(lambda: captions_of(trainer.average, few, decoding))
-    return Rates(max(0.0, small - SIZES[0] * caption), caption, generation / len(few.validation) / beam)
+    two = dataclasses.replace(trainer.data, validation=trainer.data.validation[:2])
+    generation, _ = seconds_of(lambda: captions_of(trainer.average, two, decoding))
+    return took / len(few), generation / len(two.validation) / beam
 
 
 def handful(vocabulary: Vocabulary, examples: Sequence[Example], annotations: Tensor) -> TrainingData:
@@ -198,16 +180,6 @@ def peak() -> int:
     if resource is None:
         return 0
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def readable(examples: Sequence[Example], preprocessing: Callable[..., Tensor]) -> tuple[list[Example], Tensor]:
-    """A handful of examples at even distances, and their pixels; those that cannot be read are left out."""
-    few = examples[:: max(1, len(examples) // HANDFUL)]
-    read = list(read_ahead(lambda example: (example, preprocessing(open_photo(example.photo))), few))
-    opened = [photo for photo in read if not isinstance(photo, SatError)][:HANDFUL]
-    if not opened:
-        raise SatError(f"none of the photos that were tried can be read, for example {read[-1]}")
-    return [example for example, _ in opened], torch.stack([pixels for _, pixels in opened])
 
 
 def seconds_of(work: Callable[[], Result]) -> tuple[float, Result]:

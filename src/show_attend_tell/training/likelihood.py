@@ -4,7 +4,7 @@ Every random number of a mini-batch is drawn for all ranks, so a training comput
 dropout differs.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import partial
@@ -127,7 +127,7 @@ class Likelihood:
 
     def draw_texts(self, captions: int) -> Tensor | None:
         """This rank's rows of so many captions without photos, all of one length; None where there are none."""
-        if not self.text_corpus or not self.config.text_weight:
+        if not self.text_corpus:
             return None
         sizes = torch.tensor([len(group) for group in self.text_corpus], dtype=torch.float32)
         group = self.text_corpus[int(torch.multinomial(sizes, 1, generator=self.generator))]
@@ -162,15 +162,13 @@ class Likelihood:
         views = self.draw_views(len(names))
         with self.own_dropout(2):
             encoded = dict(zip([names[row] for row in rows], self.read(names, views, rows), strict=True))
-        losses = [(len(group) / len(indices), self.loss_of_group(group, encoded)) for group in groups]
+        losses = []
+        for group in groups:
+            drawn = self.draw(group)
+            loss = self.loss_of_drawn(drawn, torch.stack([encoded[name] for name in drawn.names[drawn.part.rows]]))
+            self.objective.end_batch()
+            losses.append((len(group) / len(indices), loss))
         return self.with_texts(joined(losses), self.draw_texts(len(indices)), ranks.part_of(len(indices)).share)
-
-    def loss_of_group(self, indices: Sequence[int], encoded: Mapping[str, Tensor]) -> Loss:
-        """The loss of captions of one length, of photos whose annotations (L, D) are ``encoded``."""
-        drawn = self.draw(indices)
-        loss = self.loss_of_drawn(drawn, torch.stack([encoded[name] for name in drawn.names[drawn.part.rows]]))
-        self.objective.end_batch()
-        return loss
 
     def loss_of_drawn(self, drawn: Drawn, annotations: Tensor) -> Loss:
         """The loss of this rank's rows of captions of one length, of the annotations (b, L, D) of their photos."""
@@ -199,7 +197,7 @@ class Likelihood:
         with self.autocast, self.own_dropout(4):
             output = self.decoder.teacher_forcing(nothing, captions)
             log_p, losses = self.objective.word_losses(output.logits, captions)
-        total = loss.total + self.config.text_weight * share * losses.sum(-1).mean()
+        total = loss.total + share * losses.sum(-1).mean()
         return Loss(total, {**loss.watch, "text_nats": -log_p.detach().mean()})
 
     @torch.no_grad()

@@ -81,39 +81,29 @@ def checked(plan: TrainingPlan, device: torch.device) -> TrainingPlan:
 
     Raises `SatError` for a plan that cannot be carried out.
     """
-    header = header_of(plan.state)
-    plan = resolved(plan, header.get("identity"), device)
+    plan = resolved(plan, device)
     if ranks.is_main():
-        check_output(plan, header)
-    rows, columns = plan.start.encoder.grid
-    window = getattr(plan.config.decoder, "annotation_window", 1)
-    if window > 1 and rows != columns:
-        raise SatError(f"annotation_window is {window}, and {rows} × {columns} locations are not a square grid: give 1")
+        check_output(plan)
     if plan.start.checkpoint is not None:
         problem = mismatch(plan.start, plan.config.decoder)
         if problem:
-            raise SatError(f"the model to start from {problem.reason}", remedy=problem.remedy)
+            raise SatError(f"the model to start from {problem}")
     if ranks.is_main():
         check_writable(plan.state, make=True)
     return plan
 
 
-def header_of(state: Path) -> dict[str, Any]:
-    """The header of a training's state; empty where there is none that can be read."""
-    try:
-        with safe_open(state, framework="pt") as stored:
-            return {name: json.loads(text) for name, text in (stored.metadata() or {}).items()}
-    except (OSError, SafetensorError, ValueError):
-        return {}
-
-
-def resolved(plan: TrainingPlan, before: object, device: torch.device) -> TrainingPlan:
-    """The plan, resumed with the epochs, selected_by and precision of ``before``; else a precision for this device.
+def resolved(plan: TrainingPlan, device: torch.device) -> TrainingPlan:
+    """The plan, with the epochs, selected_by and precision of a training that it resumes; else a precision.
 
     A training keeps its precision on every device.
     """
+    try:
+        with safe_open(plan.state, framework="pt") as state:
+            known = json.loads(state.metadata()["identity"]) if plan.resume else {}
+    except (OSError, SafetensorError, ValueError, TypeError, KeyError):
+        known = {}
     config = plan.config
-    known = before if plan.resume and isinstance(before, dict) else {}
     if plan.given is not None:
         kept = {name: known[name] for name in KEPT if name in known.keys() - {*plan.given}}
         config = replace(config, **kept)
@@ -124,7 +114,7 @@ def resolved(plan: TrainingPlan, before: object, device: torch.device) -> Traini
     return replace(plan, config=config)
 
 
-def check_output(plan: TrainingPlan, header: dict[str, Any]) -> None:
+def check_output(plan: TrainingPlan) -> None:
     """Raise `SatError` for an output that holds another model, or a training that cannot be resumed by this plan."""
     output = plan.output
     has_model = (output / "config.json").exists()
@@ -135,14 +125,7 @@ def check_output(plan: TrainingPlan, header: dict[str, Any]) -> None:
             f"--init-from {output} starts from this model"
         )
     if not plan.resume and (has_model or has_state):
-        content = "a model" if has_model else "an interrupted training"
-        further = ", or --resume to go on with its training" if has_state else ""
-        raise SatError(f"{output} holds {content} already: give another --output{further}")
-    check_vacant(output)
-    name = plan.start.name
-    origin = header.get("init_from", name) if plan.resume else name
-    if origin != name:
         raise SatError(
-            f"the training in {plan.state} started from {origin or 'none'}, and this command starts from "
-            f"{name or 'none'}: give --init-from {origin or 'none'}"
+            f"{output} holds a model already, or its training: give another --output, or --resume to go on with it"
         )
+    check_vacant(output)

@@ -11,8 +11,6 @@ changes what it computes.
 import hashlib
 import logging
 import os
-import signal
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
@@ -28,13 +26,17 @@ from show_attend_tell.errors import SatError
 T = TypeVar("T")
 
 LOGGER = logging.getLogger("show_attend_tell")
-SECONDS = 600.0  # without an answer of another rank, after which a training ends; $SAT_TIMEOUT is another number
 ENCODING = timedelta(days=30)  # how long a rank may wait until the others have encoded their photos
+
+
+def launched() -> bool:
+    """Whether ``torchrun`` started this process and others."""
+    return "RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1"
 
 
 def rank() -> int:
     """The rank of this process, 0 where it is the only one."""
-    return int(os.environ["RANK"]) if int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ else 0
+    return int(os.environ["RANK"]) if launched() else 0
 
 
 def world_size() -> int:
@@ -57,11 +59,10 @@ def log(message: str) -> None:
 def process_group(device: torch.device) -> Iterator[torch.device]:
     """Join the other ranks, if there are any, and leave them at the end. Gives the rank's own device.
 
-    On GPUs, each rank of a machine takes one. ``torchrun`` sends SIGTERM to the other ranks when one has failed: such a
-    rank prints why and ends at once. An error of PyTorch that says that another rank is gone becomes a `SatError`.
+    On GPUs, each rank of a machine takes one. An error of PyTorch that says that another rank is gone becomes a
+    `SatError`.
     """
-    alone = "RANK" not in os.environ or os.environ.get("WORLD_SIZE", "1") == "1"
-    if alone or world_size() > 1:  # joined already
+    if not launched() or world_size() > 1:  # joined already
         yield device
         return
     here = int(os.environ.get("LOCAL_RANK", "0"))
@@ -74,11 +75,12 @@ def process_group(device: torch.device) -> Iterator[torch.device]:
             )
         device = pick_device(f"cuda:{here}")
         torch.cuda.set_device(device)
-    seconds = _seconds()
+    seconds = os.environ.get("SAT_TIMEOUT", "600")
+    if not seconds.isdecimal() or not int(seconds):
+        raise SatError(f"SAT_TIMEOUT is {seconds!r}: give the seconds to wait for another process, 600 for example")
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    before = signal.signal(signal.SIGTERM, _on_sigterm)
     try:
-        distributed.init_process_group(backend, timeout=timedelta(seconds=seconds))
+        distributed.init_process_group(backend, timeout=timedelta(seconds=int(seconds)))
         yield device
     except RuntimeError as error:
         words = ("gloo", "nccl", "connection", "timed out", "timeout", "socket", "broken pipe")
@@ -87,34 +89,11 @@ def process_group(device: torch.device) -> Iterator[torch.device]:
         reason = str(error).strip().splitlines()[0]
         raise SatError(
             f"process {os.environ['RANK']} of {os.environ['WORLD_SIZE']} lost the others: one of them has ended, or "
-            f"did not answer for {seconds:g} s ({reason}). What the training saved is kept: continue with --resume"
+            f"did not answer for {seconds} s ({reason}). What the training saved is kept: continue with --resume"
         ) from error
     finally:
-        signal.signal(signal.SIGTERM, before)
         if distributed.is_initialized():
             distributed.destroy_process_group()
-
-
-def _seconds() -> float:
-    text = os.environ.get("SAT_TIMEOUT", str(SECONDS))
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < 1e6:
-        raise SatError(f"SAT_TIMEOUT is {text!r}: give the seconds to wait for another process, 600 for example")
-    return seconds
-
-
-def _on_sigterm(*_: Any) -> None:
-    if os.environ.get("LOCAL_RANK", "0") in ("0", "1"):  # one of the two still lives
-        message = (
-            f"sat: process {os.environ['RANK']} of {os.environ['WORLD_SIZE']} ended because another process failed "
-            "or the whole training was stopped. What the training saved is kept: continue with --resume\n"
-        )
-        sys.stderr.flush()
-        os.write(2, message.encode())
-    os._exit(143)
 
 
 # What a rank works on

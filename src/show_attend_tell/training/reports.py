@@ -2,8 +2,8 @@
 
 import dataclasses
 import json
+import math
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from show_attend_tell.training import ranks
 from show_attend_tell.training.cautious import Verdict
 from show_attend_tell.training.config import TrainingPlan
 from show_attend_tell.training.ranks import log
-from show_attend_tell.training.selection import divergence, nats_a_word, usual_generation
+from show_attend_tell.training.selection import usual_generation
 from show_attend_tell.training.trainer import Trainer
 
 # What an epoch's message says of its captions of val, see `Trainer.validate`.
@@ -26,13 +26,11 @@ REPORTED = {
     "bleu_4_no_brevity": "{:.2f} without penalty",
     "cider": "CIDEr {:.2f}",
     "nats": "{:.3f} nats a word",
-    "truncated": "{:.1f} % truncated",
-    "repetitive": "{:.1f} % repetitive",
     "distinct": "{:.0f} % distinct",
     "words_used": "{:.0f} different words",
 }
 
-CAPTIONS = 32  # of training, to twice as many, which say whether a training has diverged
+DIVERGED = 1.5  # times the nats a word of guessing all words alike; random weights at the start have hardly more
 
 
 def keep_best(
@@ -56,12 +54,17 @@ def keep_best(
     if not ranks.is_main():
         return
     seconds = time.monotonic() - training.began
-    watch = training.watch.means()
+    watch = training.means()
     write_log(plan.output / "training" / "log.jsonl", training.epoch, {**scores, **watch, "seconds": round(seconds, 1)})
     log(epoch_line(training, scores, watch, seconds, verdict, best=better and verdict is None))
-    diverged = divergence(watch.get("nats_per_word", 0.0), training.data)
-    if diverged:
-        log(f"epoch {training.epoch} has {diverged}")
+    nats = watch.get("nats_per_word", 0.0)
+    guessing = math.log(len(training.data.vocabulary))
+    if nats > DIVERGED * guessing:
+        log(
+            f"epoch {training.epoch} has diverged: {nats:,.1f} nats a word of the training captions, and guessing has "
+            f"{guessing:.1f}: lower the learning rate ({training.config.learning_rate:g}; --set learning_rate=RATE), "
+            "or clip the gradient"
+        )
     if better:
         checkpoint_of(plan, training).save(plan.output, bits=plan.bits)
 
@@ -78,8 +81,6 @@ def epoch_line(
     """What an epoch reached, in words; ``best`` marks the score by which it is the best so far."""
     config = training.config
     shown = {name: form.format(scores[name]) for name, form in REPORTED.items() if name in scores}
-    if config.selected_by != "bleu_4_no_brevity":  # which only those who select by it look for
-        shown.pop("bleu_4_no_brevity", None)
     marked = "nats" if config.selected_by == "cider_and_nats" else config.selected_by
     if best and marked in shown:
         shown[marked] += " (best)"
@@ -129,17 +130,10 @@ def log_size(loop: Trainer) -> None:
 
 
 def log_end(loop: Trainer, *, chosen: bool) -> None:
-    """Log that a training has diverged, or may still improve; ``chosen`` says that val chose its best epoch."""
-    config = loop.config
-    data = loop.data
-    few = dict(data.captions[:: max(1, len(data.captions) // CAPTIONS)])  # one caption of a photo
-    captions = [(name, [data.vocabulary.decode(words)]) for name, words in few.items()]
-    nats = nats_a_word(loop.average, dataclasses.replace(data, validation=captions))
-    diverged = divergence(nats, data)
-    if diverged:
-        log(f"the training has {diverged} ({config.learning_rate:g}; --set learning_rate=RATE)")
-    elif chosen and 0 < loop.best_epoch == loop.epoch and config.selected_by != "last":
-        further = config.epochs + max(1, config.epochs // 2)
+    """Log that a training may still improve; ``chosen`` says that val chose its best epoch."""
+    if chosen and 0 < loop.best_epoch == loop.epoch:
+        epochs = loop.config.epochs
+        further = epochs + max(1, epochs // 2)
         log(
             "the last epoch was the best on val, so more may help: the same command with --resume --epochs "
             f"{further} goes on"
@@ -154,11 +148,8 @@ def duration(seconds: float) -> str:
 
 
 def write_log(file: Path, epoch: int, figures: dict[str, float]) -> None:
-    """Add an epoch to the log, one JSON object a line, in the place of later ones and of damaged lines."""
+    """Add an epoch to the log, one JSON object a line, in the place of later ones."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else []
-    kept = []
-    for line in lines:
-        with suppress(ValueError, KeyError, TypeError, RecursionError):
-            kept += [line] * (int(json.loads(line)["epoch"]) < epoch)
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    kept = [line for line in lines if json.loads(line)["epoch"] < epoch]
     write_text(file, "".join(f"{line}\n" for line in [*kept, json.dumps({"epoch": epoch, **figures})]))

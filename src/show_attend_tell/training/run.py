@@ -35,7 +35,6 @@ from show_attend_tell.training.ranks import log
 from show_attend_tell.training.reports import duration, keep_best, log_end, log_size
 from show_attend_tell.training.selection import Chosen, choose_generation
 from show_attend_tell.training.stages import Stage, complete
-from show_attend_tell.training.stages.card import write_card
 from show_attend_tell.training.stages.class_words import fit_class_words
 from show_attend_tell.training.stages.confidence import confidence_of, fit_confidence, if_it_fits
 from show_attend_tell.training.stages.data import prepare
@@ -217,15 +216,8 @@ def judge_small_data(work: Work, start: Decoder | None) -> Verdict | None:
         arrays = confidence_of(cases, of_start.confidence)  # of both halves together
         return replace(verdict, confidence=arrays and {name: array.tolist() for name, array in arrays.items()})
 
-    return verdict_in(work, "divisions.json", judge)
-
-
-def verdict_in(work: Work, file: str, judge: Callable[[], Verdict]) -> Verdict:
-    """The verdict in a file of the training, if it is about the same start and data; else a new one. It is logged."""
-    plan = work.plan
-    assert plan.start.checkpoint is not None  # without a start, there is nothing to judge
-    about = identity(plan.config, work.data), weights_digest(plan.start.checkpoint.weights), cautious.SHARES
-    verdict = cautious.verdict_of(plan.state.with_name(file), about, judge)
+    about = identity(plan.config, data), weights_digest(model.weights), cautious.SHARES
+    verdict = cautious.verdict_of(plan.state.with_name("divisions.json"), about, judge)
     log(verdict.text)
     return verdict
 
@@ -314,8 +306,9 @@ def complete_model(work: Work, start: Decoder | None, verdict: Verdict | None) -
     decoder = build_decoder(model).to(work.device)
     # with VERDICT in it, an earlier run moved these weights already
     if start is not None and work.start_may_be_given_back and VERDICT not in model.training:
-        if verdict is None and model.training["epochs"]:  # 0: the start itself was best
-            verdict = verdict_in(work, "verdict.json", partial(cautious.judge_by_val, config, data, decoder, start))
+        if verdict is None and config.cautious and model.training["epochs"]:  # 0: the start itself was best
+            verdict = cautious.judge_by_val(config, data, decoder, start)
+            log(verdict.text)
         if verdict is not None:
             apply_verdict(model, decoder, start, verdict, name)
     by_halves = None if verdict is None else verdict.confidence
@@ -330,7 +323,8 @@ def complete_model(work: Work, start: Decoder | None, verdict: Verdict | None) -
         model.confidence = None
         confidence = partial(fit_confidence, model, decoder, data, work.start_to_keep, by_halves)
         stages = [*caption_stages(work, model, decoder), Stage("confidence", confidence)]
-    stages.append(Stage("card", partial(write_card, model, plan.output, plan.bits)))
+    if ranks.is_main():  # which alone writes
+        stages.append(Stage("card", partial(model.save, plan.output, bits=plan.bits)))
     settings = identity(config, data), config.visual_ngrams, sorted(plan.given or ())
     digest = hashlib.sha256(repr((settings, weights_digest(model.weights))).encode()).hexdigest()
     complete(model, stages, plan.state.with_name("unfinished"), digest)

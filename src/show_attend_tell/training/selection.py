@@ -1,6 +1,5 @@
 """What val selects by a score of the model's captions: the best epoch, and the generation config."""
 
-import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +26,6 @@ from show_attend_tell.training.data import TrainingData, batches
 from show_attend_tell.training.ranks import log
 
 FORCED_BATCH_SIZE = 32  # captions of val whose words' probabilities are computed at once
-DIVERGED = 1.5  # times the nats a word of guessing all words alike; random weights at the start have hardly more
 CIDER_PER_NAT = 20.0  # CIDEr points that one nat a word counts as, where both choose together
 # With a reranker: about the least with which the captions of 1,000 photos have 300 different words.
 RARE_WORD_EXPONENT = 0.75
@@ -46,7 +44,6 @@ GRID = Grid()
 
 Metric = Literal["bleu_4", "bleu_4_no_brevity", "cider"]
 BATCH_SIZE = 64  # photos whose annotations are in memory at once
-TITLES: dict[Metric, str] = {"bleu_4": "BLEU-4", "bleu_4_no_brevity": "BLEU-4 without penalty", "cider": "CIDEr"}
 
 
 def usual_generation(config: TrainingConfig) -> GenerationConfig:
@@ -157,22 +154,11 @@ def nats_of_photos(decoder: Decoder, data: TrainingData) -> NDArray[np.float64]:
     return total
 
 
-def divergence(nats: float, data: TrainingData) -> str:
-    """What to say of nats a word of training captions that are far above those of guessing, log K; "" for others."""
-    guessing = math.log(len(data.vocabulary))
-    if nats <= DIVERGED * guessing:
-        return ""
-    return (
-        f"diverged: {nats:,.1f} nats a word of the training captions, and guessing has {guessing:.1f}; lower the "
-        "learning rate, or clip the gradient"
-    )
-
-
 class Chosen(NamedTuple):
     """The generation config that val chose, and its score."""
 
     generation: GenerationConfig  # the best of all
-    scores: dict[str, float]  # the best val score of each beam size
+    scores: dict[str, float]  # val's, of the best of all and of the best without a reranker
     without_reranker: GenerationConfig  # the best without a reranker
     score_without_reranker: float
 
@@ -192,7 +178,7 @@ def choose_generation(
     if val cannot choose.
     """
     scored: dict[GenerationConfig, float] = {}
-    title = f"val {TITLES[metric]} by length penalty"
+    title = f"val {metric} by length penalty"
     log(f"{title:<37}" + "  ".join(f"{gamma:5g}" for gamma in grid.length_penalties))
     reranks = usual.reranker is not None
     for beam_size in (*grid.beam_sizes, *grid.large_beam_sizes) if reranks else grid.beam_sizes:
@@ -226,20 +212,13 @@ def best_of(scored: Mapping[GenerationConfig, float], *, usual: int, plain_beam_
     best = max(scored, key=scored.__getitem__)
     best_plain = max(plain, key=scored.__getitem__)
     score_without_reranker = scored[best_plain]
-    beams = dict.fromkeys(config.beam_size for config in scored)
-    by_beam = [max((config for config in scored if config.beam_size == beam), key=scored.__getitem__) for beam in beams]
+    scores = {config.summary(): round(scored[config], 2) for config in (best, best_plain)}
     if len({round(score, 2) for score in scored.values()}) == 1:  # as they are shown
         log(f"val cannot tell these settings apart, so the default ones stay: beam {usual}")
         best = best_plain = plain[0].merge(beam_size=usual, length_penalty=0.0)
     return Chosen(
         generation=best,
-        scores={label(config): round(scored[config], 2) for config in by_beam},
+        scores=scores,
         without_reranker=best_plain,
         score_without_reranker=round(score_without_reranker, 2),
     )
-
-
-def label(config: GenerationConfig) -> str:
-    """A config in the words of a model card: "beam 10, γ 0.5, ω 32"."""
-    weight = f", ω {config.rerank_weight:g}" if config.rerank_weight else ""
-    return f"beam {config.beam_size}, γ {config.length_penalty:g}{weight}"

@@ -39,14 +39,14 @@ def choose_start(
         if not reason:
             start = load_start(model, **encoder)
             problem = mismatch(start, config.decoder)
-            if problem is None:
+            if not problem:
                 why = (
                     f"fewer than {SMALL:,} training photos, with English captions: the training starts from {model} "
                     f"and sees photos as it does (--resize {start.encoder.preprocessing.resize}). --init-from none "
                     "starts afresh"
                 )
                 return replace(start, lines=(why,))
-            reason = f"{model} {problem.reason}"
+            reason = f"{model} {problem}"
         lines = (f"the training starts afresh, not from {model}: {reason}",)
     if dataset.custom and not encoder.get("encoder") and not encoder.get("encoder_weights"):
         encoder["encoder"] = EVERYDAY_ENCODER
@@ -75,38 +75,33 @@ def load_start(
     return Start(network, model, init_from)
 
 
-def mismatch(start: Start, decoder: Config) -> SatError | None:
-    """Why a training of this decoder cannot start from the model, and what to do; None if it can."""
+def mismatch(start: Start, decoder: Config) -> str:
+    """Why a training of this decoder cannot start from the model, and what to do; "" if it can."""
     assert start.checkpoint is not None
     record = start.checkpoint.encoder
     encoder = start.encoder
     model = start.checkpoint.config
     if record.digest is None:
-        return SatError("was imported without its encoder", remedy="import it again with --encoder-weights FILE")
+        return "was imported without its encoder: import it again with --encoder-weights FILE"
     if record.digest != encoder.digest:
-        return SatError(
-            f"was trained on an encoder {record.name} whose weights have SHA-256 {record.digest[:12]}…, and these "
-            f"weights have {encoder.digest[:12]}…",
-            remedy="give its --encoder and the right --encoder-weights",
-        )
+        return record.difference(encoder)
     before = record.preprocessing
     now = encoder.preprocessing
     if before != now:
-        return SatError(
-            f"saw photos by {before.resize} to {before.size} pixels, and this training by {now.resize} to {now.size}",
-            remedy=f"give --resize {before.resize}",
+        return (
+            f"saw photos by {before.resize} to {before.size} pixels, and this training by {now.resize} to {now.size}: "
+            f"give --resize {before.resize}"
         )
     theirs = model.to_dict()
     ours = decoder.to_dict()
     if theirs["kind"] != ours["kind"]:
-        why = f"is of the kind {theirs['kind']}, and this training of {ours['kind']}"
-        return SatError(why, remedy="they share no weights")
+        return f"is of the kind {theirs['kind']}, and this training of {ours['kind']}: they share no weights"
     free = MAY_DIFFER | {"vocabulary_size", "annotation_size"} | ({"gate"} if loses_gate(model, decoder) else set())
     different = [name for name in theirs if name not in free and theirs[name] != ours[name]]
     if different:
         settings = " ".join(f"--set decoder.{name}={theirs[name]}" for name in different)
-        return SatError("has another decoder", remedy=f"give {settings}")
-    return None
+        return f"has another decoder: give {settings}"
+    return ""
 
 
 def loses_gate(start: Config, decoder: Config) -> bool:

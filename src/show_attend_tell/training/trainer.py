@@ -38,45 +38,6 @@ RESTART = 0.5  # of the first learning rate, where an ended training got more ep
 WATCHED = ("words_used", "distinct", "repetitive", "truncated")  # of `metrics.variety`, after each epoch
 
 
-class Watch:
-    """The means of what is watched over an epoch's captions. Values stay on the device until they are read."""
-
-    def __init__(self) -> None:
-        # of the values of all ranks, each times its batch's weight, and of these
-        self.sums: dict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(2))
-        self.unread: list[tuple[int, float, dict[str, Tensor]]] = []  # number and weight of a batch, and its values
-
-    def add(self, number: int, captions: int, values: dict[str, Tensor]) -> None:
-        """Add the values of a mini-batch; ``number`` counts the mini-batches of the training from 1 on."""
-        weight = ranks.part_of(captions).share * captions  # each caption weighs the same, as in the step
-        self.unread.append((number, weight, values))
-
-    def read(self, learning_rate: float) -> None:
-        """Wait for the values so far; all ranks call this together.
-
-        Raises `SatError`, with the number of the mini-batch, for a loss that is not finite on any rank.
-        """
-        read = [
-            (number, weight, {name: value.item() for name, value in values.items()})
-            for number, weight, values in self.unread
-        ]
-        self.unread.clear()
-        for of_ranks in zip(*ranks.gathered(read), strict=True):  # of one mini-batch
-            loss = sum(values["loss"] for _, _, values in of_ranks) / len(of_ranks)
-            if not math.isfinite(loss):
-                raise SatError(
-                    f"the loss became {loss} at batch {of_ranks[0][0]}: lower the learning rate ({learning_rate}) or "
-                    "clip the gradient"
-                )
-            for _, weight, values in of_ranks:
-                for name, value in {**values, "loss": loss}.items():
-                    self.sums[name] += weight * value, weight
-
-    def means(self) -> dict[str, float]:
-        """The means over the captions of all ranks, of the values that were read."""
-        return {name: float(total / weights) for name, (total, weights) in self.sums.items() if weights}
-
-
 class Trainer(Likelihood):
     """The weights and the optimizer of a training, and how far it has come; `run.train` has the loop over epochs."""
 
@@ -115,8 +76,10 @@ class Trainer(Likelihood):
         self.best = -math.inf  # highest selection() so far
         self.best_epoch = 0
         self.restart = [0, 0]  # batches taken and epochs finished when an ended training got more epochs
-        self.watch = Watch()  # of the epoch that is under way
-        self.began = self.saved = time.monotonic()  # the epoch; and when the state was last written
+        self.saved = time.monotonic()  # when the state was last written
+        # weights of mini-batches, and what is watched in them; it stays on the device until it is read
+        self.unread: list[tuple[float, dict[str, Tensor]]] = []
+        self.begin_epoch()
         self.batches_an_epoch = len(self.batches())
         is_long = config.epochs * self.batches_an_epoch >= LONG_TRAINING  # to compile takes up to a minute
         if is_long and device.type == "cpu" and kernels.can_compile():
@@ -129,10 +92,8 @@ class Trainer(Likelihood):
         return self.epoch >= epochs or self.epoch - max(self.best_epoch, self.restart[1]) >= self.config.patience
 
     def selection(self, scores: dict[str, float]) -> float:
-        """What the best epoch has highest: a score, a score minus nats a word, minus nats, or the epoch's number."""
+        """What the best epoch has highest: a score, a score minus nats a word, or minus nats."""
         match self.config.selected_by:
-            case "last":
-                return self.epoch
             case "cider_and_nats":
                 return scores["cider"] - CIDER_PER_NAT * scores["nats"]
             case "nats":
@@ -165,17 +126,40 @@ class Trainer(Likelihood):
         return {"loss": total, **watch}
 
     def take(self, batch: MiniBatch) -> None:
-        """A step, of which `watch` keeps the figures."""
-        self.watch.add(self.taken + 1, sum(piece.captions for piece in batch), self.step(batch))
+        """A step, of which the figures are watched."""
+        captions = sum(piece.captions for piece in batch)
+        weight = ranks.part_of(captions).share * captions  # each caption weighs the same, as in the step
+        self.unread.append((weight, self.step(batch)))
 
     def read_losses(self) -> dict[str, float]:
-        """Wait for the steps so far; the means of what is watched. Raises `SatError` for a loss that is not finite."""
-        self.watch.read(self.config.learning_rate)
-        return self.watch.means()
+        """Wait for the steps so far; the means of what is watched. All ranks call this together.
+
+        Raises `SatError`, with the number of the mini-batch, for a loss that is not finite on any rank.
+        """
+        number = self.taken - len(self.unread)
+        read = [(weight, {name: value.item() for name, value in values.items()}) for weight, values in self.unread]
+        self.unread.clear()
+        for of_ranks in zip(*ranks.gathered(read), strict=True):  # of one mini-batch
+            number += 1
+            loss = sum(values["loss"] for _, values in of_ranks) / len(of_ranks)
+            if not math.isfinite(loss):
+                raise SatError(
+                    f"the loss became {loss} at batch {number}: lower the learning rate "
+                    f"({self.config.learning_rate}) or clip the gradient"
+                )
+            for weight, values in of_ranks:
+                for name, value in {**values, "loss": loss}.items():
+                    self.watched[name] += weight * value, weight
+        return self.means()
+
+    def means(self) -> dict[str, float]:
+        """The means over the epoch's captions, those of all ranks, of what was watched and read."""
+        return {name: float(total / weights) for name, (total, weights) in self.watched.items() if weights}
 
     def begin_epoch(self) -> None:
         """Watch a new epoch, or what is left of one."""
-        self.watch = Watch()
+        # sums of the values, each times its mini-batch's weight, and of these weights
+        self.watched: dict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(2))
         self.began = time.monotonic()
 
     def end_epoch(self) -> None:
@@ -279,12 +263,13 @@ class Trainer(Likelihood):
                 tensors = {name: state.get_tensor(name) for name in state.keys()}  # noqa: SIM118
                 header = {name: json.loads(text) for name, text in (state.metadata() or {}).items()}
             theirs = {"precision": config.precision, **header["identity"]}  # older states do not say theirs
+            theirs["init_from"] = header.get("init_from", self.init_from)
             before = theirs.get("epochs", 0)
             different = [
                 "the captions, their weights, the texts or the vocabulary have changed since"
                 if name == "captions"
                 else f"{name} was {theirs.get(name)!r}, is {value!r}"
-                for name, value in self.identity.items()
+                for name, value in {**self.identity, "init_from": self.init_from}.items()
                 if theirs.get(name) != value and not (name == "epochs" and before < config.epochs)
             ]
             if different:
@@ -304,13 +289,8 @@ class Trainer(Likelihood):
         if ended:
             self.restart = [self.taken, self.epoch]
         if before < config.epochs:
-            means = f"the learning rate stays {config.learning_rate:g}"
-            if self.restart[1] < self.epoch:
-                means = "the schedules of the training are stretched"
-            elif config.schedule == "cosine":
-                rate = RESTART * config.learning_rate
-                means = f"the learning rate goes from {rate:g} to 0 again, by a new cosine"
-            log(f"{config.epochs} epochs instead of {before}: {means}")
+            means = f"a cosine goes to 0 again from {RESTART:g} of it" if ended else "schedules are stretched"
+            log(f"{config.epochs} epochs instead of {before}, at a learning rate of {config.learning_rate:g}; {means}")
 
     def _restore(self, tensors: Mapping[str, Tensor], progress: Sequence[Any]) -> None:
         """Take over the tensors and counters that `save` wrote, on whatever device."""
@@ -319,8 +299,6 @@ class Trainer(Likelihood):
             return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
         self.epoch, self.batch, self.taken, self.best, self.best_epoch, *self.restart = progress
-        if len(progress) != 7 or not all(isinstance(value, int) for value in [*progress[:3], *progress[4:]]):
-            raise ValueError(f"its counters are {progress!r}")
         for name, of in self.stateful().items():
             of.load_state_dict(part(f"{name}."))
         entries: dict[int, dict[str, Tensor]] = defaultdict(dict)

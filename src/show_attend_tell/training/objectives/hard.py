@@ -4,8 +4,7 @@ N sampled sequences of locations · S rewards of one path: 1 for the whole sente
 """
 
 import math
-from collections.abc import Callable, Mapping
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
@@ -15,35 +14,8 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import MixedAttention
 from show_attend_tell.model.interface import DecoderOutput
 from show_attend_tell.settings import Amount, Count, ShareBelowOne, settings
-from show_attend_tell.training.objectives.losses import Loss, Objective, doubly_stochastic, entropy
+from show_attend_tell.training.objectives.losses import Loss, Objective, entropy
 from show_attend_tell.training.ranks import ALL, Part, all_reduce_sum
-
-# ---------------------------------------------------------------- coins: which paths read the expectation (B, P)
-
-Coin = Callable[[int, int, torch.Generator], Tensor]  # from B, N and a source of randomness
-
-
-def coin_per_image(batch: int, samples: int, generator: torch.Generator) -> Tensor:
-    """One toss for each photo: the paper's (sec. 4.1)."""
-    return (torch.rand(batch, 1, generator=generator) < 0.5).expand(-1, samples)
-
-
-def coin_per_batch(batch: int, samples: int, generator: torch.Generator) -> Tensor:
-    """One toss for the whole mini-batch: the authors' program's."""
-    return (torch.rand(1, 1, generator=generator) < 0.5).expand(batch, samples)
-
-
-def both_sides(batch: int, samples: int, generator: torch.Generator) -> Tensor:
-    """No toss: each caption has one expected path, the first, and N sampled ones."""
-    return (torch.arange(1 + samples) == 0).expand(batch, -1)
-
-
-# ---------------------------------------------------------------- baselines: what rewards are compared with
-
-
-# b of the rule after eq. 7, of a shape that broadcasts to (B, P, S), for rewards (B, P, S) and sampled (B, P), true or
-# false; only its values for sampled paths count. It must not depend on the locations of the path it is subtracted for.
-Baseline = Callable[[Tensor, Tensor], Tensor]
 
 
 class MovingBaseline:
@@ -78,21 +50,6 @@ class MovingBaseline:
         self.values[-len(mean) :] = torch.where(mean.isnan(), before, moved)
 
 
-def leave_one_out(rewards: Tensor, sampled: Tensor) -> Tensor:
-    """The mean reward of the caption's other sampled paths."""
-    inside = sampled[..., None]
-    total = (rewards * inside).sum(1, keepdim=True)
-    return (total - rewards) / (inside.sum(1, keepdim=True) - 1).clamp_min(1)
-
-
-def expected_path(rewards: Tensor, sampled: Tensor) -> Tensor:
-    """The reward of the caption's expected path, which is its first."""
-    return rewards[:, :1]
-
-
-# ---------------------------------------------------------------- the hard objective
-
-
 @settings(frozen=False)
 class HardObjective(Objective):
     """The sampled bound's gradient, by the rule after eq. 7:
@@ -105,8 +62,6 @@ class HardObjective(Objective):
     ``coin`` says which paths read the expectation:
 
     - "image": one toss for each photo (the paper);
-    - "batch": one toss for each mini-batch (the authors' program). While the encoder is fine-tuned, a mini-batch has
-      captions of several lengths, and there is one toss for each length;
     - "both": every caption has one expected path and N sampled ones, half the weight each. This is the coin's mean,
       without its noise.
 
@@ -115,38 +70,25 @@ class HardObjective(Objective):
     - "sentence": log p of the whole caption (the paper);
     - "to_go": log p of the words from t on, the only ones that s_t can change.
 
-    ``baseline`` is b:
+    ``baseline`` is b, which must not depend on the locations of the path it is subtracted for:
 
     - "moving": `MovingBaseline` (the paper);
-    - "leave_one_out": `leave_one_out`, which needs two samples or more;
-    - "expected": `expected_path`, which needs the coin "both".
+    - "expected": the reward of the caption's expected path, which needs the coin "both".
     """
 
     samples: Count = Field(1, description="N")
     reward_weight: Amount = Field(1.0, description="λ_r")
     entropy_weight: float = Field(0.0, description="λ_e")
-    coin: Literal["image", "batch", "both"] = "image"
+    coin: Literal["image", "both"] = "image"
     reward: Literal["sentence", "to_go"] = "sentence"
-    baseline: Literal["moving", "leave_one_out", "expected"] = "moving"
-    doubly_stochastic: Amount = Field(0.0, description="λ: the paper has it in the soft model only")
+    baseline: Literal["moving", "expected"] = "moving"
     label_smoothing: ShareBelowOne = 0.0
-
-    coins: ClassVar[Mapping[str, Coin]] = {"image": coin_per_image, "batch": coin_per_batch, "both": both_sides}
-    baselines: ClassVar[Mapping[str, Callable[[], Baseline]]] = {
-        "moving": MovingBaseline,
-        "leave_one_out": lambda: leave_one_out,
-        "expected": lambda: expected_path,
-    }
 
     def __post_init__(self) -> None:
         if self.baseline == "expected" and self.coin != "both":
             raise SatError(f"baseline is 'expected' and coin is {self.coin!r}: this baseline needs the coin 'both'")
-        if self.baseline == "leave_one_out" and self.samples < 2:
-            raise SatError("baseline is 'leave_one_out' and samples is 1: this baseline needs 2 samples or more")
-        self.toss = self.coins[self.coin]
-        self.baseline_of = self.baselines[self.baseline]()
-        if isinstance(self.baseline_of, MovingBaseline):
-            self.moving = self.baseline_of
+        if self.baseline == "moving":
+            self.moving = MovingBaseline()
 
     @property
     def paths(self) -> int:
@@ -155,11 +97,24 @@ class HardObjective(Objective):
 
     def draw(self, batch: int, steps: int, generator: torch.Generator, part: Part = ALL) -> MixedAttention:
         """A toss of the coin and the sampled locations of a batch of so many captions and steps, for a rank's part."""
-        expected = self.toss(batch, self.samples, generator)[part.rows]
+        expected = self.toss(batch, generator)[part.rows]
         uniforms = torch.rand(batch, self.paths, steps, generator=generator)[part.rows]
         if not part.share:  # a rank without rows of its own samples nothing
             expected = torch.ones_like(expected)
         return MixedAttention(expected, uniforms)
+
+    def toss(self, batch: int, generator: torch.Generator) -> Tensor:
+        """Which paths read the expectation (B, P): of the coin "both", each caption's first."""
+        if self.coin == "both":
+            return (torch.arange(self.paths) == 0).expand(batch, -1)
+        return (torch.rand(batch, 1, generator=generator) < 0.5).expand(-1, self.paths)
+
+    def baseline_of(self, rewards: Tensor, sampled: Tensor) -> Tensor:
+        """b, of a shape that broadcasts to (B, P, S), for rewards (B, P, S) and sampled (B, P), true or false.
+
+        Only its values for sampled paths count.
+        """
+        return rewards[:, :1] if self.moving is None else self.moving(rewards, sampled)
 
     def __call__(self, output: DecoderOutput, captions: Tensor, mode: MixedAttention) -> Loss:
         """The loss of captions (B, C), computed with the drawn ``mode``; its gradient is minus the rule above."""
@@ -180,7 +135,6 @@ class HardObjective(Objective):
         sampled_weight = weight * sampled
         total = total - self.reward_weight * (sampled_weight * credit).sum(1).mean()
         total = total - self.entropy_weight * (sampled_weight * uncertainty.sum(-1)).sum(1).mean()
-        total = total + self.doubly_stochastic * (weight * doubly_stochastic(output.alpha)).sum(1).mean()
 
         watch = {"entropy": uncertainty.detach().mean()}
         for name, chosen in (("nats_per_word", ~mode.expected), ("nats_per_word_expected", mode.expected)):

@@ -6,22 +6,10 @@ kind is trained with the soft ones.
 
 from dataclasses import replace
 
-from show_attend_tell.errors import SatError
 from show_attend_tell.model.registry import config_class
 from show_attend_tell.registries import Registry
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.presets import flickr8k, paper
-
-
-def larger(hidden_size: int) -> tuple[TrainingConfig, TrainingConfig]:
-    """The settings of `flickr8k` with a larger LSTM, and without cropped photos, which only few photos need.
-
-    Reached: not yet run here.
-    """
-    soft = replace(flickr8k.SOFT, decoder=replace(flickr8k.SOFT_DECODER, hidden_size=hidden_size))
-    hard = replace(flickr8k.HARD, decoder=replace(flickr8k.HARD_DECODER, hidden_size=hidden_size), crops=0)
-    return soft, hard
-
 
 PRESETS = Registry(
     "a preset",
@@ -29,8 +17,6 @@ PRESETS = Registry(
     {
         "paper": (paper.SOFT, paper.HARD),
         "flickr8k": (flickr8k.SOFT, flickr8k.HARD),
-        "flickr30k": larger(1024),
-        "coco": larger(1800),  # as the authors had
     },
 )
 
@@ -45,8 +31,4 @@ def preset(name: str, attention: str = "soft", *, decoder: str | None = None) ->
     soft, hard = PRESETS[name]
     if decoder is not None:
         return replace(soft, decoder=config_class(decoder)(), visual_ngrams=False)
-    if attention == "uniform":
-        return replace(soft, decoder=replace(soft.decoder, attention="uniform"))  # type: ignore[call-arg]
-    if attention not in ("soft", "hard"):
-        raise SatError(f"there is no {attention!r} attention: choose soft, hard or uniform")
-    return soft if attention == "soft" else hard
+    return hard if attention == "hard" else replace(soft, decoder=replace(soft.decoder, attention=attention))  # type: ignore[call-arg]

@@ -111,10 +111,14 @@ def fitted(
         changes["minimum_count"] = least
         if "minimum_count" not in given and dataset.tokenizer.between:
             lines.append(f"words seen {plural(least, 'time')} or more are learnt, for a set this small")
-    if cautious.is_small(dataset):
+    train = len(dataset.split("train"))
+    if train < SMALL:
         changes["cautious"] = True
         if "cautious" not in given:
-            lines.append(cautious.note(dataset))
+            lines.append(
+                f"{plural(train, 'training photo')}: what they cannot prove stays as in the model to start from, or "
+                "usual (--set cautious=false)"
+            )
     if val < VAL_FOR_BLEU and config.selected_by == "bleu_4":
         changes["selected_by"] = "cider_and_nats"
     config = replace(config, **{name: value for name, value in changes.items() if name not in given})  # type: ignore[arg-type]

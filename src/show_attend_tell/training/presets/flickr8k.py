@@ -61,7 +61,6 @@ HARD = replace(
     SOFT,
     decoder=HARD_DECODER,
     hard=HardObjective(
-        samples=1,
         reward_weight=0.5,
         entropy_weight=-0.02,
         coin="both",

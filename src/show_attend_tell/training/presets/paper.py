@@ -22,17 +22,14 @@ from dataclasses import replace
 from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.objectives.hard import HardObjective
-from show_attend_tell.training.objectives.soft import SoftObjective
 
-DECODER = DecoderConfig(attention="soft", gate=True, output_tanh=False)
-PENALTY = SoftObjective(doubly_stochastic=0.33)
-SOFT = TrainingConfig(decoder=DECODER, soft=PENALTY, optimizer="rmsprop", learning_rate=1e-4, epochs=20)
+# all other settings have their defaults, which are the paper's
+DECODER = DecoderConfig(output_tanh=False)
+SOFT = TrainingConfig(decoder=DECODER, epochs=20)
 HARD = replace(
     SOFT,
     epochs=40,
     validation_attention_mode="mean",
     decoder=replace(DECODER, attention="hard", gate=False),
-    hard=HardObjective(
-        samples=1, reward_weight=0.5, entropy_weight=0.128, coin="image", reward="sentence", baseline="moving"
-    ),
+    hard=HardObjective(reward_weight=0.5, entropy_weight=0.128),
 )

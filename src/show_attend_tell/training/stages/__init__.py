@@ -33,11 +33,11 @@ def complete(model: Checkpoint, stages: Sequence[Stage], folder: Path, about: st
     done = restore(model, folder, about)
     ranks.barrier()  # until all ranks have read it, since the first writes it again
     for number, stage in enumerate(stages, start=1):
-        if number <= len(done) and done[number - 1] == stage.name:
+        if stage.name in done:
             continue
         log(f"stage {number} of {len(stages)}: {stage.name}")
         stage.run()
-        done = [*done[: number - 1], stage.name]
+        done.append(stage.name)
         if ranks.is_main() and number < len(stages):
             progress = {"about": about, "done": done}
             replace(model, training={**model.training, STAGES: progress}).save(folder)

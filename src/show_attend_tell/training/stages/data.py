@@ -60,7 +60,9 @@ def prepare(
         )
         tell(changes)
     vocabulary = learnt_vocabulary(start.checkpoint, dataset, config, corpus)
-    tell_new_words(vocabulary, start.checkpoint, config)
+    new = () if start.checkpoint is None else vocabulary.words[len(start.checkpoint.vocabulary) :]
+    if new:
+        log(f"{plural(len(new), 'new word')} for the model to start from: {first_three(new)}")
     texts = [vocabulary.encode(text) for text in corpus if all(word in vocabulary for word in text)]
     if corpus:
         log(
@@ -70,7 +72,6 @@ def prepare(
     captions = [
         (example.name, vocabulary.encode(caption)) for example in dataset.split("train") for caption in example.captions
     ]
-    tell_unknown_words(captions, config, started=start.checkpoint is not None)
     weights = {part.name: part.weight for part in dataset.parts}  # of data sets that are joined
     photos_of_val = [sum(example.split == "val" for example in part.dataset.examples) for part in dataset.parts]
     ends = [0, *accumulate(photos_of_val)]
@@ -90,30 +91,6 @@ def tell(lines: Iterable[str]) -> None:
     """Log some lines."""
     for line in lines:
         log(line)
-
-
-def tell_new_words(vocabulary: Vocabulary, start: Checkpoint | None, config: TrainingConfig) -> None:
-    """Say which words the model to start from learns."""
-    new = () if start is None else vocabulary.words[len(start.vocabulary) :]
-    if start is not None and new:
-        log(
-            f"{plural(len(new), 'new word')} seen {plural(config.minimum_count, 'time')} or more: {first_three(new)}; "
-            f"they are appended to the {len(start.vocabulary):,} of the model to start from (--set new_words=false "
-            "leaves them out)"
-        )
-
-
-def tell_unknown_words(captions: Sequence[tuple[str, list[int]]], config: TrainingConfig, *, started: bool) -> None:
-    """Say so when more than a tenth of the words of the training captions are unknown."""
-    unknown = sum(words.count(Vocabulary.UNKNOWN) for _, words in captions)
-    total = sum(len(words) - 1 for _, words in captions)
-    if 10 * unknown <= total:
-        return
-    seen = f"seen fewer than {plural(config.minimum_count, 'time')}"
-    remedy = f"{seen} (--set minimum_count=N), or beyond the vocabulary's size (--set vocabulary_size=N)"
-    if started and not config.new_words:
-        remedy = "the model to start from keeps its vocabulary. --set new_words=true adds to it"
-    log(f"{100 * unknown / total:.0f} % of the words in the training captions are unknown: {remedy}")
 
 
 def encode(
@@ -206,5 +183,5 @@ def learnt_vocabulary(
     limits |= {"tokenizer": data.tokenizer, "text_corpus": corpus, "texts": data.texts("train")}
     if start is None:
         return Vocabulary.build(captions, **limits)
-    learns = config.new_words and isinstance(start.config, DecoderConfig)
+    learns = isinstance(start.config, DecoderConfig)
     return Vocabulary.build(captions if learns else (), start=start.vocabulary, **limits)

@@ -3,8 +3,9 @@
 import torch
 
 from show_attend_tell.checkpoint.checkpoint import Checkpoint, StoredReranker
+from show_attend_tell.rerank.adapt import adapt_ngrams
 from show_attend_tell.rerank.fit import CAPTIONS_OF_NGRAM, fit_ngrams
-from show_attend_tell.training.cautious import ANEW, RERANKER, reranker_from
+from show_attend_tell.training.cautious import ANEW, RERANKER
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.ranks import log
 
@@ -27,9 +28,10 @@ def fit_reranker(
         return
     captions = data.captions_by_photo()
     if start is not None and start.kind == "ngrams":
-        model.reranker, became = reranker_from(start, data, captions, device)
-        log(f"the reranker of the model to start from is {became}")
-        if model.reranker is not None:
+        adapted = adapt_ngrams(start.arrays, data.views[0], captions, device=device)
+        if adapted is not None:
+            model.reranker = StoredReranker("ngrams", adapted)
+            log(f"the reranker of the model to start from is {'kept' if adapted is start.arrays else 'adapted'}")
             return
     ngrams = fit_ngrams(data.views[0], captions, device=device)
     if ngrams is None:
@@ -40,4 +42,5 @@ def fit_reranker(
         return
     model.reranker = StoredReranker("ngrams", ngrams)
     if start is not None:
+        log("the reranker of the model to start from is replaced by a new one")
         model.training[RERANKER] = ANEW

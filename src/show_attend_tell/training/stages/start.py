@@ -8,7 +8,6 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.decoder import grown, ungated
 from show_attend_tell.model.interface import Decoder
 from show_attend_tell.model.registry import build
-from show_attend_tell.progress import Progress
 from show_attend_tell.training.config import TrainingConfig
 from show_attend_tell.training.data import TrainingData
 from show_attend_tell.training.ranks import log
@@ -38,7 +37,7 @@ def mean_beta(decoder: Decoder, data: TrainingData) -> float:
     chosen = data.captions[:: max(1, len(data.captions) // 500)]
     device = next(decoder.parameters()).device
     betas = []
-    for name, words in Progress(chosen, desc="mean of the gate", unit="caption", leave=False):
+    for name, words in chosen:
         known = [word if word < decoder.vocabulary_size else Vocabulary.UNKNOWN for word in words]
         output = decoder.teacher_forcing(data.views[0][[name]].to(device), torch.tensor([known], device=device))
         assert output.beta is not None  # which `loses_gate` saw to

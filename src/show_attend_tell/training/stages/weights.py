@@ -18,8 +18,7 @@ def apply_verdict(model: Checkpoint, decoder: Decoder, start: Decoder, verdict: 
     if verdict.share == 0:
         model.training["epochs"] = 0  # as where the start was the best epoch: it is given back
     elif verdict.share < 1:
-        model.training["share"] = f"{verdict.share:g} of the way from the start's weights"
-        log(f"the weights go {verdict.share:g} of the way from those of {name} to the trained ones")
+        model.training["share"] = f"{verdict.share:g} of the way from the weights of {name}"
 
 
 def give_start_back(model: Checkpoint, start: Checkpoint, name: str, learning_rate: float) -> None:
