@@ -8,7 +8,6 @@ from show_attend_tell.checkpoint.hub import find_model
 from show_attend_tell.checkpoint.packing import as_tensors
 from show_attend_tell.data.datasets import Dataset
 from show_attend_tell.data.photos import Resize
-from show_attend_tell.errors import SatError
 from show_attend_tell.model.config import Config
 from show_attend_tell.training.cautious import SMALL
 from show_attend_tell.training.config import Start, TrainingConfig
