@@ -42,7 +42,7 @@ class Shade(PhotoBatch):
         for content in photos:
             time.sleep(self.slow)
             try:
-                shade = Image.open(io.BytesIO(content)).getpixel((0, 0))
+                shade = Image.open(content if isinstance(content, Path) else io.BytesIO(content)).getpixel((0, 0))
             except OSError:
                 yield PhotoError("broken")
                 continue

@@ -1,6 +1,6 @@
-"""The photos of one piece, one after the other: their names and their bytes, or why there are none.
+"""The photos of one piece, one after the other: their names, and their bytes or where their files lie.
 
-What a file says is not trusted. A member of a tar file is never written to a disk; its size is bounded, and so are the
+A photo's own file is read where it is captioned. What a file says is not trusted. A member of a tar file is never written to a disk; its size is bounded, and so are the
 headers that tell of it. A path in a Parquet column may not leave the folder of its file.
 """
 
@@ -22,14 +22,12 @@ from show_attend_tell.batch.sources import Piece, opened, pyarrow_parquet
 from show_attend_tell.data.photos import SUFFIXES, counts_as_photo, leaves_folder
 from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.messages import shorten, unreadable
-from show_attend_tell.vision.reading import read_ahead
 
 MEGABYTE = 2**20
 MOST_HEADER = MEGABYTE  # bytes of a header in a tar file
 MOST = 256 * MEGABYTE  # bytes of a photo's file
 SHORTEST_BASE64 = 100  # characters, of which no path is that has none but the letters of Base64
 ROWS = 16  # of a Parquet file that are read at once
-AHEAD = 8  # files of photos that are read at once
 UNPACK: dict[str, Callable[[Any], Any]] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}  # by the ends of names
 BATCH = 32  # photos that a worker gets at once
 SIGNED = " caption:"  # how a `signature` begins
@@ -38,10 +36,10 @@ KEY = {"source": "string", "file_version": "string"}  # the first columns of eac
 
 
 class Item(NamedTuple):
-    """A photo: ``source``, which says where it lies, and its file's bytes or why there are none."""
+    """A photo: ``source``, which says where it lies, and its file or the bytes of it, or why there are none."""
 
     source: str  # the photo's file; with #MEMBER for one of a tar file, and #ROW for one of a Parquet file
-    content: bytes | Path | SatError  # a path only from `photos_or_paths`
+    content: bytes | Path | str | SatError  # an address is a text
     file_version: str | None = None  # of a file of its own, by which a changed one is told, see `sources.version_of`
 
     def row(self, made: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,12 +56,10 @@ def signature(caption: str) -> str:
 
 
 def photos_of(piece: Piece) -> Iterator[Item]:
-    """The photos of a piece, in order; what cannot be read, or is larger than `MOST`, gives its `SatError`."""
+    """The photos of a piece, in order; of a tar or Parquet file, what cannot be read gives its `SatError`."""
     if piece.kind == "photos":
-        contents = read_ahead(_file, piece.files, ahead=AHEAD)
-        # strict: so it ends the reading itself; an iterator that is only dropped would swallow a Ctrl-C
-        for name, content, version in zip(piece.names, contents, piece.versions, strict=True):
-            yield Item(name, content, version)
+        for name, file, version in zip(piece.names, piece.files, piece.versions, strict=True):
+            yield Item(name, _place(file), version)
         return
     (file,) = piece.files
     (name,) = piece.names
@@ -89,16 +85,6 @@ def sources_of(piece: Piece) -> Iterator[str]:
     return iter(piece.names)
 
 
-def photos_or_paths(pieces: Iterable[Piece]) -> Iterator[Item]:
-    """The photos of pieces, those of this machine's files as paths: they are read when they are needed."""
-    for piece in pieces:
-        if piece.kind != "photos" or not piece.files[0].startswith("file://"):
-            yield from photos_of(piece)
-            continue
-        for name, version in zip(piece.names, piece.versions, strict=True):
-            yield Item(name, Path(name), version)
-
-
 def batches_left(pieces: Iterable[Piece], done: Container[str]) -> Iterator[list[Item]]:
     """The photos of pieces whose sources are not ``done``, in batches. Tar and Parquet files are read to find them."""
     items = chain.from_iterable(_left(piece, done) for piece in pieces)
@@ -107,10 +93,6 @@ def batches_left(pieces: Iterable[Piece], done: Container[str]) -> Iterator[list
 
 
 def _left(piece: Piece, done: Container[str]) -> Iterator[Item]:
-    if piece.kind == "photos":
-        photos = zip(piece.files, piece.names, piece.versions, strict=True)
-        left = {file: version for file, name, version in photos if name not in done}
-        piece = piece._replace(files=tuple(left), versions=tuple(left.values()))
     if piece.kind == "tar" or any(source not in done for source in sources_of(piece)):
         yield from (item for item in photos_of(piece) if item.source not in done)
 
@@ -131,13 +113,9 @@ def spelled(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode()
 
 
-def _file(address: str) -> bytes | SatError:
-    try:
-        with opened(address) as stream:
-            return _bounded(stream.read(MOST + 1))
-    except Exception as error:  # file systems behind an address have errors of their own
-        reason, remedy = unreadable(error)
-        return PhotoError(reason, remedy=remedy)
+def _place(address: str) -> Path | str:
+    """Where a file lies: its path on this machine, or its address."""
+    return Path(address.removeprefix("file://")) if address.startswith("file://") else address
 
 
 def _bounded(content: bytes) -> bytes | SatError:
@@ -228,7 +206,7 @@ def _of_parquet(file: str, name: str, column: str | None) -> Iterator[Item]:
                 row += 1
 
 
-def _of_value(value: object, folder: str) -> bytes | SatError:
+def _of_value(value: object, folder: str) -> bytes | Path | str | SatError:
     """The photo of a row: bytes, Base64, a path below the file's folder, or a struct as Hugging Face has it."""
     if isinstance(value, dict):
         value = value.get("bytes") or value.get("path")
@@ -240,7 +218,7 @@ def _of_value(value: object, folder: str) -> bytes | SatError:
         return _bounded(content)
     if leaves_folder(value):
         return PhotoError(f"its path {shorten(value)} leaves the folder of the Parquet file")
-    return _file(f"{folder}/{value}")
+    return _place(f"{folder}/{value}")
 
 
 def from_base64(text: str) -> bytes | None:

@@ -5,13 +5,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import tee
+from itertools import chain, tee
 from pathlib import Path
 from typing import Any
 
 import click
 
-from show_attend_tell.batch.reading import Item, expected, photos_or_paths, sources_of
+from show_attend_tell.batch.reading import Item, expected, photos_of, sources_of
 from show_attend_tell.batch.run import Selection
 from show_attend_tell.batch.sidecars import Sidecars
 from show_attend_tell.batch.work import CaptionBatch
@@ -61,7 +61,7 @@ class Whole:
 
     def items(self) -> Iterator[Item]:
         """The photos; that from standard input comes last."""
-        yield from photos_or_paths(self.photos.pieces)
+        yield from chain.from_iterable(map(photos_of, self.photos.pieces))
         if self.stdin is not None:
             yield Item(STDIN, self.stdin)
 
