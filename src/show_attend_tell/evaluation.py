@@ -1,14 +1,10 @@
 """To evaluate is to caption a split, each photo once, and to score the captions."""
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from show_attend_tell.captioner import Captioner
-from show_attend_tell.checkpoint.card import figures
-from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.datasets import Dataset, Example
 from show_attend_tell.data.photos import open_photo
 from show_attend_tell.data.tokenizers import KARPATHY, Tokens, in_form
@@ -119,20 +115,3 @@ def score_split(
         cut=tokenizer.words,
         settings={"data": dataset.name, "split": split, **(settings or {})},
     )
-
-
-def add_to_card(model: Checkpoint, folder: Path, result: Evaluation, dataset: Dataset, where: str) -> None:
-    """Write an evaluation on the card of the model in a folder, in the row of its data and split.
-
-    Scores of other photos of the same name keep their row; those of this data set, at ``where``, then get their own.
-    """
-    split = result.settings["split"]
-    scored = [[example.name, *example.raw] for example in dataset.split(split)]
-    digest = hashlib.sha256(json.dumps(scored).encode()).hexdigest()
-    row = split if model.training.get("data") == dataset.name else f"{dataset.name}, {split}"
-    before = model.scores.get(row, {})
-    now = {"digest": digest, "captions": len(result.results)}
-    if any(before.get(name, value) != value for name, value in now.items()):
-        row = f"{where}, {split}"
-    model.scores[row] = {**figures(result.to_dict()), "digest": digest}
-    model.describe(folder)

@@ -88,11 +88,10 @@ def test_each_photo_is_a_row_also_when_workers_are_killed(engine, form, tmp_path
         assert [str(field.type) for field in table.schema] == ["string", "string", "double", "string", "string"]
 
 
-@ENGINES
-def test_what_workers_passed_over_in_photos_is_counted(engine, form, tmp_path):
+def test_what_workers_passed_over_in_photos_is_counted(tmp_path):
     folder, lines = folder_of(tmp_path / "photos", 12), list[str]()
-    config = BatchConfig(engine=engine, workers=2)
-    assert made([folder], f"{tmp_path}/out.{form}/", Shade(), config, lines.append) == (12, 0, 12)
+    config = BatchConfig(engine="local", workers=2)
+    assert made([folder], f"{tmp_path}/out.jsonl/", Shade(), config, lines.append) == (12, 0, 12)
     (line,) = lines
     assert line.startswith("1 photo read although") and line.endswith(f": {folder}/009.png (pHYs)")
 
@@ -212,7 +211,8 @@ def test_a_file_stays_as_it_was_until_rows_are_made_again(form, tmp_path):
     assert make(1, ended=False) == (1, 3, 2) and found() == [0, 101, 2, None]  # as Ctrl-C ends it: nothing is lost
     (row,) = [row for row in rows_of(output) if row["source"].endswith("002.png")]
     (item,) = photos_of(find_pieces([str(folder / "002.png")])[0])
-    killed = Output(str(output), Shade.columns, folder=False, together=1)
+    killed = Output(str(output), Shade.columns, folder=False)
+    killed.together = 1
     killed.write([item.row({**row, "file_version": item.file_version, "shade": 102.0})])  # by a run that was killed
     assert make() == (3, 1, 3) and found() == [0, 101, 102]  # the photo of an error is gone, and so is its row
 
@@ -225,6 +225,7 @@ class Dying(Output):
     """An output whose command is killed after some changes of the disk: nothing is written or removed any more."""
 
     changes = 0
+    together = 2
 
     def put(self, path: str, write: Any) -> None:
         self.change()
@@ -248,7 +249,7 @@ def test_no_photo_is_lost_or_there_twice_whenever_a_command_is_killed(folder, tm
     def command(address: str, changes: int) -> bool:
         """Go on; whether it came to its end."""
         pieces = find_pieces([str(photos)])
-        output = Dying(address, Shade.columns, folder=folder, together=2)
+        output = Dying(address, Shade.columns, folder=folder)
         output.changes = changes
         try:
             with output.opened({"file_sizes": {}}, pieces):

@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import re
-import shutil
 import signal
 from itertools import count
 from pathlib import Path
@@ -218,39 +217,3 @@ def test_models_fit_a_screen_and_each_has_its_card():
     assert all(len(line) <= 80 for line in (header, default, *others, last))
     assert sat("models", "flickr8k-hard").stdout.startswith("# flickr8k-hard\n")
     assert "no model 'beech'" in refused("models", "beech")
-
-
-def test_the_card_shows_the_scores(data, model, tmp_path):
-    before = (model / "model.safetensors").read_bytes()
-    evaluate = ("evaluate", "--model", model, "--split", "val", "--card", "--data")
-    assert sat(*evaluate, data).stderr == ""  # no bars where there is no terminal
-    scores = read_json(model / "config.json")["scores"]["val"]
-    assert scores["tokens"] == "split" and scores["captions"] > 0
-    assert not {"results", "variety", "meteor_missing", "spice_missing"} & scores.keys()
-    assert f"| {scores['bleu_1']:.1f} |" in (model / "README.md").read_text()
-    assert (model / "model.safetensors").read_bytes() == before
-    other = tmp_path / "elsewhere" / data.name  # of the same name, whose scores are kept beside the first
-    shutil.copytree(data, other)
-    captions = (other / "captions.csv").read_text()
-    (other / "captions.csv").write_text(captions.replace("a ", "one "))
-    sat(*evaluate, other, "--generation", "do_sample=true")
-    found = read_json(model / "config.json")["scores"]
-    assert found["val"] == scores and set(found) == {"val", f"{other.resolve()}, val"}
-    card = (model / "README.md").read_text()
-    assert f"| val, with brevity penalty | {scores['bleu_1']:.1f} |" in card
-    assert "words drawn at random, temperature 0.3;" in " ".join(card.split())
-    assert "flickr8k-soft" in refused("evaluate", "--model", "flickr8k-soft", "--data", other, "--card")
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
-def test_a_card_that_cannot_be_written_loses_no_scores(data, model, tmp_path):
-    arguments = ("evaluate", "--model", model, "--data", data, "--split", "val", "--card", "--json")
-    card = model / "README.md"
-    card.unlink()
-    card.symlink_to("/dev/full")
-    assert "No space left" in refused(*arguments, tmp_path / "scores.json")
-    assert read_json(tmp_path / "scores.json")["split"] == "val"
-    card.unlink()
-    card.mkdir()
-    assert "README.md is a folder" in refused(*arguments, tmp_path / "none.json")
-    assert not (tmp_path / "none.json").exists()

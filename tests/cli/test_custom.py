@@ -1,6 +1,5 @@
 """`sat train` on small custom data: what it starts from, and what it says of its choices."""
 
-import shlex
 from pathlib import Path
 from shutil import copytree
 
@@ -42,10 +41,6 @@ def test_it_trains_soft_attention_from_the_shipped_model(start, tmp_path):
     assert model.config.attention == "soft" and model.encoder.preprocessing.resize == "squash"
     assert model.training["init_from"] == str(start) and {"mug", "2.5"} <= set(model.vocabulary.words)
     assert model.vocabulary.tokenizer.tokens != first.vocabulary.tokenizer.tokens
-    (line,) = (line for line in said.splitlines() if line.startswith("Compare it with its start: "))
-    for command in line.partition(": ")[2].split(" && "):
-        said = sat(*shlex.split(command)[1:]).stdout
-    assert "CIDEr" in said and "start.json" in line
     assert "the training starts afresh" in sat("check", data).stdout  # the start has another decoder than the preset
 
 

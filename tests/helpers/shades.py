@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from PIL import Image
 
+from show_attend_tell.batch.output import Output
 from show_attend_tell.batch.run import Targets, run, select, tables_of
 from show_attend_tell.batch.tables import read_rows
 from show_attend_tell.batch.work import BatchConfig, PhotoBatch, Row
@@ -110,5 +111,6 @@ if __name__ == "__main__":
     import shades
 
     sources, output, engine, work = json.loads(sys.argv[1])
-    config = BatchConfig(engine=engine, workers=2, rows=20)
+    Output.together = 20
+    config = BatchConfig(engine=engine, workers=2)
     print(json.dumps(made(sources, output, shades.Shade(**work), config, print)))

@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import signal
 from collections import Counter, deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -22,81 +22,58 @@ def made_locally(work: PhotoBatch, batches: Iterable[list[Item]], workers: int) 
     unread = iter(batches)
     again = deque[list[Item]]()  # photos of a worker that was killed
     deaths = Counter[str]()  # by the photos' sources
-    pool = _Pool(work, workers)
+    running = dict(_start(work, workers) for _ in range(workers))
     try:
-        while True:
-            while pool.idle and (batch := again.popleft() if again else next(unread, None)):
-                pool.give(batch)
-            if not pool.busy:
-                return
-            for batch, rows in pool.answers():
-                if rows is not None:
-                    yield [item.row(row) for item, row in zip(batch, rows, strict=True)]
-                    continue
-                deaths.update(item.source for item in batch)
-                if len(batch) == 1 and deaths[batch[0].source] == DEATHS:
+        while running:
+            for connection in wait(list(running)):
+                assert isinstance(connection, Connection)
+                process, batch = running.pop(connection)
+                rows = _received(connection, batch)
+                if rows is None:
+                    running |= [_start(work, workers)]
+                    deaths.update(item.source for item in batch)
+                    if len(batch) > 1 or deaths[batch[0].source] < DEATHS:
+                        again.extend([item] for item in batch)
+                        continue
                     error = SatError(f"its worker was killed {DEATHS} times: it may be too much for the memory")
                     yield [batch[0].row(work.row(error))]
+                    continue
+                yield [item.row(row) for item, row in zip(batch, rows, strict=True)]
+                following = again.popleft() if again else next(unread, None)
+                if following is None:
+                    connection.close()  # which ends the worker
                 else:
-                    again.extend([item] for item in batch)
+                    running[connection] = process, following
+                    with suppress(OSError):  # of a worker that was killed, which is seen above
+                        connection.send(following)
     finally:
-        pool.end()
-
-
-class _Pool:
-    """Worker processes, each with the batch that it has; one that is killed is replaced."""
-
-    def __init__(self, work: PhotoBatch, workers: int) -> None:
-        self.work = work
-        self.workers = workers
-        self.processes: dict[Connection, BaseProcess] = {}
-        self.idle: list[Connection] = []
-        self.busy: dict[Connection, list[Item]] = {}  # an empty batch while a worker loads the model
-        for _ in range(workers):
-            self._start()
-
-    def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_worker, args=(theirs, self.work, self.workers), daemon=True)
-        process.start()
-        theirs.close()
-        self.processes[ours] = process
-        self.busy[ours] = []
-
-    def give(self, batch: list[Item]) -> None:
-        """Send a batch to an idle worker."""
-        connection = self.idle.pop()
-        self.busy[connection] = batch
-        with suppress(OSError):  # of a worker that was killed, which `answers` sees
-            connection.send(batch)
-
-    def answers(self) -> Iterator[tuple[list[Item], list[Row] | None]]:
-        """The batches that are done by now, at least one, with their rows; None where the worker was killed."""
-        for connection in wait(list(self.busy)):
-            assert isinstance(connection, Connection)
-            batch = self.busy.pop(connection)
-            try:
-                answer = connection.recv()
-            except (EOFError, OSError):
-                self.processes.pop(connection).join()
-                if not batch:
-                    raise SatError("a worker was killed while it loaded the model: give fewer workers") from None
-                self._start()
-                yield batch, None
-                continue
-            if isinstance(answer, Exception):
-                raise answer
-            self.idle.append(connection)
-            if batch:
-                yield batch, answer
-
-    def end(self) -> None:
-        """End all workers."""
-        for process in self.processes.values():
+        for process, _ in running.values():
             process.terminate()
-        for process in self.processes.values():
             process.join()
+
+
+def _start(work: PhotoBatch, workers: int) -> tuple[Connection, tuple[BaseProcess, list[Item]]]:
+    """A worker that loads the model: the connection to it, and its process with its batch, which is empty yet."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_worker, args=(theirs, work, workers), daemon=True)
+    process.start()
+    theirs.close()
+    return ours, (process, [])
+
+
+def _received(connection: Connection, batch: list[Item]) -> list[Row] | None:
+    """The rows that a worker has made of a batch, None where it was killed. Raises the error that ended it."""
+    try:
+        answer = connection.recv()
+    except (EOFError, OSError):
+        if batch:
+            return None
+        raise SatError("a worker was killed while it loaded the model: give fewer workers") from None
+    if isinstance(answer, Exception):
+        raise answer
+    rows: list[Row] = answer
+    return rows
 
 
 def _worker(connection: Connection, work: PhotoBatch, workers: int) -> None:
@@ -108,7 +85,7 @@ def _worker(connection: Connection, work: PhotoBatch, workers: int) -> None:
     with suppress(OSError):  # of the connection, when the main process is gone
         try:
             _ = work.model
-            connection.send("loaded")
+            connection.send([])  # it is loaded
             while True:
                 batch: list[Item] = connection.recv()
                 connection.send(work.rows([item.content for item in batch]))

@@ -24,12 +24,11 @@ import uuid
 from codecs import BOM_UTF8
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import chain, count
+from itertools import count
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, Any
 
-import numpy as np
 from fsspec.implementations.local import LocalFileSystem
 
 from show_attend_tell.batch.reading import KEY, SIGNED, signature, spelled
@@ -44,23 +43,24 @@ ANOTHER = "name another output, or give --overwrite, which keeps a copy"
 
 
 class Sources:
-    """The sources of rows, in 16 bytes each, and how many of the rows have an error."""
+    """The sources of rows, as hashes of 16 bytes, and how many of the rows have an error."""
 
-    def __init__(self, rows: Iterable[Row]) -> None:
-        hashes = bytearray()
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self.hashes: set[bytes] = set()
         self.errors = 0
         for row in rows:
-            hashes += _hash(row["source"])
-            self.errors += bool(row.get("error"))
-        self.hashes = np.sort(np.frombuffer(bytes(hashes), "S16"))
+            self.add(row)
+
+    def add(self, row: Row) -> None:
+        """Add the source of a row."""
+        self.hashes.add(_hash(row["source"]))
+        self.errors += bool(row.get("error"))
 
     def __len__(self) -> int:
         return len(self.hashes)
 
     def __contains__(self, source: object) -> bool:
-        own = np.frombuffer(_hash(str(source)), "S16")
-        first, end = (np.searchsorted(self.hashes, own, side)[0] for side in ("left", "right"))
-        return bool(first < end)
+        return _hash(str(source)) in self.hashes
 
 
 def _hash(source: str) -> bytes:
@@ -84,15 +84,13 @@ def _own(row: Row) -> Row:
 
 
 class Output:
-    """A table of rows, on this machine or behind an address; with ``folder`` it is one of parts.
+    """A table of rows, on this machine or behind an address; with ``folder`` it is one of parts."""
 
-    Rows are written ``together``, so many as one part.
-    """
+    together = 1000  # rows of a part, at most
 
-    def __init__(self, address: str, columns: Mapping[str, str], *, folder: bool, together: int = 1000) -> None:
+    def __init__(self, address: str, columns: Mapping[str, str], *, folder: bool) -> None:
         self.address = address.rstrip("/")
         self.columns = {**KEY, **columns}
-        self.together = together
         self.form = self.address.rpartition(".")[2].lower()
         forms = FORMS if not folder and "binary" not in columns.values() else ("jsonl", "parquet")
         if self.form not in forms:
@@ -108,7 +106,7 @@ class Output:
         self.waiting: list[Row] = []  # for the next part
         self.due = time.monotonic() + SECONDS  # when it is written at the latest
         self.earlier: set[str] = set()  # the parts of earlier runs
-        self.done = Sources([])  # the sources of rows that are not to be made again
+        self.done = Sources()  # the sources of rows that are not to be made again
         self.again = 0  # rows that are to be made again
         self.copy = ""  # what was there and was set aside
 
@@ -142,13 +140,11 @@ class Output:
                 self._lock(locks)
             content = json.dumps(plain, indent=1, ensure_ascii=False).encode("utf-8", "backslashreplace")
             self.put(f"{self.folder}/{MANIFEST}", lambda stream: stream.write(content))
-            photos = [piece for piece in pieces if piece.versions]
-            self.listed = Sources({"source": name} for piece in photos for name in piece.names)
-            self.unchanged = Sources(
-                {"source": f"{name}\0{version}"}
-                for piece in photos
-                for name, version in zip(piece.names, piece.versions, strict=True)
-            )
+            self.versions = {  # of the files of photos, by the hashes of their sources
+                _hash(name): version
+                for piece in pieces
+                for name, version in zip(piece.names, piece.versions, strict=False)  # tar files have none
+            }
             self._take_out()
             self.earlier = self._files()
             self.done = self._find_done()
@@ -177,11 +173,11 @@ class Output:
         try:
             before = json.loads(self.system.cat_file(file))
             sizes = {**before["file_sizes"], **manifest["file_sizes"]}
-        except (ValueError, KeyError, TypeError):
+            if before["file_sizes"].items() <= sizes.items():  # files may come, and none has changed
+                before["file_sizes"] = sizes
+                manifest["file_sizes"] = sizes
+        except (ValueError, KeyError, TypeError, AttributeError):
             return f"its {MANIFEST} is damaged"
-        if sizes == {**manifest["file_sizes"], **before["file_sizes"]}:  # files may come, and none has changed
-            before["file_sizes"] = sizes
-            manifest["file_sizes"] = sizes
         names = sorted({*before, *manifest})
         changed = [name.replace("_", " ") for name in names if before.get(name) != manifest.get(name)]
         return f"begun with other {' and '.join(changed)}" if changed else ""
@@ -252,9 +248,8 @@ class Output:
 
     def _stands(self, row: Row) -> bool:
         """Whether a row, as `_own` has it, is not to be made again: no error, and its photo's file is as it was."""
-        source = row["source"]
         version = row["file_version"]
-        same = not version or f"{source}\0{version}" in self.unchanged or source not in self.listed
+        same = not version or self.versions.get(_hash(row["source"]), version) == version
         return same and not row["error"]
 
     def _take_out(self) -> None:
@@ -269,19 +264,15 @@ class Output:
 
     def _find_done(self) -> Sources:
         """The sources of rows that are not to be made again, after `_take_out`; others of the file are counted."""
-        parts = self._parts()
-        in_parts = Sources(self._rows(*parts))
-
-        def of_file() -> Iterator[Row]:
-            for row in self._rows(self.file):
-                if row["source"] in in_parts:  # which is newer
-                    continue
-                if self._stands(row):
-                    yield row
-                else:
-                    self.again += 1
-
-        return Sources(chain(self._rows(*parts), of_file()))
+        done = Sources(self._rows(*self._parts()))
+        for row in self._rows(self.file):
+            if row["source"] in done:  # a part has a newer one
+                continue
+            if self._stands(row):
+                done.add(row)
+            else:
+                self.again += 1
+        return done
 
     def _rows(self, *paths: str | None) -> Iterator[Row]:
         """What the rows of files say of themselves. A part that was not finished is removed."""

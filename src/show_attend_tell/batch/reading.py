@@ -1,7 +1,8 @@
 """The photos of one piece, one after the other: their names, and their bytes or where their files lie.
 
-A photo's own file is read where it is captioned. What a file says is not trusted. A member of a tar file is never written to a disk; its size is bounded, and so are the
-headers that tell of it. A path in a Parquet column may not leave the folder of its file.
+A photo's own file is read where it is captioned. What a file says is not trusted. A member of a tar file is never
+written to a disk; its size is bounded, and so are the headers that tell of it. A path in a Parquet column may not leave
+the folder of its file.
 """
 
 import base64

@@ -13,7 +13,7 @@ from show_attend_tell.batch.output import Output
 from show_attend_tell.batch.reading import batches_left, expected
 from show_attend_tell.batch.sidecars import Sidecars
 from show_attend_tell.batch.sources import Piece, find_pieces
-from show_attend_tell.batch.work import BatchConfig, PhotoBatch, Row, passed_over
+from show_attend_tell.batch.work import BatchConfig, PhotoBatch, Row
 from show_attend_tell.data.photos import LeftOut
 from show_attend_tell.errors import InvalidValue, MissingPackage
 from show_attend_tell.messages import install_command, plural, read_without
@@ -90,7 +90,7 @@ class Targets:
 
     def write(self, rows: Sequence[Row]) -> None:
         """Give each target the rows that it lacks."""
-        self.passed_over |= passed_over(rows)
+        self.passed_over |= {row["source"]: row["passed_over"] for row in rows if row.get("passed_over")}
         for target in self.all:
             target.write(row for row in rows if row["source"] not in target)
 
@@ -106,10 +106,7 @@ class Targets:
 def tables_of(addresses: Sequence[str], work: PhotoBatch, config: BatchConfig) -> list[Output]:
     """The tables that a run fills. Raises `SatError` for a name or an engine that does not fit."""
     ray = by_ray(addresses, config)
-    return [
-        Output(address, work.columns, folder=ray or address.endswith("/"), together=config.rows)
-        for address in addresses
-    ]
+    return [Output(address, work.columns, folder=ray or address.endswith("/")) for address in addresses]
 
 
 def by_ray(addresses: Sequence[str], config: BatchConfig) -> bool:
@@ -142,7 +139,7 @@ def run(
             if targets.sidecars is None and by_ray([table.address for table in targets.tables], config):
                 from show_attend_tell.batch.cluster import write_by_ray
 
-                targets.passed_over |= write_by_ray(work, photos.pieces, targets.tables[0], config, show)
+                write_by_ray(work, photos.pieces, targets.tables[0], config, show)
             else:
                 from show_attend_tell.batch.local import made_locally  # one photo needs neither
 

@@ -38,7 +38,6 @@ class BatchConfig:
         "auto", description="Ray Data, or processes of this machine; auto: Ray if installed"
     )
     workers: Count = Field(1, description="workers, each with the model")
-    rows: Count = Field(1000, description="rows that are written together, as a part of the output")
     column: str | None = Field(
         None, description="column of Parquet files that holds the photos or their paths; none: a usual name"
     )
@@ -59,8 +58,7 @@ class PhotoBatch:
     plugins: tuple[str, ...] = field(default_factory=lambda: tuple(registry.plugins))  # which each worker imports
 
     def __getstate__(self) -> dict[str, Any]:
-        loaded = {name for name in vars(self) if isinstance(getattr(type(self), name, None), cached_property)}
-        return {name: value for name, value in vars(self).items() if name not in loaded}
+        return {name: value for name, value in vars(self).items() if name not in ("model", "encode")}  # what is loaded
 
     @cached_property
     def model(self) -> Any:
@@ -215,11 +213,6 @@ class EncodeBatch(PhotoBatch):
                 yield {"annotations": half.astype("<f2").tobytes()}
             else:
                 yield PhotoError("annotations beyond half precision (65,504)")
-
-
-def passed_over(rows: Iterable[Row]) -> dict[str, str]:
-    """What was left out of the files of photos that were read without it, by their sources."""
-    return {row["source"]: row["passed_over"] for row in rows if row.get("passed_over")}
 
 
 def as_table(rows: Sequence[Row], columns: Mapping[str, str]) -> Any:

@@ -225,11 +225,6 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
-def seed_option(of: str) -> Callable[[F], F]:
-    """``--seed``; ``of`` says what is drawn."""
-    return click.option("--seed", type=SEED, default=0, show_default=True, help=f"Random seed of {of}.")
-
-
 def json_option(content: str) -> Callable[[F], F]:
     """``--json FILE``, where ``content`` says what the file holds."""
     return click.option(
@@ -364,9 +359,3 @@ def write_output(target: str | None, text: str) -> bool:
     elif target:
         write_text(Path(target), text)
     return target == "-"
-
-
-def was_given(name: str) -> bool:
-    """Whether the user gave an option of the command that runs, by the name of its parameter."""
-    source = click.get_current_context().get_parameter_source(name)
-    return source not in (None, click.core.ParameterSource.DEFAULT)

@@ -8,11 +8,11 @@ import click
 from show_attend_tell.cli.command import (
     FILE,
     PATH,
+    SEED,
     BaseCommand,
     check_targets,
     json_option,
     note,
-    seed_option,
     write_output,
 )
 from show_attend_tell.errors import SatError
@@ -43,7 +43,7 @@ Examples:
     show_default=True,
     help="Number of bootstrap resamples of the photos.",
 )
-@seed_option("the resamples")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Random seed of the resamples.")
 @json_option("the comparison")
 def compare(systems: tuple[str, ...], resamples: int, seed: int, json_file: str | None) -> None:
     """Compare the scores of systems with those of the first.

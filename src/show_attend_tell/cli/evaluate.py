@@ -17,14 +17,11 @@ from show_attend_tell.cli.command import (
     log_printed,
     model_option,
     note,
-    seed_option,
-    was_given,
     write_output,
 )
 from show_attend_tell.cli.options import F, generation_options
 from show_attend_tell.data.tokenizers import Tokens
 from show_attend_tell.errors import MissingFile, SatError
-from show_attend_tell.files import check_writable
 
 if TYPE_CHECKING:
     from show_attend_tell.metrics.scores import Evaluation
@@ -35,7 +32,6 @@ Examples:
   sat evaluate --model flickr8k-soft --data flickr8k/ --split test
   sat evaluate --model my-model --data flickr8k/ --split val --beam-size 3 --json scores.json
   sat evaluate --model flickr8k-hard --data flickr8k/ --attention --json hard.json
-  sat evaluate --model nic-1 --model nic-2 --model nic-3 --data flickr8k/
 """
 
 SCORE_EXAMPLES = """
@@ -65,10 +61,8 @@ def tokens_option(default: str) -> Callable[[F], F]:
 @click.option("--split", default="test", show_default=True, help="Part of the data: train, val or test.")
 @generation_options
 @tokens_option("those of the model's tokenizer")
-@seed_option("sampled locations")
 @json_option("the scores and the captions")
 @click.option("--attention", is_flag=True, help="With --json: evidence and attention maps too, about 60 kB a photo.")
-@click.option("--card", is_flag=True, help="Also write the scores on the model's card; --model must be a folder.")
 @cache_option
 @compute_options
 def evaluate(
@@ -77,10 +71,8 @@ def evaluate(
     split: str,
     generation: dict[str, Any],
     tokens: Any,
-    seed: int,
     json_file: str | None,
     attention: bool,
-    card: bool,
     cache: Path | None,
     loading: dict[str, Any],
 ) -> None:
@@ -90,22 +82,17 @@ def evaluate(
     """
     from show_attend_tell import evaluation
     from show_attend_tell.captioner import Captioner
-    from show_attend_tell.checkpoint.hub import absolute, find_model
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.vision.feature_cache import default_cache
 
     check_targets(json_file, read=[data, loading["encoder_weights"], model])
     if attention and not json_file:
         raise SatError("--attention goes into the JSON file: give --json FILE too")
-    if card and not (Path(model).is_dir() and find_model(model) == absolute(model)):
-        raise SatError(f"--card writes into the model's folder, and {model} is not one")
-    for name in ("README.md", "config.json") if card else ():
-        check_writable(Path(model) / name, make=True)
     dataset = read_dataset(data)
     for remark in dataset.report.remarks():
         note(remark)
     captioner = Captioner.from_pretrained(model, **loading)
-    config = captioner.resolve_config(**{"seed": seed, **generation})
+    config = captioner.resolve_config(**generation)
     with log_printed(notes=True):
         result = evaluation.evaluate(
             captioner, dataset, split, config, cache=cache or default_cache(), tokens=tokens, attention=attention
@@ -114,14 +101,12 @@ def evaluate(
     title = f"{settings['model']} on {settings['data']} {split}"
     how = f"{config.summary()}, attention mode {config.attention_mode}"
     write_scores(json_file, result, title, how)
-    if card:
-        evaluation.add_to_card(captioner.checkpoint, Path(model), result, dataset, str(data.resolve()))
 
 
 @click.command(cls=BaseCommand, epilog=SCORE_EXAMPLES)
 @click.argument("hypotheses", type=PATH)
 @click.argument("references", nargs=-1, required=True, type=PATH)
-@click.option("--split", default="test", show_default=True, help="Part of Karpathy's split file.")
+@click.option("--split", help="Part of Karpathy's split file. [default: test]")
 @tokens_option(
     "those of HYPOTHESES if it is a file of sat evaluate or sat score, otherwise those of the references' language, "
     "split for English and for the paper's data sets"
@@ -134,7 +119,12 @@ def evaluate(
 )
 @json_option("the scores and the captions")
 def score(
-    hypotheses: Path, references: tuple[Path, ...], split: str, tokens: Any, most: int | None, json_file: str | None
+    hypotheses: Path,
+    references: tuple[Path, ...],
+    split: str | None,
+    tokens: Any,
+    most: int | None,
+    json_file: str | None,
 ) -> None:
     """Score captions of any system against references.
 
@@ -157,9 +147,9 @@ def score(
             raise MissingFile("no such file", subject=str(file), remedy=remedy)
     english = frozenset(Vocabulary.load(SHIPPED / DEFAULT_MODEL / "vocabulary.json").words)
     wanted = read_references(
-        references, split=split, tokens=tokens or tokens_of(hypotheses), english=english, most=most
+        references, split=split or "test", tokens=tokens or tokens_of(hypotheses), english=english, most=most
     )
-    if wanted.split is None and was_given("split"):
+    if split and wanted.split is None:
         raise SatError(f"--split {split}: {wanted.source} has no splits, so leave it out")
     captions = read_captions(hypotheses, wanted)
     for remark in wanted.notes:

@@ -17,7 +17,6 @@ from show_attend_tell.cli.command import (
     fail,
     log_printed,
     note_shadowed,
-    was_given,
 )
 from show_attend_tell.cli.options import options_from
 
@@ -66,9 +65,7 @@ Examples:
 @click.option(
     "--preset",
     "preset_name",
-    default="flickr8k",
-    show_default=True,
-    help="Settings to start from: paper or flickr8k.",
+    help="Settings to start from: paper or flickr8k. [default: flickr8k, fitted to custom data]",
 )
 @click.option(
     "--attention",
@@ -107,7 +104,7 @@ Examples:
 def train(
     data: tuple[Path, ...],
     output: Path,
-    preset_name: str,
+    preset_name: str | None,
     attention: str | None,
     decoder: str | None,
     epochs: int | None,
@@ -137,20 +134,19 @@ def train(
                 data,
                 output,
                 settings=changes,
-                preset=preset_name if was_given("preset_name") else None,
+                preset=preset_name,
                 attention=attention or "soft",
                 decoder=decoder,
                 encoder=encoder,
                 **others,
                 **run,
             )
-            model = run_training(plan)
+            run_training(plan)
         except KeyboardInterrupt:
             again = "the same command" if "resume" in run else "the same command with --resume"
             fail(f"interrupted. To go on from here: {again}", 130)
     if not ranks.is_main():
         return
-    start = plan.start
     parts = plan.dataset.parts
     scored = parts[0].dataset if parts else plan.dataset  # sat evaluate scores one folder
     split = "test" if scored.report.photos["test"] else "val"
@@ -159,10 +155,4 @@ def train(
     if encoder["encoder_weights"] is not None:
         words += ["--encoder-weights", encoder["encoder_weights"]]
     words += [part for name in plugins for part in ("--plugin", name)]
-    if start.name is not None and model.training.get("epochs"):  # at 0 it is the start
-        before = [*words[:3], start.name, *words[4:]]
-        files = [str(output / name) for name in ("start.json", "trained.json")]
-        alike = ["--tokens", model.vocabulary.tokenizer.tokens]  # or the start's own may be others
-        both = [shlex.join([*each, *alike, "--json", file]) for each, file in zip((before, words), files, strict=True)]
-        click.echo(f"Compare it with its start: {' && '.join([*both, shlex.join(['sat', 'compare', *files])])}")
     click.echo(f"Done. Score it with: {shlex.join(words)}")
