@@ -45,9 +45,8 @@ COMMAND = "from show_attend_tell.cli import main; main(prog_name='sat')"
 
 
 @pytest.mark.parametrize("command", [f"caption {PHOTO}", "train data/ --attention soft --output model"])
-def test_the_commands_let_threads_sleep_and_say_how_many(command):
-    found = at_import_of_torch(COMMAND, *command.split(), "--threads", "3")
-    assert found == {"OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "3", "MKL_NUM_THREADS": "3"}
+def test_the_commands_let_threads_sleep(command):
+    assert at_import_of_torch(COMMAND, *command.split()) == {"OMP_WAIT_POLICY": "passive"}
 
 
 PROGRAM = "from show_attend_tell.threads import prepare_process; prepare_process(); import torch"

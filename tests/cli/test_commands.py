@@ -110,7 +110,7 @@ def test_photos_are_encoded_once_and_those_that_cannot_be_read_are_left_out(data
     said = sat(*train, tmp_path / "model").stdout
     assert "left out: 2 of 13 photos cannot be read. First: " in said and "photo3.png: " in said
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "cache").rglob("*") if file.is_file()}
-    sat(*train, tmp_path / "again", "--cache", tmp_path / "cache")
+    sat(*train, tmp_path / "again")
     assert before == {file: file.stat().st_mtime_ns for file in (tmp_path / "cache").rglob("*") if file.is_file()}
 
 

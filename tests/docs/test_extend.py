@@ -140,7 +140,7 @@ def test_a_metric_is_on_the_terminal_in_files_in_comparisons_on_cards_and_pages(
     del METRICS["short"]
 
 
-def test_a_command_is_a_function_in_a_section():
+def test_a_command_is_a_function():
     @click.command(cls=BaseCommand)
     @click.argument("text")
     def shout(text: str) -> None:
@@ -149,10 +149,10 @@ def test_a_command_is_a_function_in_a_section():
             raise SatError("there is nothing to say: give a text")
         click.echo(text.upper())
 
-    main.add_section("Added", [shout])
+    main.add_command(shout)
     assert sat("shout", "a dog").stdout == "A DOG\n" and "Say a text aloud." in sat("--help").stdout
     assert refused("shout", "?") == "sat: there is nothing to say: give a text"
-    del main.commands["shout"], main.sections["Added"]
+    del main.commands["shout"]
 
 
 def test_a_format_of_captions_is_a_reader(tmp_path):

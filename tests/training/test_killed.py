@@ -33,13 +33,15 @@ def command(data, home):
         "32",
         "--output",
         str(home / "model"),
-        "--cache",
-        str(home / "cache"),
         "--device",
         "cpu",
         "--resume",
         *own,
     ]
+
+
+def environment(home):
+    return {**os.environ, "OMP_NUM_THREADS": "1", "SAT_CACHE": str(home / "cache")}
 
 
 def weights(home):
@@ -51,22 +53,21 @@ def weights(home):
 @pytest.mark.proof
 def test_a_training_that_is_killed_at_any_moment_ends_with_the_same_weights(tmp_path):
     data = shape_folder(tmp_path / "shapes", train=12, val=4, test=0, captions=3)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     whole = tmp_path / "whole"
     began = time.monotonic()
-    subprocess.run(command(data, whole), env=environment, check=True, capture_output=True)
+    subprocess.run(command(data, whole), env=environment(whole), check=True, capture_output=True)
     seconds = time.monotonic() - began
     chance = random.Random(5)
     unfinished = 0
     for number in range(KILLED):
         home = tmp_path / f"killed-{number}"
         process = subprocess.Popen(
-            command(data, home), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command(data, home), env=environment(home), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         time.sleep(seconds * (number + chance.random()) / KILLED)
         process.send_signal(signal.SIGKILL)
         unfinished += process.wait() == -signal.SIGKILL
-        again = subprocess.run(command(data, home), env=environment, capture_output=True, text=True)
+        again = subprocess.run(command(data, home), env=environment(home), capture_output=True, text=True)
         assert again.returncode == 0, again.stderr
         assert weights(home) == weights(whole), number
         left = [path.name for path in home.rglob("*") if path.name.startswith(".") or path.suffix == ".tmp"]

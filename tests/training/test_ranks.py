@@ -142,8 +142,6 @@ def training(data, output, *more, processes):
         "none",
         "--output",
         str(output),
-        "--cache",
-        str(output.parent / "cache"),
         "--device",
         "cpu",
         *settings(),
@@ -168,7 +166,11 @@ def test_a_training_of_the_command_outlives_what_happens_to_a_process(how, tmp_p
     data = shape_folder(tmp_path / "shapes", train=12, val=4, test=0, captions=3)
     command = training(data, tmp_path / "model", "--epochs", "300", "--resume", processes=3)
     process = subprocess.Popen(
-        command, env=environment(SAT_TIMEOUT="8"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        env=environment(SAT_TIMEOUT="8", SAT_CACHE=str(tmp_path)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     state = tmp_path / "model" / "training" / "state.safetensors"
     while not state.exists():
@@ -189,7 +191,9 @@ def test_a_training_of_the_command_outlives_what_happens_to_a_process(how, tmp_p
     assert expected.get(how, "") in err, err
 
     command = training(data, tmp_path / "model", "--resume", processes=2)
-    process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, env=environment(SAT_CACHE=str(tmp_path)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     said = [process.stdout.readline()]
     while not said[-1].startswith("epoch "):
         assert said[-1], process.communicate()

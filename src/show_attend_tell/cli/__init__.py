@@ -53,5 +53,5 @@ def main() -> None:
     """Show, Attend and Tell: captions that show what in the photo supported each word."""
 
 
-main.add_section("Everyday commands", (caption, review, export, models, check, train, evaluate, serve))
-main.add_section("Commands for research and for large data", (encode, score, compare, report))
+for command in (caption, review, export, models, check, train, evaluate, serve, encode, score, compare, report):
+    main.add_command(command)

@@ -13,7 +13,6 @@ from show_attend_tell.cli.command import (
     complain,
     loading_options,
     model_option,
-    note_shadowed,
 )
 from show_attend_tell.cli.encode import batch_options, report
 from show_attend_tell.cli.options import GENERATION, options_from
@@ -47,18 +46,11 @@ SECTIONS = {
     "Output": "output overwrite save-maps style hide sidecar",
     "Model": "model compare encoder-weights plugin",
     "Captions": "min-confidence generation",
-    "Machine": "workers engine backend device threads",
+    "Machine": "workers engine backend device",
 }
 
 
-RENAMED = {
-    "--json": "--output FILE.json",
-    "--html": "--output FILE.html",
-    "--rows": "nothing: leave it out",
-}
-
-
-@click.command(cls=BaseCommand, epilog=EXAMPLES, sections=SECTIONS, renamed=RENAMED)
+@click.command(cls=BaseCommand, epilog=EXAMPLES, sections=SECTIONS)
 @click.argument("sources", nargs=-1, required=True, metavar="PHOTO...")
 @click.option(
     "--output",
@@ -93,7 +85,6 @@ RENAMED = {
     "--compare",
     multiple=True,
     metavar="MODEL",
-    callback=note_shadowed,
     help="Another model, whose captions are shown with those of the first. It may be given several times.",
 )
 @loading_options
@@ -108,9 +99,9 @@ def caption(
     sidecar: dict[str, Any],
     model: str,
     compare: tuple[str, ...],
-    loading: dict[str, Any],
     generation: dict[str, Any],
     batch: dict[str, Any],
+    **loading: Any,
 ) -> None:
     """Caption photos: files, folders, globs or addresses.
 

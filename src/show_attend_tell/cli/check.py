@@ -47,7 +47,7 @@ Log = Callable[[str], None]
 @click.option("--restval", is_flag=True, help="COCO: restval photos count as training photos.")
 @json_option("the whole report")
 @device_option
-def check(data: Path, encoder: dict[str, Any], restval: bool, json_file: str | None, device: str) -> None:
+def check(data: Path, restval: bool, json_file: str | None, device: str, **encoder: Any) -> None:
     """Look at a data set before training.
 
     Counts photos, captions and words, opens every photo to find damaged ones, lists captions to look at, and

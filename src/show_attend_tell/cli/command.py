@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import wraps
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,18 +20,11 @@ from show_attend_tell.messages import install_command
 
 
 class BaseCommand(click.Command):
-    """A command whose help has ``sections``; ``renamed`` says what took the place of earlier options."""
+    """A command whose help has ``sections``."""
 
-    def __init__(
-        self,
-        *arguments: Any,
-        sections: Mapping[str, str] | None = None,
-        renamed: Mapping[str, str] | None = None,
-        **options: Any,
-    ) -> None:
+    def __init__(self, *arguments: Any, sections: Mapping[str, str] | None = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.sections = sections or {}
-        self.renamed = renamed or {}
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         parameters: list[click.Parameter] = []
@@ -57,18 +49,15 @@ class BaseCommand(click.Command):
                     formatter.write_dl(lines)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "" in args:
+            why = "perhaps from a shell variable that is not set: give a value, or leave it out"
+            raise click.UsageError(f"an argument is empty, {why}", ctx)
         try:
-            texts, _, _ = self.make_parser(ctx).parse_args(list(args))  # before a path makes "." of an empty value
+            return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if new := self.renamed.get(error.option_name) or self._option_for(ctx, error.option_name):
-                raise click.UsageError(f"there is no {error.option_name}: did you mean {new}?", ctx) from None
+            if meant := self._option_for(ctx, error.option_name):
+                raise click.UsageError(f"there is no {error.option_name}: did you mean {meant}?", ctx) from None
             raise
-        for parameter in self.get_params(ctx):
-            values = texts.get(str(parameter.name))
-            if "" in (values if isinstance(values, (list, tuple)) else [values]):
-                why = "it is empty, perhaps from a shell variable that is not set: give a value, or leave it out"
-                raise click.BadParameter(why, ctx, parameter)
-        return super().parse_args(ctx, args)
 
     def _option_for(self, ctx: click.Context, name: str) -> str:
         """The option for a setting that was given as ``--name``, by its name here or in `transformers`; or nothing."""
@@ -89,20 +78,10 @@ class Commands(click.Group):
 
     def __init__(self, *arguments: Any, moved: Mapping[str, str] | None = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.sections: dict[str, list[click.Command]] = {}
         self.moved = moved or {}
 
-    def add_section(self, title: str, commands: Iterable[click.Command]) -> None:
-        """Add commands that the help shows under a heading, in this order."""
-        self.sections[title] = list(commands)
-        for command in self.sections[title]:
-            self.add_command(command)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, commands in self.sections.items():
-            with formatter.section(title):
-                rows = [(str(command.name), command.get_short_help_str(formatter.width - 20)) for command in commands]
-                formatter.write_dl(rows)
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)  # in the order in which they were added
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         from show_attend_tell.data.photos import SUFFIXES
@@ -206,19 +185,6 @@ def options(*options: Callable[[F], F]) -> Callable[[F], F]:
     return add
 
 
-def gather(into: str, *names: str) -> Callable[[F], F]:
-    """Give a command's function these of its arguments as one dictionary, its argument ``into``."""
-
-    def decorate(command: F) -> F:
-        @wraps(command)
-        def call(**values: Any) -> Any:
-            return command(**{into: {name: values.pop(name) for name in names}}, **values)
-
-        return call  # type: ignore[return-value]
-
-    return decorate
-
-
 SEED = click.IntRange(0, 2**32 - 1)  # as `settings.Seed`
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -230,16 +196,6 @@ def json_option(content: str) -> Callable[[F], F]:
     return click.option(
         "--json", "json_file", metavar="FILE", help=f"File for {content} as JSON; - is standard output."
     )
-
-
-def note_shadowed(ctx: click.Context, parameter: click.Parameter, models: Any) -> Any:
-    """Say which of two models a name stands for, when a folder here has the name of a shipped model."""
-    from show_attend_tell.checkpoint.hub import shipped_models
-
-    for name in (models,) if isinstance(models, str) else models or ():
-        if name in shipped_models() and Path(name).is_dir():
-            note(f"{name} is the shipped model; the folder here is ./{name}")
-    return models
 
 
 def _import_plugins(ctx: click.Context, parameter: click.Parameter, plugins: tuple[str, ...]) -> None:
@@ -269,29 +225,14 @@ def model_option(*, default: str | None = DEFAULT_MODEL, several: str = "") -> C
         default=[default] if default and several else default,
         show_default=default is not None,
         multiple=bool(several),
-        callback=note_shadowed,
         help="Model: the name of a shipped model, a folder (./NAME if a shipped model has its name) or a hub id."
         + (f" {several}" if several else ""),
     )
     return options(option, plugin_option)
 
 
-def _use_threads(ctx: click.Context, parameter: click.Parameter, number: int | None) -> None:
-    if number is not None:
-        threads.use_threads(number)  # before the command imports PyTorch
-
-
-device_option = options(
-    click.option(
-        "--device", default="auto", show_default=True, help="Device to compute on: auto, cpu, cuda, cuda:1 or mps."
-    ),
-    click.option(
-        "--threads",
-        type=click.IntRange(1),
-        expose_value=False,
-        callback=_use_threads,
-        help="Number of processor threads to compute on. [default: one for each core]",
-    ),
+device_option = click.option(
+    "--device", default="auto", show_default=True, help="Device to compute on: auto, cpu, cuda, cuda:1 or mps."
 )
 weights_option = click.option(
     "--encoder-weights",
@@ -309,13 +250,6 @@ loading_options = options(
         help="Back end: torch, or onnx (ONNX Runtime), which starts sooner; auto is the faster one.",
     ),
     device_option,
-    gather("loading", "encoder_weights", "backend", "device"),
-)
-compute_options = options(weights_option, device_option, gather("loading", "encoder_weights", "device"))
-cache_option = click.option(
-    "--cache",
-    type=FOLDER,
-    help="Folder where the photos' features are kept. [default: $SAT_CACHE or ~/.cache/show-attend-tell/features]",
 )
 PAPERS_ENCODER = "vgg19"
 encoder_options = options(
@@ -334,7 +268,6 @@ encoder_options = options(
         "squash-256 (by way of 256 × 256, so that the size of a photo matters less). "
         "[default: crop, or that of the model to start from]",
     ),
-    gather("encoder", "encoder", "encoder_weights", "resize"),
 )
 
 

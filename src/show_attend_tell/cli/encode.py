@@ -46,7 +46,7 @@ batch_options = options_from(
 @encoder_options
 @batch_options
 @device_option
-def encode(sources: tuple[str, ...], output: str, encoder: dict[str, Any], batch: dict[str, Any], device: str) -> None:
+def encode(sources: tuple[str, ...], output: str, batch: dict[str, Any], device: str, **encoder: Any) -> None:
     """Encode any number of photos into a table.
 
     Sources are as for sat caption. Each photo is a row: its source and annotations, or its error. The encoder is
@@ -58,8 +58,9 @@ def encode(sources: tuple[str, ...], output: str, encoder: dict[str, Any], batch
     from show_attend_tell.batch.work import BatchConfig, EncodeBatch
 
     config = BatchConfig(**batch)
-    name, weights, resize = encoder.values()
-    work = EncodeBatch(name or PAPERS_ENCODER, device=device, encoder_weights=weights, resize=resize or "crop")
+    name = encoder["encoder"] or PAPERS_ENCODER
+    weights = encoder["encoder_weights"]
+    work = EncodeBatch(name, device=device, encoder_weights=weights, resize=encoder["resize"] or "crop")
     targets = Targets(tables_of([output], work, config))
     report(run(select(sources, config), targets, work, config, log=click.echo))
 

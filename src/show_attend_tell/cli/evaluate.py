@@ -10,13 +10,13 @@ import click
 from show_attend_tell.cli.command import (
     PATH,
     BaseCommand,
-    cache_option,
     check_targets,
-    compute_options,
+    device_option,
     json_option,
     log_printed,
     model_option,
     note,
+    weights_option,
     write_output,
 )
 from show_attend_tell.cli.options import F, generation_options
@@ -63,8 +63,8 @@ def tokens_option(default: str) -> Callable[[F], F]:
 @tokens_option("those of the model's tokenizer")
 @json_option("the scores and the captions")
 @click.option("--attention", is_flag=True, help="With --json: evidence and attention maps too, about 60 kB a photo.")
-@cache_option
-@compute_options
+@weights_option
+@device_option
 def evaluate(
     model: str,
     data: Path,
@@ -73,8 +73,7 @@ def evaluate(
     tokens: Any,
     json_file: str | None,
     attention: bool,
-    cache: Path | None,
-    loading: dict[str, Any],
+    **loading: Any,
 ) -> None:
     """Caption a part of a data set, and score the captions.
 
@@ -95,7 +94,7 @@ def evaluate(
     config = captioner.resolve_config(**generation)
     with log_printed(notes=True):
         result = evaluation.evaluate(
-            captioner, dataset, split, config, cache=cache or default_cache(), tokens=tokens, attention=attention
+            captioner, dataset, split, config, cache=default_cache(), tokens=tokens, attention=attention
         )
     settings = result.settings
     title = f"{settings['model']} on {settings['data']} {split}"

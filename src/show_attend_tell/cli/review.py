@@ -15,7 +15,6 @@ from show_attend_tell.cli.command import (
     loading_options,
     model_option,
     note,
-    note_shadowed,
     write_output,
 )
 from show_attend_tell.errors import MissingFile, SatError
@@ -53,9 +52,7 @@ Examples:
     "the folder, or the table itself]",
 )
 @model_option()
-@click.option(
-    "--compare", metavar="MODEL", callback=note_shadowed, help="Another model, whose captions are offered too."
-)
+@click.option("--compare", metavar="MODEL", help="Another model, whose captions are offered too.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of the page. [default: a free one]")
 @click.option("--browser/--no-browser", default=True, help="Whether to open the page in a browser.")
 @loading_options
@@ -66,7 +63,7 @@ def review(
     compare: str | None,
     port: int,
     browser: bool,
-    loading: dict[str, Any],
+    **loading: Any,
 ) -> None:
     """Review captions, the most doubtful first, and correct them.
 

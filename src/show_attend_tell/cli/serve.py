@@ -52,7 +52,7 @@ Examples:
 )
 @loading_options
 def serve(
-    host: str, port: int, models: tuple[str, ...], token: str | None, proxies: tuple[str, ...], loading: dict[str, Any]
+    host: str, port: int, models: tuple[str, ...], token: str | None, proxies: tuple[str, ...], **loading: Any
 ) -> None:
     """Serve captions over HTTP, with a web app.
 

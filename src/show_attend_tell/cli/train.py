@@ -11,12 +11,10 @@ from show_attend_tell.cli.command import (
     PATH,
     SEED,
     BaseCommand,
-    cache_option,
     device_option,
     encoder_options,
     fail,
     log_printed,
-    note_shadowed,
 )
 from show_attend_tell.cli.options import options_from
 
@@ -83,13 +81,11 @@ Examples:
 @click.option(
     "--init-from",
     metavar="MODEL",
-    callback=note_shadowed,
     help="Model whose decoder the training starts from, with its --resize and its words; none starts from scratch. "
     "[default: without --preset, everyday-soft for soft attention on fewer than 2,000 custom photos with English "
     "captions; otherwise none]",
 )
 @encoder_options
-@cache_option
 @device_option
 @options_from(
     "show_attend_tell.training:RunOptions",
@@ -110,7 +106,6 @@ def train(
     epochs: int | None,
     seed: int | None,
     changes: tuple[str, ...],
-    encoder: dict[str, Any],
     run: dict[str, Any],
     **others: Any,  # which `plan_for` calls by the same names
 ) -> None:
@@ -127,6 +122,7 @@ def train(
     if attention is not None and decoder is not None:
         raise click.UsageError("Give only one of --attention (soft, hard or uniform) and --decoder.")
     changes += tuple(f"{name}={value}" for name, value in (("epochs", epochs), ("seed", seed)) if value is not None)
+    encoder = {name: others.pop(name) for name in ("encoder", "encoder_weights", "resize")}
     run = {name: value for name, value in run.items() if value is not None}  # "none" is as if it were not given
     with log_printed():
         try:

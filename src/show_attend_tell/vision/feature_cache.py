@@ -50,7 +50,7 @@ from show_attend_tell.vision.reading import read_ahead
 logger = logging.getLogger(__name__)
 
 WAITING = "another process is writing {}; waiting for it to finish"
-OTHER_CACHE = "choose another folder for the photos' features (--cache or $SAT_CACHE)"
+OTHER_CACHE = "choose another folder for the photos' features ($SAT_CACHE)"
 CHECKSUM_BYTES = 4
 
 
@@ -304,5 +304,5 @@ def _check_room(folder: Path, photos: int, size: int) -> None:
     if needed > free:
         raise SatError(
             f"{folder}: {plural(photos, 'photo')} need {needed / 1e6:,.1f} MB more, and the disk has only "
-            f"{free / 1e6:,.1f} MB free; make room or choose another folder (--cache)"
+            f"{free / 1e6:,.1f} MB free; make room or choose another folder ($SAT_CACHE)"
         )
