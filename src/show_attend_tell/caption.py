@@ -52,7 +52,7 @@ class Caption:
     passed_over: str | None = None  # what was left out of the photo's file, so that its pixels could be read
     kept: Path | Image.Image | None = field(default=None, repr=False)  # where `photo` comes from
     others: Sequence["Caption"] = ()  # the other captions whole, where ``num_captions`` asked for several
-    hidden: Sequence[Mapping[str, Any]] = ()  # what came out when words were hidden: `Hidden.on_page`, if asked for
+    hidden: Sequence[Mapping[str, Any]] = ()  # what came out when words were hidden: `Hidden.to_dict`, if asked for
 
     @property
     def text(self) -> str:
@@ -177,7 +177,7 @@ class Caption:
         captions = [
             {
                 **page.with_image(caption.to_dict(), caption.photo),
-                "hidden": [*caption.hidden, *(answer.on_page() for answer in answers if answer.before is caption)],
+                "hidden": [*caption.hidden, *(answer.to_dict() for answer in answers if answer.before is caption)],
             }
             for caption in self._with(compare)
         ]

@@ -1,6 +1,7 @@
 """Files: reading text and JSON with messages that name the file, and writing whole or not at all."""
 
 import errno
+import fcntl
 import glob
 import json
 import os
@@ -15,11 +16,6 @@ from safetensors import SafetensorError
 
 from show_attend_tell.errors import InvalidValue, MissingFile, SatError
 from show_attend_tell.messages import quoted, shorten
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 
 def read_text(file: Path) -> str:
@@ -122,7 +118,7 @@ def atomic_write_all(files: Mapping[Path, Callable[[Path], object]], *, sync: bo
                 _synced(scratch)
         for scratch, file in scratches.items():
             os.replace(scratch, file)
-        for folder in {file.parent for file in scratches.values()} if sync and os.name == "posix" else ():
+        for folder in {file.parent for file in scratches.values()} if sync else ():
             _synced(folder)
     except (BrokenPipeError, SatError):
         raise
@@ -149,13 +145,10 @@ def _synced(path: Path) -> None:
 
 @contextmanager
 def file_lock(folder: Path, *, waiting: str | None = None, refusal: str = "") -> Iterator[None]:
-    """Keep other processes that ask for the same folder out, where the system has such locks.
+    """Keep other processes that ask for the same folder out, where its file system has such locks.
 
     While another one is in, this one says ``waiting`` and waits; without it, `SatError` is raised with ``refusal``.
     """
-    if fcntl is None:
-        yield
-        return
     handle = os.open(folder, os.O_RDONLY)
     try:
         try:

@@ -44,12 +44,9 @@ def install_command(extra: str) -> str:
     return f"{command}; without a GPU, with {CPU} (1.1 GB on the disk, and 5.5 GB without it on Linux)"
 
 
-def unreadable(error: Exception) -> tuple[str, str | None]:
-    """Why a file cannot be read, of this machine or behind an address, and what to do about a refusal of a server."""
+def unreadable(error: Exception) -> str:
+    """Why a file cannot be read, of this machine or behind an address."""
     status = getattr(error, "status", None) or getattr(error, "code", None)  # the clients' errors have no common type
-    if not (isinstance(status, int) and status in set(http.HTTPStatus)):
-        return f"cannot be read ({getattr(error, 'strerror', None) or error or type(error).__name__})", None
-    reason = f"the server answered {status}, {http.HTTPStatus(status).phrase}"
-    if status in (401, 403, 407):
-        return reason, "check that this address may be read without a login, or give its file system the credentials"
-    return reason, "try again later" if status in (408, 425, 429) or status >= 500 else "check the address"
+    if isinstance(status, int) and status in set(http.HTTPStatus):
+        return f"the server answered {status}, {http.HTTPStatus(status).phrase}"
+    return f"cannot be read ({getattr(error, 'strerror', None) or error or type(error).__name__})"

@@ -6,7 +6,7 @@ files name entries, and never code.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 
-class Registry(MutableMapping[str, Value]):
+class Registry(Mapping[str, Value]):
     """Entries of one kind by their names: a mapping in which a name, once taken, keeps its meaning.
 
     A name that is unknown may be that of an installed plugin: an entry point in `group` whose module registers it.
@@ -46,10 +46,7 @@ class Registry(MutableMapping[str, Value]):
         if value is None:
             return lambda decorated: self.register(name, decorated)
         if name in self._entries and identity(self._entries[name]) != identity(value):
-            other = place(self._entries[name])
-            raise SatError(
-                f"there is {self.what} {name!r} already{f' ({other})' if other else ''}: choose another name"
-            )
+            raise SatError(f"there is {self.what} {name!r} already: choose another name")
         self._entries[name] = value
         return value
 
@@ -66,9 +63,6 @@ class Registry(MutableMapping[str, Value]):
                 remedy="name the module that defines it with --plugin MODULE, or import it first",
             )
         return self._entries[name]
-
-    def __setitem__(self, name: str, value: Value) -> None:
-        self.register(name, value)
 
     def __delitem__(self, name: str) -> None:
         del self._entries[name]
@@ -102,18 +96,8 @@ def identity(value: Any) -> Any:
         return tuple(map(identity, value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return identity(tuple(vars(value).values()))
-    return place(value) or value
-
-
-def place(value: Any) -> str:
-    """Where a class or function is defined, "package.module.name"; "" for what has no name in a module.
-
-    Of a tuple, the place of its first value.
-    """
-    if isinstance(value, tuple):
-        return place(value[0])
     name = getattr(value, "__qualname__", "<>")
-    return "" if "<" in name else f"{value.__module__}.{name}"
+    return value if "<" in name else f"{value.__module__}.{name}"
 
 
 def import_registering(module: str, what: str) -> None:

@@ -125,15 +125,14 @@ def described(cls: type) -> type:
             delattr(cls, name)
         else:
             setattr(cls, name, value.default)
-    cls._descriptions = {name: value.description for name, value in fields.items()}  # type: ignore[attr-defined]
+    own = {name: value.description for name, value in fields.items()}
+    cls._descriptions = descriptions(cls) | own  # type: ignore[attr-defined]
     return cls
 
 
 def descriptions(cls: type) -> dict[str, str]:
     """What the description of each field of a class of settings says, by the field's name."""
-    texts: dict[str, str] = {}
-    for base in reversed(cls.__mro__):
-        texts |= vars(base).get("_descriptions", {})
+    texts: dict[str, str] = getattr(cls, "_descriptions", {})
     return texts
 
 

@@ -118,9 +118,8 @@ class Refusing(fsspec.AbstractFileSystem):  # type: ignore[misc]
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        (403, "Forbidden: check that this address may be read without a login"),
-        (410, "Gone: check the address"),
-        (503, "Service Unavailable: try again later"),
+        (403, "Forbidden"),
+        (503, "Service Unavailable"),
     ],
 )
 def test_what_a_server_refuses_costs_one_line(status, words):
@@ -132,7 +131,7 @@ def test_what_a_server_refuses_costs_one_line(status, words):
     with pytest.raises(SatError, match=said):
         open_photo(*(item.content for item in photos_of(photo)))
     broken = read(f"refusing://x/late-{status}.tar")[f"late-{status}.tar"]
-    assert "from here on are missing" in broken and "damaged" not in broken and f"answered {status}" in broken
+    assert broken == f"photos from here on are missing: {said}"
 
 
 def test_photos_come_from_anything_that_fsspec_opens(tmp_path):
@@ -187,7 +186,7 @@ def test_what_a_tar_file_says_is_not_trusted(tmp_path):
     assert found["good.png"] == found["good.png#2"] == photo(1)  # of the same name, and yet two
     assert all(reasons[name] == "its name leaves the file's own folder" for name in leaving)
     assert reasons["link.png"].startswith("a link") and reasons["huge.png"].startswith("larger than")
-    assert reasons[""].startswith("damaged: photos from here on are missing")
+    assert reasons[""].startswith("photos from here on are missing")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.tar"]
 
 
@@ -219,7 +218,7 @@ def test_a_damaged_tar_file_keeps_what_came_before(damage, tmp_path):
         file.write_bytes(whole[: ends[damage]] if damage in ends else changed)
     *before, last = read(file).values()
     assert before == [photo(0), photo(1)][: len(before)] and len(before) >= 1
-    assert "damaged: " in str(last) and "photos from here on are missing" in str(last)
+    assert "photos from here on are missing" in str(last)
 
 
 @pytest.mark.proof
@@ -253,4 +252,4 @@ def test_parquet_files_that_cannot_be_read(tmp_path):
     with pytest.raises(SatError, match="no column 'pixels'"):
         read(odd, column="pixels")
     (tmp_path / "damaged.parquet").write_bytes(b"PAR1 and not much more PAR1")
-    assert "damaged: photos from here on are missing" in str(read(tmp_path / "damaged.parquet")["damaged.parquet"])
+    assert "photos from here on are missing" in str(read(tmp_path / "damaged.parquet")["damaged.parquet"])

@@ -25,7 +25,7 @@ def test_it_says_what_a_training_would_do(tmp_path):
     assert "captions: 6 to 8 words, half of them 6 to 8" in said
     assert "134 captions with a side or readable text (right, left, linken): a training shows" in said
     assert "so English" in said and "photo1.png (0 % English words): 'Ein roter Kreis auf der linken Seite'" in said
-    assert "it takes about" in said and f"Next: sat train {folder}" in said
+    assert "it takes about" in said and f"Next, with the same options: sat train {folder}" in said
     report = read_json(tmp_path / "report.json")
     assert report["passed_over"] == {"photo2.png": "pHYs"} and "1 photo read although" in said
     assert report["photos"] == {"train": 11, "val": 4, "test": 4}

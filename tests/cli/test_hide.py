@@ -33,7 +33,7 @@ def test_a_page_and_json_hold_what_is_printed(photos, judging, tmp_path):
     hidden = [captioner.hide(caption, step) for step in steps]
     assert len(steps) > 1
     (entry,) = read_json(entries)
-    assert entry["hidden"] == json.loads(json.dumps([answer.on_page() for answer in hidden]))
+    assert entry["hidden"] == json.loads(json.dumps([answer.to_dict() for answer in hidden]))
     found = re.search(r'id="sat-data">(.*?)</script>', page.read_text(), re.DOTALL)
     assert json.loads(found[1])["photos"][0]["captions"][0]["hidden"] == entry["hidden"]
     lines = [line for answer in hidden for line in answer.lines[:-1]]

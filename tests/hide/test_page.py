@@ -75,7 +75,7 @@ def test_a_painted_place_is_asked_for_and_a_failure_is_told(open_page, hidden, s
                 return question.step === 1 ? Promise.reject(new Error("busy")) : Promise.resolve(answer);
             } });
         }""",
-        json.loads(json.dumps(hidden.on_page())),
+        json.loads(json.dumps(hidden.to_dict())),
     )
     page.locator(".sat-word").first.click()
     press(page, "Paint")

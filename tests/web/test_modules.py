@@ -295,7 +295,7 @@ def test_what_came_out_is_told_as_in_python(run):
                 *((each.caption, each.log_p) for each in (expected.here, *expected.controls)),
             ]
         ]
-        values = expected.on_page()
+        values = expected.to_dict()
         masks = [values["here"]["mask"], *(each["mask"] for each in values["elsewhere"])]
         given = {"variants": variants, "step": step, "word": expected.word, "masks": masks, "cover": values["cover"]}
         found = run(

@@ -10,6 +10,7 @@ import binascii
 import bz2
 import gzip
 import lzma
+import sys
 import tarfile
 import zlib
 from collections import Counter
@@ -19,7 +20,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from show_attend_tell.batch.sources import Piece, opened, pyarrow_parquet
+from show_attend_tell.batch.sources import STDIN, Piece, opened, pyarrow_parquet
 from show_attend_tell.data.photos import SUFFIXES, counts_as_photo, leaves_folder
 from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.messages import shorten, unreadable
@@ -71,9 +72,7 @@ def photos_of(piece: Piece) -> Iterator[Item]:
             number += 1
     except Exception as error:  # readers of damaged files raise almost anything
         if not isinstance(error, SatError):
-            reason, remedy = unreadable(error)
-            why = f"{reason}; photos from here on are missing"
-            error = PhotoError(why if remedy else f"damaged: photos from here on are missing ({error})", remedy=remedy)
+            error = PhotoError(f"photos from here on are missing: {unreadable(error)}")
         yield Item(f"{name}#{number}" if piece.rows else name, error)
 
 
@@ -114,8 +113,10 @@ def spelled(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode()
 
 
-def _place(address: str) -> Path | str:
-    """Where a file lies: its path on this machine, or its address."""
+def _place(address: str) -> bytes | Path | str | SatError:
+    """Where a file lies: its path on this machine, or its address; of standard input, what it holds."""
+    if address == STDIN:
+        return sys.stdin.buffer.read() or PhotoError("standard input is empty: cat dog.jpg | sat caption -")
     return Path(address.removeprefix("file://")) if address.startswith("file://") else address
 
 

@@ -38,11 +38,8 @@ class Selection(NamedTuple):
 
     def is_one_photo(self) -> bool:
         """Whether it is one photo that is named itself."""
-        source, *others = self.sources
-        piece, *more = self.pieces
-        if others or more or piece.kind != "photos" or len(piece.files) > 1:
-            return False
-        return piece.names[0] in (source, os.path.normpath(os.path.expanduser(source)))
+        source = os.path.expanduser(self.sources[0])
+        return len(self.sources) == 1 and self.pieces[0].kind == "photos" and os.path.isfile(source)
 
 
 def select(sources: Sequence[str], config: BatchConfig) -> Selection:

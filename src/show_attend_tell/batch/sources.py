@@ -26,6 +26,7 @@ COLUMNS = (  # usual names of columns with photos or, after these, with their pa
     "path file_name filename file image_path"
 ).split()
 TOGETHER = 64  # files of photos that are one piece
+STDIN = "-"  # what standard input is called, which has one photo
 MANIFEST = "_manifest.json"  # of a run, with which its output is no source
 
 
@@ -58,6 +59,9 @@ def find_pieces(
     pieces: list[Piece] = []
     taken: set[str] = set()
     for source in sources:
+        if source == STDIN:
+            pieces.append(Piece("photos", (STDIN,), ("",)))
+            continue
         system, path = file_system(source)
         relative = "://" not in source and not os.path.isabs(os.path.expanduser(source))
         try:
@@ -77,8 +81,7 @@ def find_pieces(
         except SatError:
             raise
         except Exception as error:  # file systems behind an address have errors of their own
-            reason, remedy = unreadable(error)
-            raise SatError(reason, subject=source, remedy=remedy) from None
+            raise SatError(unreadable(error), subject=source) from None
         taken.update(versions)
     if column is not None and not any(piece.kind == "parquet" for piece in pieces):
         raise InvalidValue(

@@ -14,7 +14,6 @@ from show_attend_tell.batch.work import Row, as_table
 
 FORMS = ("csv", "tsv", "jsonl", "parquet")
 DIALECTS = {"csv": "excel", "tsv": "excel-tab"}
-DAMAGED = (ValueError, KeyError, TypeError, AttributeError, csv.Error)  # what `read_rows` raises
 TOGETHER = 1000  # rows that are held in memory
 # What stands before a text that a spreadsheet would take for a formula, by its column; `read_rows` takes it away.
 GUARDS = {"source": "./", "caption": " ", "model_caption": " ", "other_caption": " ", "alt_text": " "}

@@ -118,29 +118,27 @@ def caption(
     if save_maps is None and style:
         raise SatError("--style says how pictures look: add --save-maps FOLDER")
     sidecars = open_sidecars(outputs, sidecar, model)
-    if sidecars is not None and "-" in sources:
-        raise SatError("--output xmp writes beside photos, and - has no folder: leave out one or the other")
     config = BatchConfig(**batch)
     work = CaptionBatch(model, **loading, **generation)
-    named = [source for source in sources if source != "-"]
-    photos = select(named, config)
+    photos = select(sources, config)
     if hide is not None:
-        check_hide(hide, outputs, captions=(expected(photos.pieces) + ("-" in sources)) * (1 + len(compare)))
-    why = why_whole(sources, outputs, save_maps, compare, generation)
-    if why and set(batch) & {"workers", "engine"}:
-        raise SatError(f"{why}: leave out --workers and --engine, which make tables and sidecars")
-    if not why and not photos.is_one_photo():
+        check_hide(hide, outputs, captions=expected(photos.pieces) * (1 + len(compare)))
+    resumes = bool(outputs) and all(output.resumes for output in outputs)
+    whole = not resumes or "-" in sources or save_maps or compare or "num_captions" in generation
+    if whole and set(batch) & {"workers", "engine"}:
+        raise SatError("only tables and sidecars of one caption a photo are made so: leave out --workers and --engine")
+    if not whole and not photos.is_one_photo():
         check_targets(*(output.file for output in outputs))
         addresses = [output.target for output in outputs if output.is_table]
         filled = Targets(tables_of(addresses, work, config), sidecars)
         report(run(photos, filled, work, config, log=click.echo), sidecars)
         return
-    from show_attend_tell.cli.whole import Whole, read_stdin
+    from show_attend_tell.cli.whole import Whole
 
-    whole = Whole(photos, read_stdin() if "-" in sources else None, outputs, sidecars, work, compare, hide)
+    one_go = Whole(photos, outputs, sidecars, work, compare, hide)
     if save_maps is not None:
-        whole.draw(save_maps, style)
-    whole.run(loading, overwrite=config.overwrite)
+        one_go.draw(save_maps, style)
+    one_go.run(loading, overwrite=config.overwrite)
 
 
 def check_hide(word: str, outputs: Sequence[Named], *, captions: int) -> None:
@@ -165,22 +163,3 @@ def open_sidecars(outputs: Sequence[Named], options: Mapping[str, Any], model: s
     if options:
         raise SatError("--sidecar says what sidecars are like: add --output xmp")
     return None
-
-
-def why_whole(
-    sources: Sequence[str],
-    outputs: Sequence[Named],
-    save_maps: Path | None,
-    compare: Sequence[str],
-    generation: Mapping[str, Any],
-) -> str:
-    """Why all captions are made in one go, in this process; empty where tables and sidecars alone are asked for."""
-    reasons = {
-        "standard input is one photo": "-" in sources,
-        "--save-maps draws in one process": save_maps is not None,
-        "--compare runs in one process": bool(compare),
-        "several captions are made in one process": generation.get("num_captions") is not None,
-        "captions are printed by one process": not outputs,
-    }
-    reasons |= {f"--output {output.target} is made in one go": not output.resumes for output in outputs}
-    return next((reason for reason, holds in reasons.items() if holds), "")

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 import shlex
 from collections import Counter
 from collections.abc import Callable
@@ -93,7 +92,7 @@ def check(data: Path, restval: bool, json_file: str | None, device: str, **encod
     log("a training would go like this:")
     for line in [*plan, *_estimated(takes, begin.name)]:
         log(f"  {line}")
-    command = _next_command(data, dataset.name, encoder, restval)
+    command = shlex.join(["sat", "train", str(data), "--output", f"{dataset.name}-model"])
     report = {
         "data": str(data),
         **dataclasses.asdict(dataset.report),
@@ -107,7 +106,7 @@ def check(data: Path, restval: bool, json_file: str | None, device: str, **encod
         "next": command,
     }
     write_output(json_file, json.dumps(report, ensure_ascii=False, indent=1) + "\n")
-    log(f"Next: {command}")
+    log(f"Next, with the same options: {command}")
 
 
 def _open_photos(dataset: "Dataset", passed_over: dict[str, str], log: Log) -> dict[str, str]:
@@ -136,19 +135,6 @@ def _open_photos(dataset: "Dataset", passed_over: dict[str, str], log: Log) -> d
     return problems
 
 
-def _next_command(data: Path, name: str, encoder: dict[str, Any], restval: bool) -> str:
-    """The command that trains a model on the data."""
-    from show_attend_tell.model.registry import plugins
-
-    words = ["sat", "train", str(data), "--output", f"{name}-model"]
-    for option, value in encoder.items():
-        if value is not None:
-            words += [f"--{option.replace('_', '-')}", str(value)]
-    for plugin in plugins:
-        words += ["--plugin", plugin]
-    return shlex.join([*words, "--restval"] if restval else words)
-
-
 def _estimated(takes: "Estimate", start: str | None) -> list[str]:
     """What a training takes and is expected to give, as lines."""
     from show_attend_tell.training.reports import duration
@@ -171,8 +157,6 @@ def _estimated(takes: "Estimate", start: str | None) -> list[str]:
     )
     if not takes.updates:
         lines.append("training will probably not help; then it ends with the start model")
-    if hasattr(os, "getloadavg") and os.getloadavg()[0] > 1.5 * (os.cpu_count() or 1):
-        lines.append("other programs are running here: without them it takes less time")
     return lines
 
 

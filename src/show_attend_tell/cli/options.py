@@ -68,8 +68,6 @@ def options_from(classes: str, *names: str, into: str, rest: str = "", default: 
 
         values = ctx.params.setdefault(into, {})
         for name, text in pairs:
-            if name in values:
-                raise click.BadParameter(f"'{name}={text}': {name} is given twice")
             if name in fields:
                 values[name] = read_setting(fields[name][0], name, text)
             else:  # a registered filter, whose value is like the cost of a second use

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from show_attend_tell.batch.sources import STDIN
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_writable, make_folder
 from show_attend_tell.show.outputs import OUTPUTS
 
 TABLES = ("csv", "tsv", "jsonl", "parquet")
 FILES = (*TABLES, "json", "html")
-STDIN = "-"  # what standard input is called
 
 
 class Named(NamedTuple):
@@ -58,15 +58,12 @@ def read_outputs(targets: Sequence[str]) -> list[Named]:
     return outputs
 
 
-def check_pictures(pictures: Sequence[Path], photos: Sequence[Path]) -> None:
+def check_pictures(pictures: Sequence[Path]) -> None:
     """Make the folder of the pictures; raises `SatError` where they would overwrite another file."""
     from show_attend_tell.show.pictures import is_signed
 
     make_folder(pictures[0].parent, "name another")
-    own_photos = {file.resolve() for file in photos}
     for picture in pictures:
-        if picture.resolve() in own_photos:
-            raise SatError(f"the picture {picture} would overwrite a photo: name another folder")
         check_writable(picture)
         if picture.is_file() and not is_signed(picture):
             raise SatError(f"{picture} exists already and was not drawn by this command: name another folder")

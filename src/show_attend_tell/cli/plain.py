@@ -3,29 +3,25 @@
 import io
 from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 
 from show_attend_tell.batch.output import ANOTHER, Output, stored
-from show_attend_tell.batch.tables import DAMAGED, write_rows
+from show_attend_tell.batch.tables import write_rows
 from show_attend_tell.batch.work import Row
 from show_attend_tell.errors import SatError
+
+HEADS = (b"source", b'{"source"', b"PAR1")  # how a table of captions begins
 
 
 def open_plain(target: str, columns: Mapping[str, str], *, overwrite: bool) -> Output:
     """A table that is written as a whole. Raises `SatError` for a file that is none, or that a run goes on with."""
     table = Output(target, {}, folder=False)
     table.columns = dict(columns)
-    if overwrite or not table.system.exists(table.file) or not table.system.size(table.file):
-        return table
-    if table.has_manifest:
-        raise SatError("holds rows of a run with other photos or settings", subject=target, remedy=ANOTHER)
-    try:
-        with closing(table.read(str(table.file), table.form)) as rows:
-            row = next(rows, {})
-    except DAMAGED:
-        row = {}
-    if not {"source", "caption"} <= row.keys():
-        raise SatError("exists already and holds no captions", subject=target, remedy=ANOTHER)
+    if not overwrite and table.system.exists(table.file):
+        if table.has_manifest:
+            raise SatError("holds rows of a run with other photos or settings", subject=target, remedy=ANOTHER)
+        head = table.system.head(table.file, 20).removeprefix(BOM_UTF8)
+        if head and not head.startswith(HEADS):
+            raise SatError("exists already and holds no captions", subject=target, remedy=ANOTHER)
     return table
 
 

@@ -2,10 +2,11 @@
 
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import chain, tee
+from itertools import chain, product, tee
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from show_attend_tell.batch.work import CaptionBatch
 from show_attend_tell.caption import Caption
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.cli.command import check_targets, complain, fail, note, printable, write_output
-from show_attend_tell.cli.outputs import STDIN, Named, check_pictures, picture_names
+from show_attend_tell.cli.outputs import Named, check_pictures, picture_names
 from show_attend_tell.cli.plain import open_plain, write_plain
 from show_attend_tell.errors import PhotoError, SatError
 from show_attend_tell.hide.words import hide_words, lines_of
@@ -33,7 +34,6 @@ class Whole:
     """What is to be captioned, by which models and into what, and what has been made so far."""
 
     photos: Selection
-    stdin: bytes | None  # one more photo, from standard input
     outputs: Sequence[Named]
     sidecars: Sidecars | None
     work: CaptionBatch
@@ -45,12 +45,10 @@ class Whole:
     captioned: int = 0  # photos
     failed: dict[str, str] = field(default_factory=dict)  # why photos could not be captioned, by their sources
     passed_over: dict[str, str] = field(default_factory=dict)  # what was left out of photos' files, by their sources
-    rows: list[dict[str, Any]] = field(default_factory=list)  # of the tables
-    entries: list[dict[str, Any]] = field(default_factory=list)  # of the JSON
-    shown: list[dict[str, Any]] = field(default_factory=list)  # captions with their photos, of the page
+    contents: dict[Named, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))  # of the files
 
     def __post_init__(self) -> None:
-        self.total = expected(self.photos.pieces) + (self.stdin is not None)
+        self.total = expected(self.photos.pieces)
         self.forms = {output.form for output in self.outputs}
         self.piped = any(output.piped for output in self.outputs)
         self.listed = "num_captions" in self.work.overrides  # each caption's alternatives are written too
@@ -59,20 +57,13 @@ class Whole:
         """Print a line, on standard error when standard output has captions alone."""
         click.echo(text, err=self.piped)
 
-    def items(self) -> Iterator[Item]:
-        """The photos; that from standard input comes last."""
-        yield from chain.from_iterable(map(photos_of, self.photos.pieces))
-        if self.stdin is not None:
-            yield Item(STDIN, self.stdin)
-
     def draw(self, folder: Path, style: dict[str, Any]) -> None:
         """Draw pictures into a folder. Raises `SatError` where they would overwrite another file."""
         names = [source for piece in self.photos.pieces for source in sources_of(piece)]
-        names += [STDIN] if self.stdin is not None else []
         files = picture_names(names, style.pop("format", "png"))
         self.pictures = {name: folder / file for name, file in zip(names, files, strict=True)}
         self.style = style
-        check_pictures(list(self.pictures.values()), list(map(Path, names)))
+        check_pictures(list(self.pictures.values()))
 
     def run(self, loading: dict[str, Any], *, overwrite: bool) -> None:
         """Caption the photos; ends with 1 where some could not be captioned, and with 130 after Ctrl-C."""
@@ -119,7 +110,7 @@ class Whole:
     def _streams(self, captioners: Sequence[Captioner]) -> Iterator[tuple[Item, *tuple[Caption | PhotoError, ...]]]:
         """Each photo with its captions, by each model."""
         drawn = bool(self.pictures or self.hide) or not self.forms.isdisjoint(("json", "html"))
-        items, *copies = tee(self.items(), 1 + len(captioners))
+        items, *copies = tee(chain.from_iterable(map(photos_of, self.photos.pieces)), 1 + len(captioners))
         streams = []
         for captioner, photos in zip(captioners, copies, strict=True):
             config = captioner.resolve_config(**self._overrides(captioner))
@@ -160,8 +151,9 @@ class Whole:
         for caption in captions:
             if isinstance(caption, PhotoError):
                 self.failed[item.source] = caption.why
-                for entries in (self.entries, self.rows):
-                    entries.append({"source": item.source, "error": caption.why})
+                for output in self.outputs:
+                    if output.form != "html":
+                        self.contents[output].append({"source": item.source, "error": caption.why})
                 complain(f"{item.source}: {caption.why}")
                 return
         self._keep(item, captions)  # before they are printed, so that Ctrl-C loses nothing that was seen
@@ -199,37 +191,31 @@ class Whole:
         if self.sidecars is not None and item.source not in self.sidecars:
             self.sidecars.write([{"source": item.source, **captions[0].to_row()}])
         photo = captions[0].photo if "html" in self.forms else None  # which is read from its file again, once
-        for caption in captions:
-            own = {"source": item.source, "model": caption.settings["model"]}
-            self.rows.append(own | caption.to_row())
-            for text, score in caption.alternatives if self.listed else ():
-                self.rows.append({**own, "caption": text, "log_probability": round(score, 6)})
-            if not any(output.form == "html" or OUTPUTS.get(output.form) for output in self.outputs):
-                continue
-            entry = {**caption.to_dict(), "source": item.source}
-            self.entries.append(entry)
-            if photo is not None:
-                self.shown.append(page.with_image(entry, photo, side=page.longest(self.total)))
+        for output, caption in product(self.outputs, captions):
+            content = self.contents[output]
+            if output.is_table:
+                own = {"source": item.source, "model": caption.settings["model"]}
+                content.append(own | caption.to_row())
+                for text, score in caption.alternatives if self.listed else ():
+                    content.append({**own, "caption": text, "log_probability": round(score, 6)})
+            elif photo is not None and output.form == "html":
+                entry = {**caption.to_dict(), "source": item.source}
+                content.append(page.with_image(entry, photo, side=page.longest(self.total)))
+            elif OUTPUTS.get(output.form):
+                content.append({**caption.to_dict(), "source": item.source})
 
     def _write(self, output: Named) -> None:
         """Write one of the files; one for which nothing was made stays as it is."""
-        if output.form == "html" and self.shown:
-            names = list(dict.fromkeys(entry["source"] for entry in self.shown))
+        content = self.contents[output]
+        if not content:
+            return
+        if output.is_table:
+            write_plain(self.tables[output], content, self.log)
+        elif output.form == "html":
+            names = list(dict.fromkeys(entry["source"] for entry in content))
             title = Path(names[0]).name if len(names) == 1 else plural(len(names), "photo")
-            write_output(
-                output.target,
-                page.captions_page(self.shown, title=title, cards=self.cards, failed=self.failed.items()),
-            )
+            text = page.captions_page(content, title=title, cards=self.cards, failed=self.failed.items())
+            write_output(output.target, text)
             self.log(f"a page to explore the captions in: {output.target}")
-        elif output in self.tables and self.rows:
-            write_plain(self.tables[output], self.rows, self.log)
-        elif self.entries and (write := OUTPUTS.get(output.form)):
-            write_output("-" if output.piped else output.target, write(self.entries))
-
-
-def read_stdin() -> bytes:
-    """The photo from standard input."""
-    content = sys.stdin.buffer.read()
-    if not content:
-        raise SatError("- : standard input is empty. Give it a photo, as in: cat dog.jpg | sat caption -")
-    return content
+        elif write := OUTPUTS.get(output.form):
+            write_output("-" if output.piped else output.target, write(content))

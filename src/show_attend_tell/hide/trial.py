@@ -109,7 +109,7 @@ class Hidden:
         ]
 
     def to_dict(self) -> Record:
-        """Plain values for JSON, without the photo.
+        """Plain values for JSON, without the photo, as `show/page/hide.js` takes them; ``cover`` is a small picture.
 
         A mask is on a ``grid`` of what the encoder saw, as lengths of runs, row after row: visible, hidden, visible …
         """
@@ -132,11 +132,8 @@ class Hidden:
             "grid": [CELLS, CELLS],
             "here": here,
             "elsewhere": elsewhere,
+            "cover": data_uri(self.cover, SHOWN),
         }
-
-    def on_page(self) -> Record:
-        """`to_dict` with a small picture of what hides, as `show/page/hide.js` takes it."""
-        return {**self.to_dict(), "cover": data_uri(self.cover, SHOWN)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -245,8 +242,7 @@ class Trial:
                 f"the model's caption of this photo is “{' '.join(shown)}”, without {word!r}: "
                 "hide a word of the caption that the model makes with these settings"
             )
-        same = (number for number, each in enumerate(shown) if each == word)
-        return min(same, key=lambda number: abs(number - step))
+        return step if shown[step : step + 1] == [word] else shown.index(word)
 
 
 def find_word(caption: Caption, word: str | int) -> int:

@@ -29,7 +29,7 @@ def hide_words(
         answers = []
         for number in judged.tolist() if word == NOUNS else [int(word) if word.isdecimal() else word]:
             try:
-                answers.append(captioner.hide(caption, number).on_page())
+                answers.append(captioner.hide(caption, number).to_dict())
             except InvalidValue as error:
                 if word != NOUNS:
                     raise

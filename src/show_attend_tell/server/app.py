@@ -178,7 +178,7 @@ def api(service: Service, token: str | None) -> APIRouter:
             raise Problem(422, f"place: this is not JSON ({error}).") from error
         task = service.task(model, evidence=True, hide=Hide(word, place), **form.settings())
         answers = await service.answers(request, form.photos, [task], show=True)
-        return in_json(answers, 1, lambda found: {"before": found.before.text, **found.on_page()})
+        return in_json(answers, 1, lambda found: {"before": found.before.text, **found.to_dict()})
 
     @v1.get("/models", summary="List the models", response_model=schema.ModelsAnswer)
     async def models() -> Response:

@@ -110,8 +110,7 @@ def _fetched(address: str) -> bytes:
     except FileNotFoundError:
         raise MissingPhoto("no such file", subject=address) from None
     except Exception as error:  # file systems behind an address have errors of their own
-        reason, remedy = unreadable(error)
-        raise PhotoError(reason, subject=address, remedy=remedy) from None
+        raise PhotoError(unreadable(error), subject=address) from None
     return content
 
 
@@ -152,7 +151,7 @@ def _read(source: Path | io.BytesIO, name: str) -> Image.Image:
     except IsADirectoryError:
         raise PhotoError("a folder, not a photo", subject=name) from None
     except Exception as error:  # readers of headers raise almost anything on a damaged file
-        raise PhotoError(unreadable(error)[0], subject=name) from None
+        raise PhotoError(unreadable(error), subject=name) from None
 
 
 def _from_mended(source: Path | io.BytesIO, read: Callable[[ImageFile.ImageFile], Opened], error: Exception) -> Opened:
