@@ -37,7 +37,7 @@ CAPTIONS = {
     ],
     "Caption": [],
     "hide.trial.Hidden": [],
-    "hide.trial.Trial": [],
+    "hide.trial.hide_place": [],
     "GenerationConfig": ["merge"],
 }
 TRAINING: dict[str, list[str]] = {

@@ -22,7 +22,7 @@ from show_attend_tell.data.photos import FEWEST, Photo, is_photo
 from show_attend_tell.errors import InvalidValue, PhotoError, SatError
 from show_attend_tell.files import as_path
 from show_attend_tell.generation import Decoding, GenerationConfig, check_filters, photo_seed
-from show_attend_tell.hide.trial import Hidden, Trial
+from show_attend_tell.hide.trial import Hidden, hide_place
 from show_attend_tell.messages import shorten
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.registry import Filter
@@ -298,8 +298,8 @@ class Captioner:
     def hide(
         self, caption: Caption, word: str | int | None = None, *, place: Any = None, filters: Sequence[Filter] = ()
     ) -> Hidden:
-        """Hide what a word (or its number) lit, or a ``place``, and caption the photo again, see `hide.trial.Trial`."""
-        return Trial.of(caption, word, place).run(self, check_filters(filters))
+        """Hide what a word (or its number) lit, or a ``place``, and caption the photo again, see `hide_place`."""
+        return hide_place(self, caption, word, place, check_filters(filters))
 
     def instead(self, caption: Caption, number: int = 3) -> dict[str, list[str]]:
         """Other nouns for each word to be checked: the most probable ones after the same words (teacher forcing).

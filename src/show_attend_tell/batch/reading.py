@@ -16,7 +16,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,14 +87,15 @@ def sources_of(piece: Piece) -> Iterator[str]:
 
 def batches_left(pieces: Iterable[Piece], done: Container[str]) -> Iterator[list[Item]]:
     """The photos of pieces whose sources are not ``done``, in batches. Tar and Parquet files are read to find them."""
-    items = chain.from_iterable(_left(piece, done) for piece in pieces)
+    items = (
+        item
+        for piece in pieces
+        if piece.kind == "tar" or any(source not in done for source in sources_of(piece))
+        for item in photos_of(piece)
+        if item.source not in done
+    )
     while batch := list(islice(items, BATCH)):
         yield batch
-
-
-def _left(piece: Piece, done: Container[str]) -> Iterator[Item]:
-    if piece.kind == "tar" or any(source not in done for source in sources_of(piece)):
-        yield from (item for item in photos_of(piece) if item.source not in done)
 
 
 def expected(pieces: Sequence[Piece]) -> int:

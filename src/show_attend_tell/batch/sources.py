@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from operator import itemgetter
-from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
 from fsspec.core import url_to_fs
@@ -176,8 +175,6 @@ def file_system(address: str) -> tuple[Any, str]:
 
 def opened(address: str) -> IO[bytes]:
     """A file behind an address, or of this machine, opened for reading bytes."""
-    if address.startswith("file://"):
-        return open(Path(address.removeprefix("file://")), "rb")
     system, path = file_system(address)
     stream: IO[bytes] = system.open(path, "rb")
     return stream

@@ -31,20 +31,9 @@ A photo may be an address (https://…), which needs its file system: pip instal
 Documentation: {SITE or "sat COMMAND --help, sat models NAME, and in Python help('show_attend_tell')"}
 """
 
-MOVED = {
-    "analyze": "measurements of attention are programs of a checkout now (research/README.md): for example python "
-    "research/ablation.py DATA MODEL",
-    "caption-batch": "sat caption takes the same photos and --output; --beam-size 3 is --generation beam_size=3 there, "
-    "likewise other settings of the search, and --rows is left out",
-    "import-arctic": "models of the paper's authors are imported by a program of a checkout now: python "
-    "research/import_arctic.py",
-    "tune": "the search for settings is a program to copy now: examples/tune.py in a checkout",
-}
-
 
 @click.group(
     cls=Commands,
-    moved=MOVED,
     epilog=EXAMPLES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )

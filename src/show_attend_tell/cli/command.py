@@ -35,15 +35,13 @@ class BaseCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         options = {option.opts[-1]: option for option in self.get_params(ctx) if isinstance(option, click.Option)}
-        tables: list[tuple[str, Any]] = [
-            (f"Keys of {name}", option.keys) for name, option in options.items() if isinstance(option, PairsOption)
-        ]
-        sections = [
-            (title, [options.pop(f"--{name}") for name in names.split()]) for title, names in self.sections.items()
-        ]
-        sections.append(("Options", list(options.values())))
-        records = [(title, [option.get_help_record(ctx) for option in members]) for title, members in sections]
-        for title, lines in records + tables:
+        keys = {f"Keys of {name}": option.keys for name, option in options.items() if isinstance(option, PairsOption)}
+        sections = {
+            title: [options.pop(f"--{name}").get_help_record(ctx) for name in names.split()]
+            for title, names in self.sections.items()
+        }
+        sections["Options"] = [option.get_help_record(ctx) for option in options.values()]
+        for title, lines in [*sections.items(), *keys.items()]:
             if lines:
                 with formatter.section(title):
                     formatter.write_dl(lines)
@@ -73,12 +71,19 @@ class BaseCommand(click.Command):
         return ""
 
 
-class Commands(click.Group):
-    """A group that reports a mistake in one line; ``moved`` says where the work of earlier commands is done now."""
+MOVED = {  # where the work of earlier commands is done now
+    "analyze": "measurements of attention are programs of a checkout now (research/README.md): for example python "
+    "research/ablation.py DATA MODEL",
+    "caption-batch": "sat caption takes the same photos and --output; --beam-size 3 is --generation beam_size=3 there, "
+    "likewise other settings of the search, and --rows is left out",
+    "import-arctic": "models of the paper's authors are imported by a program of a checkout now: python "
+    "research/import_arctic.py",
+    "tune": "the search for settings is a program to copy now: examples/tune.py in a checkout",
+}
 
-    def __init__(self, *arguments: Any, moved: Mapping[str, str] | None = None, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.moved = moved or {}
+
+class Commands(click.Group):
+    """A group that reports a mistake in one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)  # in the order in which they were added
@@ -87,8 +92,8 @@ class Commands(click.Group):
         from show_attend_tell.data.photos import SUFFIXES
 
         name = args[0]
-        if name in self.moved:
-            raise SatError(f"sat {name} is gone: {self.moved[name]}")
+        if name in MOVED:
+            raise SatError(f"sat {name} is gone: {MOVED[name]}")
         if name not in self.commands and (Path(name).suffix.lower() in SUFFIXES or Path(name).exists()):
             raise click.UsageError(f"there is no command {name}: did you mean sat caption {name}?", ctx)
         return super().resolve_command(ctx, args)

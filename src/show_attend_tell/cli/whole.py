@@ -22,7 +22,7 @@ from show_attend_tell.cli.command import check_targets, complain, fail, note, pr
 from show_attend_tell.cli.outputs import Named, check_pictures, picture_names
 from show_attend_tell.cli.plain import open_plain, write_plain
 from show_attend_tell.errors import PhotoError, SatError
-from show_attend_tell.hide.words import hide_words, lines_of
+from show_attend_tell.hide.words import hide_words
 from show_attend_tell.messages import plural, read_without
 from show_attend_tell.show import page
 from show_attend_tell.show.outputs import OUTPUTS
@@ -183,7 +183,7 @@ class Whole:
         click.echo(f"{name}{printable(f'{by}: {caption}')}{ending}{printable(check)}")
         for text in others:
             click.echo(f"{name}{printable(f'{by}: {text}')}")
-        for line in lines_of(caption.hidden):
+        for line in dict.fromkeys(line for answer in caption.hidden for line in answer["lines"]):
             click.echo(f"  {printable(line)}")
 
     def _keep(self, item: Item, captions: Sequence[Caption]) -> None:

@@ -136,113 +136,104 @@ class Hidden:
         }
 
 
-@dataclasses.dataclass(frozen=True)
-class Trial:
-    """What to hide in a caption's photo: a place, and as controls the same outline in five other places.
+def hide_place(
+    captioner: Any, before: Caption, word: str | int | None, place: Any, filters: Sequence[Filter]
+) -> Hidden:
+    """Hide a place of a caption's photo, and as controls the same outline in five other places, and caption it again.
 
     The place of a word is the outline of a fifth of what the encoder saw, with most of the word's evidence, so the
     caption needs its evidence. Another place is boxes (left, top, right, bottom) or a mask (H, W), true where it is
     hidden, in the photo's own pixels. The controls are where it overlaps itself least; what leaves on one side comes
-    back on the other.
+    back on the other. All are captioned in one batch, by the `Captioner` and the filters of the caption.
+
+    Raises `InvalidValue` for a word or a place that cannot be hidden and for a caption that this captioner does not
+    make of the photo, and `PhotoError` for a photo that cannot be read any more.
     """
+    step, masks = places(before, word, place)
+    config = captioner.resolve_config(**settings_of(before, captioner.name))
+    decoding: Decoding = dataclasses.replace(captioner.decoding, config=config, filters=filters)
+    backend = captioner.backend
+    preprocessing = backend.encoder.preprocessing
+    photo = prepare_photo(cast("Photo", before.kept), preprocessing)
+    if isinstance(photo, PhotoError):
+        raise photo
+    square = photo.pixels
+    cover = blurred(square)
+    hidden = [on_square(mask, box_of(before), square.shape[-1]) for mask in masks]
+    features = backend.encode(hide(square, cover, hidden))
+    seed = photo_seed(config.seed, square.tobytes())
+    whole, *found = (best for best, *_ in decoding.captions(backend, features, seeds=[seed] * len(features)))
+    words = words_of(whole, decoding.vocabulary)
+    now = None if step is None else step_in(words, before, step)
+    log_p: list[float | None] = [None] * len(features)
+    verdicts: list[Verdict | None] = [None] * len(found)
+    if now is not None:
+        ids = [*whole.words[: now + 1], Vocabulary.END]
+        forced = [explain(backend, features[[number]], ids, config, seed) for number in range(len(features))]
+        log_p = [hypothesis.word_log_probabilities[now] for hypothesis in forced]
+        verdicts = [judge(words[now], words, words_of(best, decoding.vocabulary)) for best in found]
+    captions = [captioner.assemble([best], config, size=before.size, source=before.source) for best in found]
+    here, *controls = map(Variant, captions, masks, log_p[1:], verdicts)
+    colors = 255 * (cover.transpose(1, 2, 0) * preprocessing.std + preprocessing.mean)
+    return Hidden(
+        before=before,
+        step=step,
+        lit=place is None,
+        log_p=log_p[0],
+        here=here,
+        controls=controls,
+        cover=Image.fromarray(colors.round().clip(0, 255).astype(np.uint8)),
+    )
 
-    before: Caption  # of the whole photo
-    step: int | None  # of the word that is looked for
-    lit: bool  # whether the place is what the word lit
-    masks: list[Mask]  # the place, then the controls
 
-    @classmethod
-    def of(cls, caption: Caption, word: str | int | None, place: Any) -> "Trial":
-        """The place of a word's evidence, or another one, and the places to which it is moved.
+def places(caption: Caption, word: str | int | None, place: Any) -> tuple[int | None, list[Mask]]:
+    """The number of a word, and what is hidden: the place of its evidence or another one, then the controls."""
+    if not isinstance(caption, Caption):
+        raise InvalidValue(f"{shorten(caption)} is not a caption: give one that this captioner made of a photo")
+    box, size = box_of(caption), caption.size
+    assert size is not None  # of what has a box
+    step = None if word is None else find_word(caption, word)
+    if place is not None:
+        mask = of_place(place, size, box)
+    elif step is None:
+        raise InvalidValue("there is nothing to hide: give a word of the caption or a place")
+    else:
+        mask = on_photo(outline_of(caption, step), size, box)
+    cells = on_cells(mask, box)
+    if not cells.any() or cells.all():
+        much = "all" if cells.any() else "nothing"
+        raise InvalidValue(f"this place is {much} of what the encoder saw of the photo: give a part of it")
+    return step, [mask, *(move(mask, by, box) for by in moves(cells))]
 
-        Raises `InvalidValue`, see `Captioner.hide`.
-        """
-        if not isinstance(caption, Caption):
-            raise InvalidValue(f"{shorten(caption)} is not a caption: give one that this captioner made of a photo")
-        box, size = box_of(caption), caption.size
-        assert size is not None  # of what has a box
-        step = None if word is None else find_word(caption, word)
-        if place is not None:
-            mask = of_place(place, size, box)
-        elif step is None:
-            raise InvalidValue("there is nothing to hide: give a word of the caption or a place")
-        else:
-            mask = on_photo(outline_of(caption, step), size, box)
-        cells = on_cells(mask, box)
-        if not cells.any() or cells.all():
-            much = "all" if cells.any() else "nothing"
-            raise InvalidValue(f"this place is {much} of what the encoder saw of the photo: give a part of it")
-        return cls(caption, step, place is None, [mask, *(move(mask, by, box) for by in moves(cells))])
 
-    def settings(self, model: str) -> Record:
-        """The settings that the caption was made with, by a model of that name.
+def settings_of(caption: Caption, model: str) -> Record:
+    """The settings that a caption was made with, by a model of that name.
 
-        Raises `InvalidValue` for a caption by another model.
-        """
-        settings = dict(self.before.settings)
-        if settings["model"] != model:
-            raise InvalidValue(f"this caption is by {settings['model']}, not by {model}: hide with that model")
-        for name in ("model", "tokenizer", "evidence"):
-            settings.pop(name, None)
-        unnamed = ("repetition_cost", "class_weight", "min_confidence") if "beam_size" in settings else ()
-        return dict.fromkeys(unnamed, 0.0) | settings  # a setting of 0 is not named
+    Raises `InvalidValue` for a caption by another model.
+    """
+    settings = dict(caption.settings)
+    if settings["model"] != model:
+        raise InvalidValue(f"this caption is by {settings['model']}, not by {model}: hide with that model")
+    for name in ("model", "tokenizer", "evidence"):
+        settings.pop(name, None)
+    unnamed = ("repetition_cost", "class_weight", "min_confidence") if "beam_size" in settings else ()
+    return dict.fromkeys(unnamed, 0.0) | settings  # a setting of 0 is not named
 
-    def run(self, captioner: Any, filters: Sequence[Filter]) -> Hidden:
-        """Caption the whole photo and the variants in one batch, by the `Captioner` and the filters of the caption.
 
-        Raises `PhotoError` for a photo that cannot be read any more, and `InvalidValue` for a caption that this
-        captioner does not make of it.
-        """
-        config = captioner.resolve_config(**self.settings(captioner.name))
-        decoding: Decoding = dataclasses.replace(captioner.decoding, config=config, filters=filters)
-        before, backend = self.before, captioner.backend
-        preprocessing = backend.encoder.preprocessing
-        photo = prepare_photo(cast("Photo", before.kept), preprocessing)
-        if isinstance(photo, PhotoError):
-            raise photo
-        square = photo.pixels
-        cover = blurred(square)
-        hidden = [on_square(mask, box_of(before), square.shape[-1]) for mask in self.masks]
-        features = backend.encode(hide(square, cover, hidden))
-        seed = photo_seed(config.seed, square.tobytes())
-        whole, *found = (best for best, *_ in decoding.captions(backend, features, seeds=[seed] * len(features)))
-        words = words_of(whole, decoding.vocabulary)
-        step = self.step_in(words)
-        log_p: list[float | None] = [None] * len(features)
-        verdicts: list[Verdict | None] = [None] * len(found)
-        if step is not None:
-            ids = [*whole.words[: step + 1], Vocabulary.END]
-            forced = [explain(backend, features[[number]], ids, config, seed) for number in range(len(features))]
-            log_p = [hypothesis.word_log_probabilities[step] for hypothesis in forced]
-            verdicts = [judge(words[step], words, words_of(best, decoding.vocabulary)) for best in found]
-        captions = [captioner.assemble([best], config, size=before.size, source=before.source) for best in found]
-        here, *controls = map(Variant, captions, self.masks, log_p[1:], verdicts)
-        colors = 255 * (cover.transpose(1, 2, 0) * preprocessing.std + preprocessing.mean)
-        return Hidden(
-            before=before,
-            step=self.step,
-            lit=self.lit,
-            log_p=log_p[0],
-            here=here,
-            controls=controls,
-            cover=Image.fromarray(colors.round().clip(0, 255).astype(np.uint8)),
+def step_in(words: Sequence[Word], before: Caption, step: int) -> int:
+    """A word's number in the caption that the captioner makes of the whole photo now.
+
+    It may be another one where the photo has other pixels now: a caption keeps a smaller copy of a large photo that did
+    not come from a file. Raises `InvalidValue` for a caption without the word.
+    """
+    shown = [each.shown for each in words]
+    word = plain(before.words[step])
+    if word not in shown:
+        raise InvalidValue(
+            f"the model's caption of this photo is “{' '.join(shown)}”, without {word!r}: "
+            "hide a word of the caption that the model makes with these settings"
         )
-
-    def step_in(self, words: Sequence[Word]) -> int | None:
-        """The word's number in the caption that the captioner makes of the whole photo; None without a word.
-
-        It may be another one where the photo has other pixels now: a caption keeps a smaller copy of a large photo
-        that did not come from a file. Raises `InvalidValue` for a caption without the word.
-        """
-        if self.step is None:
-            return None
-        shown, word, step = [each.shown for each in words], plain(self.before.words[self.step]), self.step
-        if word not in shown:
-            raise InvalidValue(
-                f"the model's caption of this photo is “{' '.join(shown)}”, without {word!r}: "
-                "hide a word of the caption that the model makes with these settings"
-            )
-        return step if shown[step : step + 1] == [word] else shown.index(word)
+    return step if shown[step : step + 1] == [word] else shown.index(word)
 
 
 def find_word(caption: Caption, word: str | int) -> int:

@@ -1,7 +1,7 @@
 """Which words of a caption are hidden: one, or all nouns that have a confidence."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -35,9 +35,3 @@ def hide_words(
                     raise
                 log(f"{caption}: {error}")
         yield dataclasses.replace(caption, hidden=answers)
-
-
-def lines_of(answers: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What came out, in sentences; the line that all end with is there once."""
-    lines = [line for answer in answers for line in answer["lines"][:-1]]
-    return [*lines, *(answer["lines"][-1] for answer in answers[-1:])]
