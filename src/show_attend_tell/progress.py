@@ -16,8 +16,8 @@ class Progress(tqdm):  # type: ignore[misc]
     """`tqdm`, but where standard error is no terminal and no notebook it writes a whole line every `SECONDS`."""
 
     def __init__(self, iterable: Iterable[Any] | None = None, **options: Any) -> None:
-        options["disable"] = options.get("disable") or not SHOWN.get() or sys.stderr is None  # as a windowed program's
-        self.in_lines = not draws_bars(sys.stderr is not None and sys.stderr.isatty(), sys.modules)
+        options["disable"] = options.get("disable") or not SHOWN.get()
+        self.in_lines = not draws_bars(sys.stderr.isatty(), sys.modules)
         if self.in_lines:
             options |= {"mininterval": SECONDS, "miniters": 1, "leave": False}
             options["bar_format"] = "{desc}: {n_fmt} of {total_fmt}, {rate_fmt}, {remaining} left{postfix}"

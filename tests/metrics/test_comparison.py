@@ -128,15 +128,23 @@ def test_sat_compare(tmp_path):
     good, bad = f"{tmp_path}/good-1.json,{tmp_path}/good-2.json", f"{tmp_path}/bad.json"
     command = ("compare", bad, good, "--resamples", 300)
     lines = sat(*command).stdout.splitlines()
-    assert re.split(r" *\| *", lines[0]) == ["", "", "bad", "good (mean of 2)", "difference", "95 % interval", ""]
+    assert re.split(r" *\| *", lines[0]) == [
+        "",
+        "",
+        "bad",
+        "good-1,good-2 (mean of 2)",
+        "difference",
+        "95 % interval",
+        "",
+    ]
     assert lines[2].startswith("| BLEU-1 ") and len({len(line) for line in lines[:12]}) == 1  # aligned
     cider, notes = next(line for line in lines if line.startswith("| CIDEr")), " ".join(lines[12:])
     assert "7 photos, split tokens" in notes and "300 resamples, seed 0" in notes
     assert "another seed changes bad." in notes and "METEOR is left out: Java" in notes
 
     found = json.loads(sat(*command, "--json", "-").stdout)
-    assert found["trainings"] == {"bad": 1, "good": 2} and found["first"] == "bad"
-    row = found["differences"]["good"]["cider"]
+    assert found["trainings"] == {"bad": 1, "good-1,good-2": 2} and found["first"] == "bad"
+    row = found["differences"]["good-1,good-2"]["cider"]
     assert row["interval"][0] <= row["difference"] <= row["interval"][1]
     assert [f"{row['first']:.2f}", f"{row['system']:.2f}", f"{row['difference']:+.2f}"] == cider.split()[3:8:2]
 

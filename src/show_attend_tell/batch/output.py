@@ -164,14 +164,13 @@ class Output:
 
     def _differs(self, manifest: dict[str, Any]) -> str:
         """Why this run cannot go on with what is there, or nothing; takes the sizes of files that came since over."""
-        file = f"{self.folder}/{MANIFEST}"
-        if not self.system.exists(file):
+        if not self.has_manifest:
             if self.file is not None and self.system.exists(self.file):
                 return "exists already, and was not made by a run"
             files = self.system.ls(self.folder, detail=False)
             return "the folder has files that no run made" if files else ""
         try:
-            before = json.loads(self.system.cat_file(file))
+            before = json.loads(self.system.cat_file(f"{self.folder}/{MANIFEST}"))
             sizes = {**before["file_sizes"], **manifest["file_sizes"]}
             if before["file_sizes"].items() <= sizes.items():  # files may come, and none has changed
                 before["file_sizes"] = sizes

@@ -121,12 +121,6 @@ def _place(address: str) -> bytes | Path | str | SatError:
     return Path(address.removeprefix("file://")) if address.startswith("file://") else address
 
 
-def _bounded(content: bytes) -> bytes | SatError:
-    if len(content) > MOST:
-        return PhotoError(f"larger than {MOST:,} bytes, which no photo is")
-    return content or PhotoError("an empty file")
-
-
 # Tar files
 
 HEADERS = (
@@ -193,7 +187,7 @@ def _of_member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes | SatErro
         return PhotoError(f"larger than {MOST:,} bytes, which no photo is")
     content = tar.extractfile(member)
     assert content is not None
-    return _bounded(content.read())
+    return content.read()
 
 
 # Parquet files
@@ -214,11 +208,11 @@ def _of_value(value: object, folder: str) -> bytes | Path | str | SatError:
     if isinstance(value, dict):
         value = value.get("bytes") or value.get("path")
     if isinstance(value, bytes):
-        return _bounded(value)
+        return value
     if not isinstance(value, str) or not value:
         return PhotoError(f"{'nothing' if value is None else shorten(value)} where a photo should be")
     if (content := from_base64(value)) is not None:
-        return _bounded(content)
+        return content
     if leaves_folder(value):
         return PhotoError(f"its path {shorten(value)} leaves the folder of the Parquet file")
     return _place(f"{folder}/{value}")

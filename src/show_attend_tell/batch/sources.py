@@ -18,7 +18,6 @@ from show_attend_tell.errors import InvalidValue, MissingFile, MissingPackage, S
 from show_attend_tell.messages import install_command, shorten, unreadable
 
 TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
-OTHER_ARCHIVES = (".zip", ".7z", ".rar", ".tar.zst", ".tar.lz4", ".gz", ".bz2", ".xz", ".zst")
 PARQUET = (".parquet", ".pq")
 COLUMNS = (  # usual names of columns with photos or, after these, with their paths
     "image bytes photo jpg jpeg png webp image_bytes content image_base64 base64 "
@@ -130,12 +129,6 @@ def _pieces(system: Any, files: Mapping[str, str], column: str | None) -> Iterat
             yield Piece("tar", (file,), size=system.size(file))
         elif file.lower().endswith(PARQUET):
             yield _of_parquet(Piece("parquet", (file,), size=system.size(file), column=column))
-        elif file.lower().endswith(OTHER_ARCHIVES):
-            raise InvalidValue(
-                f"only tar archives are read ({' '.join(TAR)})",
-                subject=file,
-                remedy="unpack it, and give its folder",
-            )
         else:
             photos.append(file)
     for start in range(0, len(photos), TOGETHER):

@@ -16,7 +16,7 @@ from show_attend_tell.cli.command import (
 )
 from show_attend_tell.cli.encode import batch_options, report
 from show_attend_tell.cli.options import GENERATION, options_from
-from show_attend_tell.cli.outputs import TABLES, Named, read_outputs
+from show_attend_tell.cli.outputs import Named, read_outputs
 from show_attend_tell.errors import SatError
 
 if TYPE_CHECKING:
@@ -110,7 +110,6 @@ def caption(
     interrupted run. It captions again the photos that had an error or have changed, but never those whose captions
     you have edited. All other output is made in one go. After Ctrl-C, the files hold the captions made so far.
     """
-    from show_attend_tell.batch.reading import expected
     from show_attend_tell.batch.run import Targets, run, select, tables_of
     from show_attend_tell.batch.work import BatchConfig, CaptionBatch
 
@@ -121,8 +120,6 @@ def caption(
     config = BatchConfig(**batch)
     work = CaptionBatch(model, **loading, **generation)
     photos = select(sources, config)
-    if hide is not None:
-        check_hide(hide, outputs, captions=expected(photos.pieces) * (1 + len(compare)))
     resumes = bool(outputs) and all(output.resumes for output in outputs)
     whole = not resumes or "-" in sources or save_maps or compare or "num_captions" in generation
     if whole and set(batch) & {"workers", "engine"}:
@@ -139,17 +136,6 @@ def caption(
     if save_maps is not None:
         one_go.draw(save_maps, style)
     one_go.run(loading, overwrite=config.overwrite)
-
-
-def check_hide(word: str, outputs: Sequence[Named], *, captions: int) -> None:
-    """Raises `SatError` for a word of several captions, and for an output that has no place for what came out."""
-    from show_attend_tell.hide.words import NOUNS
-
-    if word != NOUNS and captions > 1:
-        raise SatError(f"--hide {word} is for one caption, and here are {captions}: give --hide {NOUNS}")
-    for output in outputs:
-        if output.form in (*TABLES, "-", "xmp"):
-            raise SatError(f"--output {output.target} cannot hold the results of --hide: name a page or JSON")
 
 
 def open_sidecars(outputs: Sequence[Named], options: Mapping[str, Any], model: str) -> "Sidecars | None":

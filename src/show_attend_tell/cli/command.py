@@ -98,14 +98,12 @@ class Commands(click.Group):
             raise click.UsageError(f"there is no command {name}: did you mean sat caption {name}?", ctx)
         return super().resolve_command(ctx, args)
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        with usage_errors():
-            return super().parse_args(ctx, args)
-
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with usage_errors():
-                return super().invoke(ctx)
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            command = error.ctx.command_path if error.ctx is not None else "sat"
+            fail(f"{error.format_message()} (see {command} --help)", error.exit_code)
         except SatError as error:
             fail(str(error), 1)
         except ModuleNotFoundError as error:
@@ -126,18 +124,6 @@ class Commands(click.Group):
             if isinstance(stream, TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")  # names of files may be no text
         return super().main(*arguments, **options)
-
-
-@contextmanager
-def usage_errors() -> Iterator[None]:
-    """Report a wrong option in one line."""
-    try:
-        yield
-    except click.exceptions.NoArgsIsHelpError:
-        raise
-    except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx is not None else "sat"
-        fail(f"{error.format_message()} (see {command} --help)", error.exit_code)
 
 
 @contextmanager
@@ -283,8 +269,7 @@ def check_targets(*targets: str | None, read: Iterable[str | os.PathLike[str] | 
     for file in files:
         check_writable(file)
         if file.is_file() and any(file.resolve().is_relative_to(path) for path in inputs):
-            where = "" if file.resolve() in inputs else "in a folder that is "
-            raise SatError(f"{file} is {where}read by this command, and would be overwritten: name another file")
+            raise SatError(f"{file} is read by this command, and would be overwritten: name another file")
     if len({file.resolve() for file in files}) < len(files):
         raise SatError(f"{files[0]} is named for two outputs: give each a file of its own")
 

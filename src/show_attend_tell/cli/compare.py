@@ -59,7 +59,7 @@ def compare(systems: tuple[str, ...], resamples: int, seed: int, json_file: str 
     check_targets(json_file, read=[file for of_system in files for file in of_system])
     if not all(files):
         raise SatError("a system is given without a file: name its evaluations, joined by commas")
-    names = [_name(of_system) for of_system in files]
+    names = [",".join(file.stem for file in of_system) for of_system in files]
     if len(set(names)) < len(names):
         names = [",".join(map(str, of_system)) for of_system in files]
     comparison = compared(
@@ -69,12 +69,6 @@ def compare(systems: tuple[str, ...], resamples: int, seed: int, json_file: str 
     )
     if not write_output(json_file, json.dumps(comparison.to_dict(), ensure_ascii=False, indent=1) + "\n"):
         click.echo(comparison.to_markdown(), nl=False)
-
-
-def _name(files: list[Path]) -> str:
-    """What a system is called: its file's name, less the number of a training."""
-    stem = files[0].stem if len(files) == 1 else files[0].stem.rstrip("0123456789").rstrip("-_. ")
-    return stem or ",".join(map(str, files))
 
 
 @click.command(cls=BaseCommand, epilog=REPORT_EXAMPLES)

@@ -17,7 +17,7 @@ def hide_words(
 ) -> Iterator[Caption | PhotoError]:
     """Captions by a `Captioner`, each with what came out when a word (or its number), or each noun, was hidden.
 
-    ``log`` gets why a noun cannot be hidden. Raises `InvalidValue` for another word that cannot be.
+    ``log`` gets why a word cannot be hidden.
     """
     for caption in captions:
         if isinstance(caption, PhotoError):
@@ -31,7 +31,5 @@ def hide_words(
             try:
                 answers.append(captioner.hide(caption, number).to_dict())
             except InvalidValue as error:
-                if word != NOUNS:
-                    raise
                 log(f"{caption}: {error}")
         yield dataclasses.replace(caption, hidden=answers)
