@@ -120,8 +120,8 @@ def caption(
     config = BatchConfig(**batch)
     work = CaptionBatch(model, **loading, **generation)
     photos = select(sources, config)
-    resumes = bool(outputs) and all(output.resumes for output in outputs)
-    whole = not resumes or "-" in sources or save_maps or compare or "num_captions" in generation
+    resumes = bool(outputs) and all(output.is_table or output.form == "xmp" for output in outputs)
+    whole = not resumes or "-" in sources or save_maps or compare or hide or "num_captions" in generation
     if whole and set(batch) & {"workers", "engine"}:
         raise SatError("only tables and sidecars of one caption a photo are made so: leave out --workers and --engine")
     if not whole and not photos.is_one_photo():

@@ -31,11 +31,6 @@ class Named(NamedTuple):
         return self.form in TABLES
 
     @property
-    def resumes(self) -> bool:
-        """Whether a command can go on with it where an earlier one was interrupted."""
-        return self.is_table or self.form == "xmp"
-
-    @property
     def file(self) -> str | None:
         """Its file on this machine, if it is one."""
         elsewhere = self.piped or self.form == "xmp" or "://" in self.target or self.target.endswith("/")
