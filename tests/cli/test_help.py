@@ -85,7 +85,6 @@ def bake(plate: str | None, cake: dict[str, Any]) -> None:
         (["--more", "icing=mud"], "sat: icing is 'mud': choose one of sugar, cream"),
         (["--more", "candles=3"], "'candles=3': give KEY=VALUE with one of the keys layers, icing, share"),
         (["--more", "icing"], "'icing': give KEY=VALUE"),
-        (["--layers", "3", "--more", "layers=4"], "'layers=4': layers is given twice"),
     ],
     ids=str,
 )
