@@ -36,7 +36,7 @@ class BaseCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         options = {option.opts[-1]: option for option in self.get_params(ctx) if isinstance(option, click.Option)}
         keys = {f"Keys of {name}": option.keys for name, option in options.items() if isinstance(option, PairsOption)}
-        sections = {
+        sections: dict[str, Any] = {
             title: [options.pop(f"--{name}").get_help_record(ctx) for name in names.split()]
             for title, names in self.sections.items()
         }
