@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import sys
 from collections import Counter, deque
 from collections.abc import Generator, Iterable
 from contextlib import suppress
@@ -12,7 +13,7 @@ from multiprocessing.process import BaseProcess
 from show_attend_tell.batch.reading import Item
 from show_attend_tell.batch.work import PhotoBatch, Row
 from show_attend_tell.errors import SatError
-from show_attend_tell.threads import prepare_process, use_threads
+from show_attend_tell.threads import prepare_process
 
 DEATHS = 3  # of workers with one photo, before it is given up
 
@@ -27,9 +28,10 @@ def made_locally(work: PhotoBatch, batches: Iterable[list[Item]], workers: int) 
         while running:
             for connection in wait(list(running)):
                 assert isinstance(connection, Connection)
-                process, batch = running.pop(connection)
+                process, batch = running[connection]
                 rows = _received(connection, batch)
                 if rows is None:
+                    del running[connection]
                     running |= [_start(work, workers)]
                     deaths.update(item.source for item in batch)
                     if len(batch) > 1 or deaths[batch[0].source] < DEATHS:
@@ -41,7 +43,8 @@ def made_locally(work: PhotoBatch, batches: Iterable[list[Item]], workers: int) 
                 yield [item.row(row) for item, row in zip(batch, rows, strict=True)]
                 following = again.popleft() if again else next(unread, None)
                 if following is None:
-                    connection.close()  # which ends the worker
+                    del running[connection]
+                    process.terminate()
                 else:
                     running[connection] = process, following
                     with suppress(OSError):  # of a worker that was killed, which is seen above
@@ -81,7 +84,10 @@ def _worker(connection: Connection, work: PhotoBatch, workers: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     prepare_process()
     if "OMP_NUM_THREADS" not in os.environ:
-        use_threads(max(1, (os.cpu_count() or 1) // workers))
+        share = max(1, (os.cpu_count() or 1) // workers)
+        os.environ |= {"OMP_NUM_THREADS": str(share), "MKL_NUM_THREADS": str(share)}
+        if torch := sys.modules.get("torch"):  # a program's main module may import it
+            torch.set_num_threads(share)
     with suppress(OSError):  # of the connection, when the main process is gone
         try:
             _ = work.model
