@@ -5,6 +5,7 @@ import sys
 from importlib.metadata import EntryPoint
 
 import pytest
+from builders import forget
 
 from show_attend_tell import registries
 from show_attend_tell.data.datasets import READERS
@@ -61,7 +62,7 @@ def test_a_name_is_taken_once_by_a_call_or_a_decorator():
         registry.register("one", second)
     registry.register("one", first)
     assert dict(registry) == {"one": first, "two": second}
-    del registry["one"]
+    forget(registry, "one")
     registry.register("one", second)
     assert registry["one"]() == 2  # type: ignore[operator]
     with pytest.raises(UnknownName, match="no number 'three' is registered"):

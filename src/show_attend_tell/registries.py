@@ -64,9 +64,6 @@ class Registry(Mapping[str, Value]):
             )
         return self._entries[name]
 
-    def __delitem__(self, name: str) -> None:
-        del self._entries[name]
-
     def __iter__(self) -> Iterator[str]:
         self._import(self.names())
         return iter(list(self._entries))

@@ -2,7 +2,7 @@
 
 import dataclasses
 from importlib import metadata
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import click
 import pytest
@@ -67,7 +67,11 @@ class Cake:
     share: float | None = Field(None, description="part that is eaten")
 
 
-@click.command(cls=BaseCommand, sections={"Size": "layers"})
+class Baking(BaseCommand):
+    sections: ClassVar[dict[str, str]] = {"Size": "layers"}
+
+
+@click.command(cls=Baking)
 @click.option("--plate", help="Plate.")
 @options_from(f"{__name__}:Cake", "layers", into="cake", rest="--more", default="the baker's")
 def bake(plate: str | None, cake: dict[str, Any]) -> None:

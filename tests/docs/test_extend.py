@@ -12,7 +12,7 @@ import click
 import numpy as np
 import pytest
 import torch
-from builders import captioner_of, shape_folder, small_checkpoint, small_encoder
+from builders import captioner_of, forget, shape_folder, small_checkpoint, small_encoder
 from commands import refused, sat, settings
 from decoders import SIZES, B, C, small_annotations, small_captions
 from documents import plugin
@@ -94,7 +94,7 @@ def test_an_encoder_of_layers_as_data_is_built_by_both_back_ends(tmp_path, monke
         assert captioner.backend.encoder.grid == (4, 4)
         found.append(captioner(sorted((data / "images").iterdir())[:3], beam_size=3))
     assert [str(each) for each in found[0]] == [str(each) for each in found[1]]
-    del ENCODERS["tiny"]
+    forget(ENCODERS, "tiny")
 
 
 def test_a_reranker_chooses_the_caption_of_a_model_that_names_it(tmp_path):
@@ -137,7 +137,7 @@ def test_a_metric_is_on_the_terminal_in_files_in_comparisons_on_cards_and_pages(
     model = small_checkpoint(small_encoder())
     model.scores = {"test": figures(content)}
     assert "| Short |" in model.card("m")
-    del METRICS["short"]
+    forget(METRICS, "short")
 
 
 def test_a_command_is_a_function():
@@ -170,7 +170,7 @@ def test_a_format_of_captions_is_a_reader(tmp_path):
     (tmp_path / "shapes" / "pairs.txt").write_text("\n".join(lines))
     READERS.register("pairs", read_pairs)
     assert len(read_dataset(tmp_path / "shapes").examples) == len(photos) == 17
-    del READERS["pairs"]
+    forget(READERS, "pairs")
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def test_a_filter_with_a_setting_is_an_option_an_argument_and_part_of_a_model(tm
         captioner(photo, filters=[lambda *given: (own(*given)[0], -99.0)], allow_repetitions=True).words,
     ):
         assert len(words) == len(set(words))
-    del FILTERS["again_cost"]
+    forget(FILTERS, "again_cost")
 
 
 @pytest.mark.usefixtures("small")
@@ -246,4 +246,5 @@ def test_an_output_format_is_that_of_a_caption_and_of_the_command(tmp_path, mode
     assert len(lines) == 17 and f"- {caption}" in lines
     with pytest.raises(SatError, match="an output format 'csv' already"):
         OUTPUTS.register("csv", lambda entries: "")
-    del OUTPUTS["md"], FORMATS["tiff"]
+    forget(OUTPUTS, "md")
+    forget(FORMATS, "tiff")

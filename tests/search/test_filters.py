@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders import forget
 from decoders import small_annotations, small_decoder
 from searching import same, talkative
 
@@ -111,7 +112,7 @@ def test_a_registered_filter_is_a_setting_everywhere():
             config.merge(do_sample=True, no_color=1.0)
         assert added(decoding.filters_with_settings(), vocabulary, "a") == {"red": -99.0}
     finally:
-        del FILTERS["no_color"]
+        forget(FILTERS, "no_color")
     with pytest.raises(SatError, match="no_color"):
         Decoding(vocabulary=vocabulary, config=config).filters_with_settings()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
@@ -41,16 +41,21 @@ Examples:
   sat caption dog.jpg --generation num_captions=3    three captions that differ in content
   sat caption "shards/*.tar" table.parquet --output captions.parquet --workers 8
 """
-SECTIONS = {
-    "Photos": "recursive column",
-    "Output": "output overwrite save-maps style hide sidecar",
-    "Model": "model compare encoder-weights plugin",
-    "Captions": "min-confidence generation",
-    "Machine": "workers engine backend device",
-}
 
 
-@click.command(cls=BaseCommand, epilog=EXAMPLES, sections=SECTIONS)
+class CaptionCommand(BaseCommand):
+    """`sat caption`, whose options stand in sections of the help."""
+
+    sections: ClassVar[Mapping[str, str]] = {
+        "Photos": "recursive column",
+        "Output": "output overwrite save-maps style hide sidecar",
+        "Model": "model compare encoder-weights plugin",
+        "Captions": "min-confidence generation",
+        "Machine": "workers engine backend device",
+    }
+
+
+@click.command(cls=CaptionCommand, epilog=EXAMPLES)
 @click.argument("sources", nargs=-1, required=True, metavar="PHOTO...")
 @click.option(
     "--output",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import click
 
@@ -20,11 +20,9 @@ from show_attend_tell.messages import install_command
 
 
 class BaseCommand(click.Command):
-    """A command whose help has ``sections``."""
+    """A command whose help has ``sections``, each with the names of its options."""
 
-    def __init__(self, *arguments: Any, sections: Mapping[str, str] | None = None, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.sections = sections or {}
+    sections: ClassVar[Mapping[str, str]] = {}
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         parameters: list[click.Parameter] = []
