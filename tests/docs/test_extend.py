@@ -222,7 +222,7 @@ def test_a_named_attention_mode_is_an_option_and_part_of_a_model_that_pytorch_ru
     assert found.log_probability == pytest.approx(entry["log_probability"], abs=1e-5) and found.evidence is not None
     assert "the attention mode square" in " ".join(saved.checkpoint.card("m").split())
     assert saved.score(photo, str(found)) == pytest.approx(found.log_probability, abs=1e-4)
-    del ATTENTION_MODES["square"]
+    forget(ATTENTION_MODES, "square")
     with pytest.raises(SatError, match="attention_mode is 'square'"):
         Captioner.from_pretrained(tmp_path / "saved", device="cpu")
 

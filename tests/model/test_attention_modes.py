@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from builders import forget
 from decoders import P, small_annotations, small_captions, small_decoder
 from searching import beam_search, same, talkative
 
@@ -56,7 +57,8 @@ def named():
     register_attention_mode("by-square", by_square)
     register_attention_mode("fading", FadingForPhotos)
     yield
-    del ATTENTION_MODES["by-square"], ATTENTION_MODES["fading"]
+    forget(ATTENTION_MODES, "by-square")
+    forget(ATTENTION_MODES, "fading")
 
 
 def logits_by_step(decoder, paths):
