@@ -21,7 +21,7 @@ from show_attend_tell.cli.command import (
 )
 from show_attend_tell.cli.options import F, generation_options
 from show_attend_tell.data.tokenizers import Tokens
-from show_attend_tell.errors import MissingFile, SatError
+from show_attend_tell.errors import SatError
 
 if TYPE_CHECKING:
     from show_attend_tell.metrics.scores import Evaluation
@@ -140,10 +140,6 @@ def score(
     from show_attend_tell.metrics.scores import score_entries
 
     check_targets(json_file, read=[hypotheses, *references])
-    for file in (hypotheses, *references):
-        if not file.exists():
-            remedy = "name a file; captioner.score(photo, [texts]) scores sentences"
-            raise MissingFile("no such file", subject=str(file), remedy=remedy)
     english = frozenset(Vocabulary.load(SHIPPED / DEFAULT_MODEL / "vocabulary.json").words)
     wanted = read_references(
         references, split=split or "test", tokens=tokens or tokens_of(hypotheses), english=english, most=most

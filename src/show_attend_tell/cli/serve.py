@@ -89,8 +89,8 @@ def serve(
 def listening(host: str, port: int) -> socket.socket:
     """A socket that listens there; raises `SatError` when it cannot."""
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server(address, family=family, backlog=1024)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=1024)
     except (OSError, UnicodeError) as error:  # the latter for a name that no machine can have
         reason = getattr(error, "strerror", None) or error
         raise SatError(f"cannot listen at {host} port {port} ({reason}): choose another --port or --host") from None
