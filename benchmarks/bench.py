@@ -36,7 +36,6 @@ from tutorial_decoder import TutorialDecoder
 from show_attend_tell.backends.torch import TorchBackend, TorchSession
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.photos import open_photo
-from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.devices import native_bf16
 from show_attend_tell.generation import rescored
 from show_attend_tell.model import kernels
@@ -180,13 +179,12 @@ def search_roofline(rates: Rates, decoder: AttentionDecoder, found: list[Hypothe
         config.attention_size,
         config.vocabulary_size,
     )
-    products, sigmas, paths = 2.0 * LOCATIONS * D * A, 0.0, 1
-    for step in found[0].trace.steps:
-        histories = step.attended.alpha.shape[1]
+    products, sigmas = 2.0 * LOCATIONS * D * A, 0.0
+    for _, step in found[0].trace.steps:
+        histories, paths = step.alpha.shape[1], step.rows.size
         products += 2 * histories * (n * (4 * n + A) + LOCATIONS * D + D * (4 * n + m))
         products += 2 * paths * (n * m + m * K)
         sigmas += histories * LOCATIONS * A
-        paths = int((step.words != Vocabulary.END).sum())
     return products / rates.float32 + sigmas / rates.sigma
 
 
@@ -209,7 +207,7 @@ def searches(rates: Rates, effort: Effort) -> list[Row]:
         return backend.session(part, config, seeds=[0] * len(part))
 
     def reference(part: Tensor, config: GenerationConfig) -> DecoderSession:
-        return TorchSession(decoder, part, paths=config.paths, mode=MeanAttention())
+        return TorchSession(decoder, part, paths=config.beam_size, mode=MeanAttention())
 
     def by_package(session: Session, at_once: int, config: GenerationConfig, ranked: bool) -> None:
         for part in annotations.split(at_once):

@@ -13,7 +13,7 @@ from show_attend_tell.settings import Amount, Count, CountOrNone, Rate, Share, S
 
 
 @pytest.mark.parametrize(
-    ("name", "guess"), [("num_beams", "beam_size"), ("max_new_tokens", "max_length"), ("temprature", "temperature")]
+    ("name", "guess"), [("num_beams", "beam_size"), ("max_new_tokens", "max_length"), ("bean_size", "beam_size")]
 )
 def test_a_name_of_another_program_or_a_slip_is_answered(name, guess):
     with pytest.raises(SatError, match=rf"there is no setting {name}: did you mean {guess}\?"):

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from show_attend_tell.backends.base import Backend
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.data.tokenizers import KARPATHY
@@ -24,7 +26,6 @@ from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.filters import word_filters
 from show_attend_tell.search.hypotheses import Hypothesis, diverse, force, forced_steps, rank
 from show_attend_tell.search.registry import FILTERS, Filter, MakeFilter
-from show_attend_tell.search.sampling import sample
 from show_attend_tell.search.session import DecoderSession
 from show_attend_tell.values import Array
 
@@ -68,19 +69,16 @@ class Decoding:
     ) -> list[list[Hypothesis]]:
         """The captions of photos, best first for each, of features (B, L, D); ``seeds`` has one a photo.
 
-        With ``num_captions``, the others differ from the first in content; captions drawn at random are in the order
-        of their drawing. The first has the confidence of its words, and ``min_confidence`` may choose it. With
-        ``evidence``, the first has it.
+        With ``num_captions``, the others differ from the first in content. The first has the confidence of its words,
+        and ``min_confidence`` may choose it. With ``evidence``, the first has it.
         """
         config = self.config
-        captions = self.candidates(backend, features, seeds=seeds)
-        if not config.do_sample:
-            captions = [self.ranked(of_photo) for of_photo in captions]
-            if self.confidence is not None:
-                captions = self.confidence.add(backend, features, captions, config.min_confidence)
-            if config.num_captions is not None:
-                order = config.length_penalty, config.rerank_weight
-                captions = [diverse(of_photo, config.num_captions, *order) for of_photo in captions]
+        captions = [self.ranked(of_photo) for of_photo in self.candidates(backend, features, seeds=seeds)]
+        if self.confidence is not None:
+            captions = self.confidence.add(backend, features, captions, config.min_confidence)
+        if config.num_captions is not None:
+            order = config.length_penalty, config.rerank_weight
+            captions = [diverse(of_photo, config.num_captions, *order) for of_photo in captions]
         if evidence:
             first = with_evidence(backend, features, [of_photo[0] for of_photo in captions], config)
             captions = [[best, *of_photo[1:]] for best, of_photo in zip(first, captions, strict=True)]
@@ -94,7 +92,7 @@ class Decoding:
         for start in range(0, len(features), size):
             part = slice(start, start + size)
             candidates += self.searched(backend, features[part], seeds[part])
-        if self.reranker is None or config.do_sample:
+        if self.reranker is None:
             return candidates
         return rescored(backend, features, candidates, config, self.reranker)
 
@@ -102,11 +100,7 @@ class Decoding:
         """The captions that one search of some photos finds, without rerank scores."""
         config = self.config
         session = backend.session(features, config, seeds=seeds)
-        filters = [*word_filters(config, self.vocabulary), *self.filters]
-        if config.do_sample:
-            of_words = [seed + 1 for seed in seeds]  # other random numbers than those of the locations
-            return sample(session, config, of_words, filters)
-        filters += self.filters_with_settings()
+        filters = [*word_filters(config, self.vocabulary), *self.filters, *self.filters_with_settings()]
         if self.class_words is None or not config.class_weight:
             return beam_search(session, config, filters)
         of_classes = self.class_words.filter(features, config.class_weight)
@@ -121,20 +115,13 @@ class Decoding:
         return [self.kinds_of_filters[name](value) for name, value in used.items()]
 
     def settings(self) -> dict[str, Any]:
-        """How captions are made, in plain values, without what is not used."""
-        config = self.config
-        names = ["attention_mode"]
-        if config.do_sample:
-            names += ["do_sample", "temperature", "top_k", "top_p"]
-        else:
-            names += ["beam_size", "length_penalty"]
-            names += ["rerank_weight", "rare_word_exponent"] if self.reranker is not None else []
-            names += [name for name in ("repetition_cost", "class_weight", "min_confidence") if getattr(config, name)]
-        names += ["num_captions"] if config.num_captions else []
-        names += ["seed"] if config.do_sample or config.attention_mode == "sample" else []
+        """How captions are made, in plain values: attention mode, beam size, length penalty, and what is not usual."""
         tokenizer = self.vocabulary.tokenizer
         cut = {} if tokenizer == KARPATHY else {"tokenizer": tokenizer.name}
-        return cut | {name: getattr(config, name) for name in names} | dict(config.filters)
+        usual = GenerationConfig().values()
+        changed = {name: value for name, value in self.config.values().items() if value != usual.get(name)}
+        always = {name: getattr(self.config, name) for name in ("attention_mode", "beam_size", "length_penalty")}
+        return cut | always | changed
 
     def ranked(self, captions: list[Hypothesis]) -> list[Hypothesis]:
         """The captions of one photo, best first by the configuration's score."""
@@ -186,7 +173,7 @@ def explain(backend: Backend, features: Any, ids: list[int], config: GenerationC
 
 def next_words(backend: Backend, features: Any, ids: list[int], config: GenerationConfig, seed: int) -> list[Array]:
     """log p of all words (K,) in the place of each word of a caption, after the words before it; as `explain`."""
-    return [log_p for _, log_p in forced_steps(_forced(backend, features, ids, config, seed), ids)]
+    return [log_p[0] for _, log_p in forced_steps(_forced(backend, features, ids, config, seed), np.array([ids]))]
 
 
 def _forced(backend: Backend, features: Any, ids: list[int], config: GenerationConfig, seed: int) -> DecoderSession:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from decoders import small_annotations
-from searching import MODELS, beam_search, same, sample, talkative
+from searching import MODELS, beam_search, same, talkative
 from torch import Tensor
 
 from show_attend_tell.backends.onnx.decoder import OnnxDecoder
@@ -16,7 +16,7 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.model.attention import attention_mode_by_name
 from show_attend_tell.model.decoder import AttentionDecoder
-from show_attend_tell.search import beam, sampling
+from show_attend_tell.search import beam
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.filters import word_filters
 from show_attend_tell.search.hypotheses import Hypothesis, force
@@ -60,17 +60,6 @@ def test_beams_find_what_the_reference_finds(name, mode):
         expected = beam_search(decoder, annotations, mode=usual, **{"max_length": STEPS, **options})
         alike(beam.beam_search(session_of(decoder, annotations, config), config, word_filters(config)), expected)
         assert Vocabulary.UNKNOWN not in {word for found in expected for h in found for word in h.words}
-
-
-@pytest.mark.parametrize("mode", ATTENTION_MODES)
-@pytest.mark.parametrize("options", [{}, {"temperature": 0.6, "top_k": 9, "top_p": 0.8, "allow_repetitions": False}])
-def test_samples_are_those_of_the_reference(mode, options):
-    decoder, annotations = talkative(), small_annotations(batch=len(SEEDS), locations=LOCATIONS)
-    usual = attention_mode_by_name(mode, seeds=SEEDS, paths=5, steps=STEPS)
-    expected = sample(decoder, annotations, seeds=SEEDS, captions=5, max_length=STEPS, mode=usual, **options)
-    config = settings({"do_sample": True, "temperature": 1.0, "num_captions": 5, "attention_mode": mode, **options})
-    alike(sampling.sample(session_of(decoder, annotations, config), config, SEEDS, word_filters(config)), expected)
-    assert len({tuple(h.words) for hypotheses in expected for h in hypotheses}) > len(SEEDS)
 
 
 @pytest.mark.parametrize("mode", ATTENTION_MODES)

@@ -1,6 +1,5 @@
 """Decoders whose captions end, the reference searches, and what makes two lists of hypotheses equal."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.attention import AttentionMode
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder
-from show_attend_tell.search import beam, sampling
+from show_attend_tell.search import beam
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.filters import word_filters
 from show_attend_tell.search.hypotheses import Hypothesis
@@ -52,22 +51,6 @@ def beam_search(
     return beam.beam_search(
         TorchSession(decoder, annotations, paths=beam_size, mode=mode), config, word_filters(config)
     )
-
-
-def sample(
-    decoder: Decoder,
-    annotations: Tensor,
-    *,
-    seeds: Sequence[int],
-    captions: int = 1,
-    mode: AttentionMode = MEAN_ATTENTION,
-    **options: Any,
-) -> list[list[Hypothesis]]:
-    """The reference: captions drawn by PyTorch's session."""
-    own = {"do_sample": True, "temperature": 1.0, "allow_repetitions": True}  # the decoder's own probabilities
-    config = GenerationConfig(**{**own, "num_captions": captions, **options})
-    session = TorchSession(decoder, annotations, paths=captions, mode=mode)
-    return sampling.sample(session, config, seeds, word_filters(config))
 
 
 def same(found: list[Hypothesis], expected: list[Hypothesis], tolerance: float = 1e-5) -> None:

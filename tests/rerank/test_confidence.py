@@ -13,7 +13,14 @@ from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.generation import Decoding, explain
-from show_attend_tell.rerank.confidence import MANY, Confidence, fit, raise_confidence, regression
+from show_attend_tell.rerank.confidence import (
+    MANY,
+    Confidence,
+    blind_log_probabilities,
+    fit,
+    raise_confidence,
+    regression,
+)
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis
 
@@ -48,11 +55,12 @@ def test_a_blind_word_is_as_probable_as_with_annotations_of_zeros(options):
     zeros = torch.zeros(1, 9, 11)
     reference = TorchBackend(decoder, reference=True)
     for backend in (reference, TorchBackend(decoder)):
-        found = backend.blind_log_probabilities(small_annotations(3, 9), captions)
+        features = small_annotations(3, 9)
+        found = blind_log_probabilities(backend.blind_session(features, len(captions)), captions)
         for words, row in zip(captions, found, strict=True):
             forced = explain(reference, zeros, [*words, Vocabulary.END], GenerationConfig(), 0)
             np.testing.assert_allclose(row, forced.word_log_probabilities, atol=1e-4)
-        assert backend.blind_log_probabilities(zeros, [[], []])[0].shape == (0,)
+        assert blind_log_probabilities(backend.blind_session(zeros, 2), [[], []])[0].shape == (0,)
 
 
 def test_the_confidence_of_a_word_by_hand():
@@ -61,7 +69,7 @@ def test_the_confidence_of_a_word_by_hand():
     for beam, (best, *others) in zip(found, Confidence(ARRAYS).add(backend, features, found, 0.0), strict=True):
         assert [best.words, *(each.words for each in others)] == [each.words for each in beam]
         assert all(each.word_confidence is None for each in others)
-        (blind,) = backend.blind_log_probabilities(features, [best.words])
+        (blind,) = blind_log_probabilities(backend.blind_session(features, 1), [best.words])
         numbers = zip(best.words, best.word_log_probabilities, blind, best.word_confidence, strict=True)
         for word, log_p, without, value in numbers:
             if word not in NOUNS:

@@ -1,4 +1,4 @@
-"""Search: against every caption there is, against the same photo alone, and against probabilities by hand."""
+"""Search: against every caption there is, and against the same photo alone."""
 
 import itertools
 import math
@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 from decoders import L, Scripted, small_annotations, small_decoder
-from searching import beam_search, same, sample, talkative
+from searching import beam_search, same, talkative
 
+from show_attend_tell.backends.onnx.session import uniforms
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.scores import repeats
@@ -16,7 +17,6 @@ from show_attend_tell.model.attention import ArgmaxAttention, MeanAttention, Sam
 from show_attend_tell.model.interface import word_log_probabilities
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis, Trace, diverse, rank
-from show_attend_tell.search.sampling import Uniforms, narrowed
 
 END, UNKNOWN = Vocabulary.END, Vocabulary.UNKNOWN
 CPU = torch.device("cpu")
@@ -157,8 +157,6 @@ def test_an_empty_caption_is_given_only_last():
         assert found[0].words == [2] and found[-1].words == [] and found[-1].ended, beam_size
     (greedy,) = beam_search(decoder, photo, beam_size=1, max_length=4)[0]
     assert greedy.words == [2] and greedy.log_probability == pytest.approx(math.log(0.06), abs=1e-5)
-    for drawn in sample(decoder, photo, seeds=[3], captions=99)[0]:
-        assert drawn.words
 
 
 def test_probabilities_that_are_no_numbers_are_refused():
@@ -168,120 +166,17 @@ def test_probabilities_that_are_no_numbers_are_refused():
         beam_search(decoder, small_annotations(), beam_size=2)
 
 
-# ---------------------------------------------------------------- sampling
-
-
-def chi_square(seen, probabilities):
-    """Pearson's χ² less its degrees of freedom, in standard deviations; infinite where the impossible was seen."""
-    possible = probabilities > 0
-    if seen[~possible].any():
-        return math.inf
-    expected = probabilities[possible] * seen.sum()
-    freedom = int(possible.sum()) - 1
-    return float((((seen[possible] - expected) ** 2 / expected).sum() - freedom) / (2 * freedom) ** 0.5)
-
-
-NEXT = torch.tensor([0.05, 0.25, 0.3, 0.15, 0.13, 0.08, 0.04])  # p of the end, the unknown and five known words
-
-
-def narrowed_by_hand(temperature=1.0, top_k=0, top_p=1.0):
-    p = NEXT.double().numpy() ** (1 / temperature)
-    p[UNKNOWN] = 0
-    order = [int(k) for k in np.argsort(-p) if p[k] > 0]
-    kept = order[: top_k or len(order)]
-    p = np.array([x if k in kept else 0 for k, x in enumerate(p)])
-    p /= p.sum()
-    enough = []
-    for k in kept:
-        if sum(p[enough]) < top_p:
-            enough.append(k)
-    p = np.array([x if k in enough else 0 for k, x in enumerate(p)])
-    return torch.tensor(p / p.sum())
-
-
-NARROWINGS = [
-    {},
-    {"temperature": 0.5},
-    {"temperature": 3.0},
-    {"top_k": 1},
-    {"top_k": 3},
-    {"top_p": 0.01},
-    {"top_p": 0.6},
-    {"temperature": 2.0, "top_k": 4, "top_p": 0.7},
-]
-
-
-@pytest.mark.parametrize("options", NARROWINGS, ids=str)
-def test_words_are_drawn_by_the_narrowed_probabilities(options):
-    by_hand = narrowed_by_hand(**options)  # type: ignore[arg-type]
-    config = GenerationConfig(do_sample=True, **{"temperature": 1.0, **options})  # type: ignore[arg-type]
-    log_p = NEXT.log().numpy()
-    log_p[UNKNOWN] = -math.inf
-    weights = torch.from_numpy(narrowed(log_p, config))
-    torch.testing.assert_close((weights / weights.sum()).double(), by_hand, rtol=0, atol=1e-6)
-
-
-def test_whole_captions_are_drawn_by_their_probability():
-    """Sequences of an attentive decoder, not first words alone: the state follows each path's own words."""
-    decoder = small_decoder(vocabulary_size=4, spread=0.4)
-    annotations = small_annotations(batch=1)
-    draws = 5_003
-    captions = [words for words in every_caption(4, 3) if words != [END]]
-    found = sample(decoder, annotations, seeds=[7], captions=draws, max_length=3)[0]
-    p = []
-    for words in captions:  # p over the words allowed: without the unknown one, and first without the end
-        with torch.no_grad():
-            logits = decoder.teacher_forcing(annotations, torch.tensor([words])).logits[0, 0]
-        logits[:, UNKNOWN] = logits[0, END] = -math.inf
-        p.append(torch.log_softmax(logits, -1)[torch.arange(len(words)), torch.tensor(words)].sum().exp())
-    probabilities = torch.stack(p)
-    assert probabilities.sum().item() == pytest.approx(1, abs=1e-5)
-    index = {tuple(words): k for k, words in enumerate(captions)}
-    seen = torch.tensor([index[(*h.words, END) if h.ended else tuple(h.words)] for h in found])
-    assert chi_square(torch.bincount(seen, minlength=len(captions)), probabilities) < 4
-
-
-def test_a_photos_samples_are_its_seeds_own():
-    decoder = small_decoder(spread=0.4)
-    annotations = small_annotations(batch=5)
-    seeds = [11, 5, 3, 2, 7]
-
-    def draw(which):
-        own = [seeds[b] for b in which]
-        mode = SampleAttention.for_photos([seed + 100 for seed in own], paths=3, steps=9, device=CPU)
-        return sample(
-            decoder, annotations[which], seeds=own, captions=3, max_length=9, temperature=1.3, top_p=0.9, mode=mode
-        )
-
-    together = draw(list(range(5)))
-    for which in ([0], [4], [2, 0], [4, 3, 2, 1, 0]):
-        for hypotheses, b in zip(draw(which), which, strict=True):
-            same(hypotheses, together[b])
-    twice = sample(decoder, annotations[[0, 0]], seeds=[1, 2], captions=3, max_length=9)
-    assert [h.words for h in twice[0]] != [h.words for h in twice[1]]  # one photo, two seeds
-
-
 @pytest.mark.parametrize("seed", [0, 7, 2**32 - 1, 2**32, 2**32 + 7])
 def test_numbers_are_those_of_pytorchs_generator(seed):
-    """So a seed draws the same captions and places with PyTorch and without it."""
+    """So a seed draws the same locations with PyTorch and without it."""
     generator = torch.Generator().manual_seed(seed)
-    uniforms = Uniforms(seed)
-    for number in (1, 700, 3):
-        assert torch.equal(torch.from_numpy(uniforms(number)), torch.rand(number, generator=generator))
-
-
-@pytest.mark.parametrize("temperature", [1e-6, 1e-45])
-def test_however_cold_sampling_is_greedy(temperature):
-    decoder = small_decoder()
-    annotations = small_annotations()
-    found = sample(decoder, annotations, seeds=[1] * len(annotations), max_length=6, temperature=temperature)
-    assert [h[0].words for h in found] == [h[0].words for h in beam_search(decoder, annotations, max_length=6)]
+    assert torch.equal(torch.from_numpy(uniforms(seed, 17, 43)), torch.rand(17, 43, generator=generator))
 
 
 def test_diverse_captions_differ_by_words_and_pairs():
     """By hand: the second best shares all but one word with the best, and the others share less and less."""
     log_p = {(2, 3, 4): -1.0, (2, 3, 5): -1.1, (2, 6, 7): -1.5, (8, 9): -2.0, (3,): -9.0}
-    seen = Trace([], 0, [])
+    seen = Trace([], 0, np.zeros(0), np.zeros(0))
     found = [Hypothesis(list(words), score, True, seen) for words, score in log_p.items()]
     found += [Hypothesis([8, 8, 8], -0.5, False, seen), Hypothesis([], -0.1, True, seen)]
 
@@ -313,10 +208,12 @@ def test_without_repetitions_a_wide_beam_finds_every_other_caption():
         same(found, kept)
 
 
-def test_samples_without_repetitions():
-    """The words that are left share what a repetition would have had; log p is the model's own."""
-    decoder = chain(4, {-1: {2: 1.0}, 2: {2: 0.8, 3: 0.15, END: 0.05}, 3: {2: 0.5, 3: 0.4, END: 0.1}})
-    found = sample(decoder, torch.zeros(1, 1, 1), seeds=[3], captions=503, max_length=9, allow_repetitions=False)[0]
-    assert {tuple(h.words) for h in found} == {(2,), (2, 3), (2, 3, 2), (2, 3, 2, 3)} and all(h.ended for h in found)
-    longest = next(h for h in found if len(h.words) == 4)
-    assert longest.log_probability == pytest.approx(math.log(0.15 * 0.5 * 0.15 * 0.1), abs=1e-3)
+def test_settings_of_drawn_words_are_taken_with_their_defaults_alone():
+    """Files of older models have them."""
+    stored = {"beam_size": 7, "do_sample": False, "temperature": 0.3, "top_k": 0, "top_p": 1.0}
+    assert GenerationConfig.from_dict(stored) == GenerationConfig(beam_size=7)
+    for name, value in {"do_sample": True, "temperature": 1.0, "top_k": 3, "top_p": 0.9}.items():
+        with pytest.raises(SatError, match=f"{name}: words are not drawn at random any more"):
+            GenerationConfig.from_dict(stored | {name: value})
+        with pytest.raises(SatError, match="leave it out"):
+            GenerationConfig().merge(**{name: value})

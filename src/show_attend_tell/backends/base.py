@@ -50,8 +50,8 @@ class Backend(Protocol):
         """The decoder before the first word of each photo; ``seeds`` has one a photo, for sampled locations."""
         ...
 
-    def blind_log_probabilities(self, features: Features, captions: Sequence[Sequence[int]]) -> list[Array]:
-        """log p of each word of captions (T,), given those before it, at zeros in place of annotations like those."""
+    def blind_session(self, features: Features, captions: int) -> DecoderSession:
+        """The decoder before the first word of so many captions, at zeros in place of one photo's annotations."""
         ...
 
     def evidence(

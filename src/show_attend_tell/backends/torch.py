@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from show_attend_tell.backends.base import Backend
 from show_attend_tell.backends.onnx.decoder import OnnxDecoder
 from show_attend_tell.backends.onnx.encoder import OnnxEncoder
-from show_attend_tell.backends.onnx.session import OnnxSession, batch_size, evidence_closed_form
+from show_attend_tell.backends.onnx.session import OnnxSession, batch_size, blind_session, evidence_closed_form
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.packing import as_array, as_tensors
 from show_attend_tell.errors import SatError
@@ -43,7 +43,6 @@ from show_attend_tell.model.interface import (
     initial_state,
     map_parts,
     previous_words,
-    word_log_probabilities,
 )
 from show_attend_tell.model.kernels import promote
 from show_attend_tell.model.registry import build
@@ -58,7 +57,6 @@ from show_attend_tell.vision.network import convolutions
 
 CPU_PATHS = 400  # how many paths are fastest together; a processor's share its cache
 GPU_PATHS = 1000
-TOGETHER = 100  # captions whose blind log-probabilities are computed at once
 CPU_PHOTOS = 100  # at most, since more only take more memory
 
 # PyTorch's threads are not in a forked process, which would wait for them forever. With one thread it needs none.
@@ -126,26 +124,19 @@ class TorchBackend:
             if optimized is not None:
                 return OnnxSession(optimized, optimized.array(features), config, seeds=seeds)
         mode = mode or attention_mode_by_name(
-            config.attention_mode, seeds=seeds, paths=config.paths, steps=config.max_length, device=self.torch_device
+            config.attention_mode,
+            seeds=seeds,
+            paths=config.beam_size,
+            steps=config.max_length,
+            device=self.torch_device,
         )
-        return TorchSession(self.decoder, features, paths=config.paths, mode=mode)
+        return TorchSession(self.decoder, features, paths=config.beam_size, mode=mode)
 
-    def blind_log_probabilities(self, features: Tensor, captions: Sequence[Sequence[int]]) -> list[Array]:
+    def blind_session(self, features: Tensor, captions: int) -> DecoderSession:
         optimized = self.optimized(features.shape[1])
         if optimized is not None:
-            return optimized.blind_log_probabilities(captions)
-        log_probabilities: list[Array] = []
-        for start in range(0, len(captions), TOGETHER):
-            part = captions[start : start + TOGETHER]
-            longest = max(1, max(map(len, part)))
-            words = torch.tensor(
-                [[*caption, *[0] * (longest - len(caption))] for caption in part], device=self.torch_device
-            )
-            with torch.inference_mode():
-                nothing = torch.zeros_like(features[:1]).expand(len(part), -1, -1)
-                log_p = word_log_probabilities(self.decoder.teacher_forcing(nothing, words).logits, words)[:, 0]
-            log_probabilities += [row[: len(caption)] for row, caption in zip(log_p.cpu().numpy(), part, strict=True)]
-        return log_probabilities
+            return blind_session(optimized, captions)
+        return TorchSession(self.decoder, torch.zeros_like(features[:1]), paths=captions, mode=MeanAttention())
 
     def optimized(self, locations: int) -> OnnxDecoder | None:
         """The paper's decoder for ONNX Runtime on a processor, with the weights that it has at the first call."""
@@ -169,8 +160,8 @@ class TorchBackend:
         if self.torch_device.type == "cpu" and isinstance(self.decoder, AttentionDecoder):
             return batch_size(config)
         if self.torch_device.type != "cpu":
-            return max(1, GPU_PATHS // config.paths)
-        return max(1, min(CPU_PHOTOS, CPU_PATHS // config.paths))
+            return max(1, GPU_PATHS // config.beam_size)
+        return max(1, min(CPU_PHOTOS, CPU_PATHS // config.beam_size))
 
     def second_moments(self, features: Tensor, channels: Array) -> Array:
         with torch.inference_mode():

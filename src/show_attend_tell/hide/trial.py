@@ -15,7 +15,7 @@ from show_attend_tell.caption import Caption
 from show_attend_tell.data.photos import Photo
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import InvalidValue, PhotoError
-from show_attend_tell.generation import Decoding, explain, photo_seed
+from show_attend_tell.generation import Decoding, GenerationConfig, explain, photo_seed
 from show_attend_tell.hide.masks import (
     CELLS,
     Mask,
@@ -216,8 +216,8 @@ def settings_of(caption: Caption, model: str) -> Record:
         raise InvalidValue(f"this caption is by {settings['model']}, not by {model}: hide with that model")
     for name in ("model", "tokenizer", "evidence"):
         settings.pop(name, None)
-    unnamed = ("repetition_cost", "class_weight", "min_confidence") if "beam_size" in settings else ()
-    return dict.fromkeys(unnamed, 0.0) | settings  # a setting of 0 is not named
+    usual = GenerationConfig().values() if "beam_size" in settings else {}
+    return usual | settings  # what is usual is not named
 
 
 def step_in(words: Sequence[Word], before: Caption, step: int) -> int:

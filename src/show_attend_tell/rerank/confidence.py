@@ -43,7 +43,8 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.rerank import Reranker
 from show_attend_tell.rerank.class_words import ClassWords
-from show_attend_tell.search.hypotheses import Hypothesis
+from show_attend_tell.search.hypotheses import Hypothesis, forced_steps
+from show_attend_tell.search.session import DecoderSession, padded
 from show_attend_tell.values import Array
 
 PLAIN = 3  # features without a reranker
@@ -178,7 +179,7 @@ def judged_words(
     by_reranker = None if reranker is None else reranker.features_of_words(backend, features)
     by_classes = None if class_words is None else class_words.features_of_words(features)
     all_words = [hypothesis.words for of_photo in captions for hypothesis in of_photo]
-    blind = iter(backend.blind_log_probabilities(features, all_words))
+    blind = iter(blind_log_probabilities(backend.blind_session(features, len(all_words)), all_words))
     judged = set(judged)
     rows: list[list[float]] = []
     words: list[int] = []
@@ -202,6 +203,15 @@ def judged_words(
                 words.append(word)
                 places.append((photo, number, time))
     return Judged(np.array(rows, np.float64).reshape(-1, feature_count(reranker, class_words)), words, places)
+
+
+def blind_log_probabilities(session: DecoderSession, captions: Sequence[Sequence[int]]) -> list[Array]:
+    """log p of each word of captions (T,), given those before it, in a session that sees no photo."""
+    words = padded([np.array(caption, np.int64) for caption in captions])
+    log_probabilities = np.zeros(words.shape)
+    for time, (_, log_p) in enumerate(forced_steps(session, words)):
+        log_probabilities[:, time] = log_p[np.arange(len(words)), words[:, time]]
+    return [row[: len(caption)] for row, caption in zip(log_probabilities, captions, strict=True)]
 
 
 # A model's back end, reranker and class words; photos' features (B, L, D), the captions that it found for them, best

@@ -1,7 +1,7 @@
 """Beam search over any `DecoderSession`; a beam of one is greedy search.
 
 B photos · B′ those that still have an unfinished path · P paths, the beam · P′ paths that are followed · K vocabulary ·
-N continuations · t words so far.
+N continuations.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ import numpy as np
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.filters import NEVER, apply
-from show_attend_tell.search.hypotheses import Backpointers, Hypothesis, rank, read_back
+from show_attend_tell.search.hypotheses import Hypothesis, Paths, Steps, rank, read_back
 from show_attend_tell.search.registry import Filter
 from show_attend_tell.search.session import DecoderSession, gather
 
@@ -33,14 +33,14 @@ def beam_search(session: DecoderSession, config: GenerationConfig, filters: Sequ
     photos = np.arange(session.photos)  # (B′,)
     live = np.tile(np.arange(session.paths), (session.photos, 1))  # (B′, P′)
     words = np.full_like(live, session.vocabulary_size)
-    history = np.empty((*live.shape, 0), dtype=np.int64)  # the words of each followed path (B′, P′, t)
-    backpointers: list[Backpointers] = []
+    paths = Paths.empty(session.photos, beam, config.max_length)
+    steps: Steps = []
 
-    for _ in range(config.max_length):
+    for time in range(config.max_length):
         step = session.step(words)
         before, done = scores[photos], finished[photos]  # (B′, P)
         running = gather(np.where(done, NEVER, before), live)  # (B′, P′)
-        added = apply(filters, history, photos)
+        added = apply(filters, gather(paths.words[photos, :, :time], live), photos)
         new = session.best(running, beam, *added)
         # a finished path has one child: itself, at no cost
         children = np.concatenate([np.where(done, before, NEVER), new.scores], axis=1)  # (B′, P + N)
@@ -52,7 +52,8 @@ def beam_search(session: DecoderSession, config: GenerationConfig, filters: Sequ
         words = np.where(frozen, Vocabulary.END, gather(new.words, child))
         parents = np.where(frozen, chosen, gather(live, path))
         more = gather(filtered[photos], parents) + np.where(frozen, 0.0, added.to(path, words))
-        backpointers.append(Backpointers(photos, words, parents, kept - more, gather(step.rows, path), step))
+        steps.append((photos, step))
+        paths.extend(photos, parents, time, words, gather(step.rows, path), kept - more)
         ended = words == Vocabulary.END
         scores[photos] = kept
         filtered[photos] = more
@@ -66,14 +67,11 @@ def beam_search(session: DecoderSession, config: GenerationConfig, filters: Sequ
         if not session.keeps_all:
             if not unfinished.all():
                 remaining = unfinished > 0
-                photos, words, path, going, history = (
-                    of_photos[remaining] for of_photos in (photos, words, path, going, history)
-                )
+                photos, words, path, going = (of_photos[remaining] for of_photos in (photos, words, path, going))
             live = np.argsort(~going, axis=1, kind="stable")[:, : int(unfinished.max())]
             words, path = gather(words, live), gather(path, live)
             path = np.where(gather(going, live), path, path[:, :1])  # padding adds no history
-        history = np.concatenate([gather(history, path), words[..., None]], axis=-1)
         session.reorder(remaining, path)
 
-    captions = read_back(backpointers, scores - filtered, filtered, finished)
+    captions = read_back(steps, paths, scores - filtered, filtered, finished)
     return [rank(of_photo, config.length_penalty) for of_photo in captions]

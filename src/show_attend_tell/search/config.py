@@ -15,32 +15,23 @@ from show_attend_tell.settings import (
     Count,
     CountOrNone,
     Exponent,
-    Rate,
     Words,
     settings,
 )
 
-BEAM_SEARCH = (  # has these alone
-    "beam_size",
-    "length_penalty",
-    "rerank_weight",
-    "min_confidence",
-    "repetition_cost",
-    "class_weight",
-)
-DRAWING = ("temperature", "top_k", "top_p")  # words that are drawn have these alone
-PER_CALL = {"min_confidence", "num_captions", "do_sample", *DRAWING, "seed"}  # a model stores all others
+PER_CALL = {"min_confidence", "num_captions", "seed"}  # a model stores all others
+# settings of words drawn at random, which were removed, with their defaults
+REMOVED = {"do_sample": False, "temperature": 0.3, "top_k": 0, "top_p": 1.0}
 
 
 @settings
 class GenerationConfig:
-    """How captions are made: by beam search, or drawn at random with ``do_sample``.
+    """How captions are made, by beam search.
 
-    Beam search returns its captions by the score (log p + s) / C^γ + ω r. s is what filters add to words (see
+    It returns its captions by the score (log p + s) / C^γ + ω r. s is what filters add to words (see
     ``repetition_cost`` and ``class_weight``), C the number of words with the end token, γ the ``length_penalty``, ω the
     ``rerank_weight`` and r the rerank score. The names are those of `transformers` where they mean the same.
-    Temperature 0.3 has the best CIDEr on val with 90 % distinct captions of a photo (`research/sampling.py`); 1 draws
-    from the model's own distribution. Raises `InvalidValue` for a value out of range.
+    Raises `InvalidValue` for a value out of range.
     """
 
     beam_size: BeamSize = Field(5, description="captions that the search keeps at each step; 1 is greedy search")
@@ -67,47 +58,23 @@ class GenerationConfig:
         (), description="registered filters that have no setting here, each with its value"
     )
     num_captions: Count | None = Field(
-        None, description="number of captions of a photo, diverse ones of the beam or drawn ones; none: one"
+        None, description="number of captions of a photo, diverse ones of the beam; none: one"
     )
-    do_sample: bool = Field(False, description="draw the words at random")
-    temperature: Rate = Field(
-        0.3, description="temperature of drawn words; below 1, probable words become more probable"
-    )
-    top_k: CountOrNone = Field(0, description="draw among this many most probable words; 0: among all")
-    top_p: Annotated[float, Field(gt=0, le=1)] = Field(
-        1.0, description="draw among the most probable words with this total probability"
-    )
-    seed: CountOrNone = Field(0, description="random seed of drawn words and sampled locations")
+    seed: CountOrNone = Field(0, description="random seed of sampled locations")
 
     def __post_init__(self) -> None:
-        if self.do_sample and self.min_confidence:
-            raise InvalidValue("min_confidence is for captions that are searched", remedy="leave it or do_sample out")
-        if not self.do_sample and any(getattr(self, name) != getattr(type(self), name) for name in DRAWING):
-            raise InvalidValue("temperature, top_k and top_p are for words drawn at random", remedy="set do_sample too")
-        if not self.do_sample and (self.num_captions or 1) > self.beam_size:
+        if (self.num_captions or 1) > self.beam_size:
             raise InvalidValue(
                 f"num_captions is {self.num_captions}, and a search with beam_size {self.beam_size} finds "
                 f"{self.beam_size}: give a larger beam_size"
             )
 
-    @property
-    def paths(self) -> int:
-        """How many sequences of words a search follows for each photo."""
-        return (self.num_captions or 1) if self.do_sample else self.beam_size
-
     def merge(self, **overrides: Any) -> "GenerationConfig":
         """This configuration with other values; an override of None changes nothing.
 
-        The name of a registered filter is a setting too. Raises `InvalidValue` for a name that is no setting, and for
-        settings of the beam search with ``do_sample``.
+        The name of a registered filter is a setting too. Raises `InvalidValue` for a name that is no setting.
         """
         changed = {name: value for name, value in overrides.items() if value is not None}
-        if changed.get("do_sample"):
-            refused = [name for name in changed if name in BEAM_SEARCH or name in FILTERS]
-            if refused:
-                raise InvalidValue(
-                    f"{' and '.join(refused)}: do_sample draws the words", remedy="leave out one or the other"
-                )
         return GenerationConfig(**with_filters({**dataclasses.asdict(self), **changed}))
 
     def to_dict(self) -> dict[str, Any]:
@@ -125,10 +92,7 @@ class GenerationConfig:
         return cls(**with_filters(stored))
 
     def summary(self) -> str:
-        """Beam size, length penalty, reranker and filters in words, or how words are drawn."""
-        if self.do_sample:
-            top = f", top_k {self.top_k}" * bool(self.top_k) + f", top_p {self.top_p:g}" * (self.top_p < 1)
-            return f"words drawn at random, temperature {self.temperature:g}{top}"
+        """Beam size, length penalty, reranker and filters in words."""
         weight = f", rerank weight {self.rerank_weight:g}" if self.rerank_weight else ""
         weight += f", rare-word exponent {self.rare_word_exponent:g}" if weight and self.rare_word_exponent else ""
         weight += f", {self.repetition_cost:g} nats for a second use" if self.repetition_cost else ""
@@ -139,9 +103,15 @@ class GenerationConfig:
 
 
 def with_filters(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by name, in which those of registered filters without a field of their own stand in ``filters``."""
+    """Settings by name, in which those of registered filters without a field of their own stand in ``filters``.
+
+    Raises `InvalidValue` for a setting that was removed, unless it has the default, as in older files.
+    """
+    for name, default in REMOVED.items():
+        if values.get(name, default) != default:
+            raise InvalidValue(f"{name}: words are not drawn at random any more", remedy="leave it out")
     fields = {field.name for field in dataclasses.fields(GenerationConfig)}
     own = {name: value for name, value in values.items() if name not in fields and name in FILTERS}
-    others = {name: value for name, value in values.items() if name not in own}
+    others = {name: value for name, value in values.items() if name not in own and name not in REMOVED}
     filters = dict(others.get("filters", ())) | own
     return others | {"filters": tuple(sorted((name, value) for name, value in filters.items() if value))}

@@ -75,7 +75,7 @@ def word_filters(config: GenerationConfig, vocabulary: Vocabulary | None = None)
     With an English ``vocabulary``, no caption ends in the air.
     """
     filters: list[Filter] = [no_unknown]
-    if config.do_sample or config.beam_size == 1:  # a wider beam has other captions, and its empty one comes last
+    if config.beam_size == 1:  # a wider beam has other captions, and its empty one comes last
         filters.append(no_empty)
     if not config.allow_repetitions:
         filters.append(no_repetitions)

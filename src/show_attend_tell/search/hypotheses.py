@@ -15,23 +15,35 @@ from numpy.typing import NDArray
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import SatError
 from show_attend_tell.search.filters import NEVER
-from show_attend_tell.search.session import DecoderSession, Numbers, Scores, SessionStep
+from show_attend_tell.search.session import DecoderSession, Numbers, Scores, SessionStep, gather
 
 # How words begin that are spelt with a consonant's sound, though with a vowel, as "uniform" is.
 LIKE_CONSONANTS = ("eu", "one", "ufo", "uni", "us", "ut")
-ONLY = np.zeros((1, 1), dtype=np.int64)  # the number of the one path of one photo
+ONLY = np.zeros(1, dtype=np.int64)  # the number of the one photo
 DIVERSITY = 6.0  # what a caption's overlap with another costs, in standard deviations of the captions' scores
 
 
-class Backpointers(NamedTuple):
-    """What one step of a search leaves behind, to be read backwards from the end."""
+Steps = list[tuple[Numbers, SessionStep]]  # of a search: which photos it attended to (B′,), and what
 
-    photos: Numbers  # which of the photos these are (B′,), in order
-    words: Numbers  # the new word of each path (B′, P)
-    parents: Numbers  # the path of the step before that each path continues (B′, P)
-    scores: Scores  # log p of each path so far (B′, P), the decoder's own
-    rows: Numbers  # the history of each path, its row in what was attended to (B′, P)
-    attended: SessionStep  # of the B′ photos and their Q histories
+
+class Paths(NamedTuple):
+    """What a search knows of its paths after each word, (B, P, C) each with the end token among C words."""
+
+    words: Numbers  # ids; a path that ended goes on with end tokens
+    rows: Numbers  # its history, a row in what was attended to
+    scores: Scores  # log p so far, the decoder's own
+
+    @classmethod
+    def empty(cls, photos: int, paths: int, length: int) -> "Paths":
+        """Paths without a word, with room for so many."""
+        shape = (photos, paths, length)
+        return cls(np.full(shape, Vocabulary.END), np.zeros(shape, np.int64), np.zeros(shape))
+
+    def extend(self, photos: Numbers, parents: Numbers, time: int, *new: NDArray[Any]) -> None:
+        """Paths of some photos (B′,) that each continue one of the ``parents`` (B′, P), by what is new (B′, P)."""
+        for part, of_step in zip(self, new, strict=True):
+            part[photos, :, :time] = gather(part[photos, :, :time], parents)
+            part[photos, :, time] = of_step
 
 
 class ClassName(NamedTuple):
@@ -83,10 +95,8 @@ class Hypothesis:
     @property
     def word_log_probabilities(self) -> list[float]:
         """log p(y_t | the words before) of each word (T,), in nats: the differences of the path's scores."""
-        scores = [0.0]
-        for step, path in zip(self.trace.steps, self.trace.paths, strict=False):
-            scores.append(float(step.scores[np.searchsorted(step.photos, self.trace.photo), path]))
-        return [after - before for before, after in pairwise(scores)]
+        differences: list[float] = np.diff(self.trace.scores, prepend=0.0).tolist()
+        return differences
 
 
 def article(word: str, after: str) -> str:
@@ -99,19 +109,19 @@ def article(word: str, after: str) -> str:
 class Trace(NamedTuple):
     """Where a hypothesis finds the steps that made it."""
 
-    steps: list[Backpointers]  # of the whole search
+    steps: Steps  # of the whole search
     photo: int
-    paths: list[int]  # the path at each word's step (T,)
+    rows: Numbers  # its history at each word's step (T,)
+    scores: Scores  # log p after each word (T,)
 
     def along(self, name: str) -> Any:
         """What `SessionStep` has under that name for this path, over its T words; None where it has nothing."""
-        first = getattr(self.steps[0].attended, name)
+        first = getattr(self.steps[0][1], name)
         if first is None:
             return None
         attended = []
-        for step, path in zip(self.steps, self.paths, strict=False):
-            photo = int(np.searchsorted(step.photos, self.photo))
-            attended.append(getattr(step.attended, name)[photo, step.rows[photo, path]])
+        for (photos, step), row in zip(self.steps, self.rows, strict=False):
+            attended.append(getattr(step, name)[int(np.searchsorted(photos, self.photo)), row])
         if not attended:
             return first[0, :0]
         if isinstance(attended[0], (np.ndarray, np.generic)):
@@ -122,56 +132,47 @@ class Trace(NamedTuple):
 
 
 def read_back(
-    backpointers: list[Backpointers], scores: Scores, added: Scores, finished: NDArray[np.bool_], *, least: int = 1
+    steps: Steps, paths: Paths, scores: Scores, added: Scores, finished: NDArray[np.bool_]
 ) -> list[list[Hypothesis]]:
     """The hypotheses of every photo, from each path's log p, what filters added, and whether it ended, (B, P) each.
 
-    A path of log p −∞ does not exist. A photo with fewer paths than ``least`` has probabilities that are not finite.
+    A path of log p −∞ does not exist. Raises `SatError` for a photo without one, and for what is no number.
     """
-    if bool(((scores > NEVER).sum(1) < least).any()):
+    there = scores > NEVER
+    if not there.any(1).all():
         raise SatError("the decoder's probabilities are not finite numbers: its weights or the annotations are damaged")
-    steps = len(backpointers)
-    batch, paths = scores.shape
-    words = np.full((batch, paths, steps), Vocabulary.END)
-    taken = np.zeros_like(words)  # the path at each step
-    path = np.tile(np.arange(paths), (batch, 1))
-    for time in reversed(range(steps)):
-        step = backpointers[time]
-        here = path[step.photos]
-        photo = np.arange(len(step.photos))[:, None]
-        words[step.photos, :, time] = step.words[photo, here]
-        taken[step.photos, :, time] = here
-        path[step.photos] = step.parents[photo, here]
-    lengths = (words != Vocabulary.END).sum(-1).tolist()  # a finished path repeats the end token
-    arrays: list[Any] = [words, taken, scores, finished, added]
-    ids, at, log_p, ended, more = (array.tolist() for array in arrays)
-    return [
-        [
-            Hypothesis(ids[b][p][:T], log_p[b][p], ended[b][p], Trace(backpointers, b, at[b][p][:T]), more[b][p])
-            for p, T in enumerate(lengths[b])
-            if log_p[b][p] > NEVER
-        ]
-        for b in range(batch)
-    ]
+    lengths = (paths.words != Vocabulary.END).sum(-1)
+    found: list[list[Hypothesis]] = [[] for _ in scores]
+    for photo, path in np.argwhere(there).tolist():
+        words, rows, log_p = (part[photo, path, : lengths[photo, path]] for part in paths)
+        own = (float(scores[photo, path]), bool(finished[photo, path]), Trace(steps, photo, rows, log_p))
+        found[photo].append(Hypothesis(words.tolist(), *own, float(added[photo, path])))
+    return found
 
 
 def force(session: DecoderSession, words: Sequence[int]) -> Hypothesis:
     """Given words with their end token along the one path of one photo (teacher forcing), as if a search found them."""
-    backpointers = []
-    total = np.zeros((1, 1))
-    for word, (step, log_p) in zip(words, forced_steps(session, words), strict=True):
-        total = total + float(log_p[word])
-        backpointers.append(Backpointers(ONLY[0], np.full_like(ONLY, word), ONLY, total, step.rows, step))
-    ((hypothesis,),) = read_back(backpointers, total, np.zeros((1, 1)), np.ones((1, 1), dtype=bool))
+    paths = Paths.empty(1, 1, len(words))
+    paths.words[...] = words
+    steps: Steps = []
+    total = 0.0
+    for time, (step, log_p) in enumerate(forced_steps(session, paths.words[0])):
+        steps.append((ONLY, step))
+        total += float(log_p[0, words[time]])
+        paths.scores[..., time] = total
+    ((hypothesis,),) = read_back(steps, paths, paths.scores[..., -1], np.zeros((1, 1)), np.ones((1, 1), dtype=bool))
     return hypothesis
 
 
-def forced_steps(session: DecoderSession, words: Sequence[int]) -> Iterator[tuple[SessionStep, Scores]]:
-    """The step for each of the words along the one path of one photo, and log p of all words there (K,)."""
-    for previous in (session.vocabulary_size, *words[:-1]):
-        step = session.step(np.full_like(ONLY, previous))
-        yield step, session.log_probabilities()[0, 0]
-        session.reorder(None, ONLY)
+def forced_steps(session: DecoderSession, words: Numbers) -> Iterator[tuple[SessionStep, Scores]]:
+    """The step for each of the words (P, C) along the paths of one photo, and log p of all words there (P, K)."""
+    paths = np.arange(len(words))[None]
+    before = np.full_like(paths, session.vocabulary_size)
+    for following in words.T:
+        step = session.step(before)
+        yield step, session.log_probabilities()[0]
+        session.reorder(None, paths)
+        before = following[None]
 
 
 def rank(hypotheses: list[Hypothesis], length_penalty: float, rerank_weight: float = 0.0) -> list[Hypothesis]:

@@ -118,7 +118,7 @@ class FailedPhoto(OfPhoto):
 
 
 class Alternative(Described):
-    """Another caption of the beam, or another sampled one."""
+    """Another caption of the beam."""
 
     caption: str
     log_probability: float
@@ -155,7 +155,7 @@ class CaptionAnswer(OfPhoto):
     warning: str | None
     """why the caption is a guess: too few pixels, or an unlike photo"""
     alternatives: list[Alternative]
-    """the beam's other captions, best first, or the other sampled ones"""
+    """the beam's other captions, best first"""
     size: tuple[int, int] | None
     """the upright photo's width and height in pixels"""
     visible_box: tuple[float, float, float, float] | None

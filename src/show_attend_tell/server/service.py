@@ -72,8 +72,7 @@ class Service:
     ) -> Task:
         """What to ask of a model, which sets what is None; raises `Problem` for more than one request may ask."""
         config = captioner.resolve_config(**settings)
-        paths = "num_captions" if config.do_sample else "beam_size"
-        self.limits.check("search_paths", config.paths, 422, f"{paths} is {config.paths}")
+        self.limits.check("search_paths", config.beam_size, 422, f"beam_size is {config.beam_size}")
         self.limits.check("caption_words", config.max_length, 422, f"max_length is {config.max_length}")
         encoder = self.encoders[captioner.name]
         return Task(captioner, encoder, config, captions, evidence, hide)

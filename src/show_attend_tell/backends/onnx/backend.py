@@ -12,7 +12,7 @@ import numpy as np
 from show_attend_tell.backends.base import Backend
 from show_attend_tell.backends.onnx.decoder import OnnxDecoder
 from show_attend_tell.backends.onnx.encoder import OnnxEncoder, load_encoder
-from show_attend_tell.backends.onnx.session import OnnxSession, batch_size, evidence_closed_form
+from show_attend_tell.backends.onnx.session import OnnxSession, batch_size, blind_session, evidence_closed_form
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.model.config import DecoderConfig
@@ -58,8 +58,8 @@ class OnnxBackend:
     def session(self, features: Array, config: GenerationConfig, *, seeds: Sequence[int]) -> OnnxSession:
         return OnnxSession(self.decoder, features, config, seeds=seeds)
 
-    def blind_log_probabilities(self, features: Array, captions: Sequence[Sequence[int]]) -> list[Array]:
-        return self.decoder.blind_log_probabilities(captions)
+    def blind_session(self, features: Array, captions: int) -> OnnxSession:
+        return blind_session(self.decoder, captions)
 
     def evidence(self, features: Array, captions: Sequence[Hypothesis], config: GenerationConfig) -> list[Array] | None:
         return evidence_closed_form(self.decoder, features, captions) if self.attends else None

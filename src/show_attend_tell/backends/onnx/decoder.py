@@ -16,7 +16,7 @@ It computes what `model.decoder` computes, in float32, and takes less time for t
 - With a wide beam, the annotations are multiplied with the weights of ẑ before they are weighed by α, once a photo.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from show_attend_tell.backends.onnx.graph import Graph, Session, Value
 from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.errors import InvalidValue, SatError
 from show_attend_tell.model.config import LARGEST, DecoderConfig, window_side
-from show_attend_tell.search.session import Numbers, padded
+from show_attend_tell.search.session import Numbers
 from show_attend_tell.settings import EVERYWHERE
 from show_attend_tell.values import Array
 
@@ -44,7 +44,6 @@ class OnnxDecoder:
         self.gates = 4 * config.hidden_size
         self.shared = self.gates + config.embedding_size  # S
         self._sessions: dict[tuple[Any, ...], Session] = {}
-        self._blind_start: list[Array] | None = None  # what `start` gives for annotations of zeros
         self._by_word = np.empty((config.vocabulary_size + 1, self.shared), np.float32)
         self._known = np.zeros(config.vocabulary_size + 1, dtype=bool)  # rows of the table above that are computed
 
@@ -310,29 +309,6 @@ class OnnxDecoder:
         words = self.weights["embedding.weight"][:-1] if tied else self.weights["output_words.weight"]
         logits = graph.linear(deep, words, self.weights["output_bias"])
         return graph("LogSoftmax", logits, axis=-1)
-
-    def blind_log_probabilities(self, captions: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
-        """As `Backend.blind_log_probabilities`, with one location, since all of a photo of zeros are alike."""
-        if self._blind_start is None:
-            nothing = np.zeros((1, self.locations, self.config.annotation_size), np.float32)
-            self._blind_start = self.run(self.start, False, annotations=nothing)
-        hidden, memory, weighed, keys = self._blind_start
-        hidden, memory = (np.repeat(part, len(captions), axis=1) for part in (hidden, memory))
-        photo = {"weighed": weighed[:, :1], "keys": keys[:, :1]}
-        rows = np.arange(len(captions))[None]
-        words = padded([np.array(caption, np.int64) for caption in captions])
-        before = np.concatenate([np.full((len(words), 1), self.vocabulary_size), words[:, :-1]], axis=1)
-        deep = np.zeros((*words.shape, self.config.embedding_size), np.float32)
-        for time in range(words.shape[1]):
-            _, shares, *_ = self.run(self.attend, "mean", False, **photo, hidden=hidden)
-            inputs = {"shares": shares, "memory": memory, "rows": rows, "words": self.of_words(before[None, :, time])}
-            hidden, memory, step = self.run(self.advance, **inputs)
-            deep[:, time] = step[0]
-        log_probabilities = []
-        for caption, row in zip(captions, deep, strict=True):  # one at a time: log p of all words takes much memory
-            (log_p,) = self.run(self.log_probabilities, deep=row[None, : len(caption)])
-            log_probabilities.append(log_p[0, np.arange(len(caption)), caption])
-        return log_probabilities
 
     def _windowed(self, graph: Graph, value: Value) -> Value:
         """Each annotation replaced by the mean of the window around it, see `decoder.windowed`."""

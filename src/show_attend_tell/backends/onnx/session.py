@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from show_attend_tell.backends.onnx.decoder import OnnxDecoder
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis
-from show_attend_tell.search.sampling import Uniforms
 from show_attend_tell.search.session import Continuations, Numbers, Scores, SessionStep, distinct, gather, padded
 from show_attend_tell.values import Array
 
@@ -19,22 +18,30 @@ WIDE = 30  # beam sizes from which on the products with the weights of ẑ pay
 
 
 class OnnxSession:
-    """A `DecoderSession`; finished paths and photos leave it, unless words or locations are drawn."""
+    """A `DecoderSession`; finished paths and photos leave it, unless it `keeps_all`."""
 
     def __init__(
-        self, decoder: OnnxDecoder, annotations: NDArray[np.float32], config: GenerationConfig, *, seeds: Sequence[int]
+        self,
+        decoder: OnnxDecoder,
+        annotations: NDArray[np.float32],
+        config: GenerationConfig,
+        *,
+        seeds: Sequence[int] = (),
+        given: int = 0,
     ) -> None:
-        """Start at annotations (B, L, D); ``seeds`` has one for each photo, for sampled locations."""
+        """Start at annotations (B, L, D); ``seeds`` has one for each photo, for sampled locations.
+
+        It follows so many ``given`` captions of each photo, or for 0 the paths of a search.
+        """
         self.decoder = decoder
         self.attention_mode = config.attention_mode
         self.vocabulary_size = decoder.vocabulary_size
         self.photos = len(annotations)
         sampled = self.attention_mode == "sample"
-        self.keeps_all = config.do_sample or sampled
-        self.paths = config.paths if self.keeps_all else 1
-        self.wide = config.paths >= WIDE
-        steps = config.max_length
-        self.uniforms = [Uniforms(seed)(steps * self.paths).reshape(steps, self.paths) for seed in seeds if sampled]
+        self.keeps_all = sampled or given > 0
+        self.paths = given or (config.beam_size if sampled else 1)
+        self.wide = not given and config.beam_size >= WIDE
+        self.uniforms = [uniforms(seed, config.max_length, self.paths) for seed in seeds if sampled]
         hidden, memory, self.weighed, self.keys = decoder.run(decoder.start, self.wide, annotations=annotations)
         self.rows: Numbers = np.tile(np.arange(self.paths), (self.photos, 1))  # the history of each path (B′, P′)
         self.hidden, self.memory = (np.repeat(part, self.paths, axis=1) for part in (hidden, memory))
@@ -82,6 +89,27 @@ class OnnxSession:
         return log_p
 
 
+def blind_session(decoder: OnnxDecoder, captions: int) -> OnnxSession:
+    """As `Backend.blind_session`, with one location, since all of a photo of zeros are alike."""
+    nothing = np.zeros((1, decoder.locations, decoder.config.annotation_size), np.float32)
+    session = OnnxSession(decoder, nothing, GenerationConfig(), given=captions)
+    session.weighed = session.weighed[:, :1]
+    session.keys = session.keys[:, :1]
+    return session
+
+
+def uniforms(seed: int, steps: int, paths: int) -> NDArray[np.float32]:
+    """Numbers (steps, paths) from 0 to 1 by a seed, those of PyTorch's generator: both back ends draw alike.
+
+    On a CPU, PyTorch takes the lower 24 of the 32 bits that a Mersenne twister gives, and ignores the higher bits of a
+    seed.
+    """
+    twister = np.random.MT19937()
+    twister._legacy_seeding(seed & 0xFFFFFFFF)
+    bits = twister.random_raw(steps * paths) & 0xFFFFFF
+    return (bits.astype(np.float32) / np.float32(1 << 24)).reshape(steps, paths)
+
+
 def evidence_closed_form(decoder: OnnxDecoder, annotations: Array, captions: Sequence[Hypothesis]) -> list[Array]:
     """α_ti g_t · (a_i − z_t) in nats (T, L) of one caption for each photo's annotations (B, L, D).
 
@@ -105,4 +133,4 @@ def evidence_closed_form(decoder: OnnxDecoder, annotations: Array, captions: Seq
 
 def batch_size(config: GenerationConfig) -> int:
     """How many photos are searched fastest together: those whose attention stays in the processor's cache."""
-    return max(2, min(8, 40 // config.paths))
+    return max(2, min(8, 40 // config.beam_size))

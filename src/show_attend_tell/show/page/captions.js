@@ -297,8 +297,7 @@
       const found = [];
       if (caption.log_probability != null) found.push(`log p ${number(caption.log_probability)}`);
       if (caption.rerank_score != null) found.push(`rerank score ${caption.rerank_score.toFixed(2)}`);
-      if (settings.do_sample) found.push("sampled words");
-      else if (settings.beam_size) found.push(settings.beam_size === 1 ? "greedy search" : `beam size ${settings.beam_size}`);
+      if (settings.beam_size) found.push(settings.beam_size === 1 ? "greedy search" : `beam size ${settings.beam_size}`);
       if (settings.attention_mode && caption.attention) found.push(`attention mode: ${settings.attention_mode}`);
       const seen = drawing(caption, "evidence"), looked = drawing(caption, "attention");
       const columns = [
@@ -317,7 +316,7 @@
 
     function others() {
       const found = caption.alternatives || [];
-      const kind = settings.do_sample ? "Other sampled captions" : settings.num_captions ? "Diverse captions" : "The beam’s other captions";
+      const kind = settings.num_captions ? "Diverse captions" : "The beam’s other captions";
       const row = (text, score, name) => make("li", name ? { class: name } : {},
         make("bdi", {}, text || "(no word)"), make("data", { value: score }, number(score)));
       return found.length && more([kind, make("small", {}, ` ${found.length}`)],
