@@ -40,7 +40,7 @@ from show_attend_tell.data.photos import open_photo
 from show_attend_tell.errors import SatError
 from show_attend_tell.generation import GenerationConfig, photo_seed
 from show_attend_tell.metrics.comparison import differences
-from show_attend_tell.metrics.scores import Statistics, check_scorers, score
+from show_attend_tell.metrics.scores import Scores, check_scorers, score
 from show_attend_tell.model.attention import AttentionMode
 from show_attend_tell.progress import Progress
 from show_attend_tell.search.hypotheses import Hypothesis
@@ -250,13 +250,13 @@ def scores_of_controls(
         captions[control] = caption_photos(subject, len(own), control=control, own=own, show=show)
     tokenizer = vocabulary.tokenizer
     references = {example.name: [tokenizer.text(words) for words in example.captions] for example in examples}
-    statistics: dict[str, Statistics] = {}
+    scores: dict[str, Scores] = {}
     for name, hypotheses in captions.items():
         texts = {e.name: vocabulary.text(found.words) for e, found in zip(examples, hypotheses, strict=True)}
-        statistics[name] = score(texts, references, tokens=tokenizer.tokens).statistics
+        scores[name] = score(texts, references, tokens=tokenizer.tokens)
     found: dict[str, Any] = {"photos": len(own)}
     for name in captions:
-        of_metric = {one.metric: one for one in differences([statistics["own"]], [statistics[name]], seed=seed)}
+        of_metric = {one.metric: one for one in differences([scores["own"]], [scores[name]], seed=seed)}
         found[name] = {
             metric: {"score": one.system, "difference": one.difference, "low": one.low, "high": one.high}
             for metric, one in of_metric.items()

@@ -65,7 +65,7 @@ class Files:
 def stored(graphs: Mapping[str, Graph]) -> dict[str, NDArray[np.uint8]]:
     """Graphs and their weights as arrays of bytes."""
     weights = PackedWeights()
-    arrays = {f"{name}.onnx": np.frombuffer(graph.written(weights.add), np.uint8) for name, graph in graphs.items()}
+    arrays = {f"{name}.onnx": np.frombuffer(weights.written(graph), np.uint8) for name, graph in graphs.items()}
     return {**arrays, PackedWeights.LOCATION: np.frombuffer(bytes(weights.content), np.uint8)}
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from show_attend_tell.backends.onnx.graph import KINDS, external, field, initializer, node
+from show_attend_tell.backends.onnx.graph import KINDS, Graph, external, field, initializer, node
 
 
 class PackedWeights:
@@ -19,6 +19,12 @@ class PackedWeights:
 
     def __init__(self) -> None:
         self.content = bytearray()
+
+    def written(self, graph: Graph) -> bytes:
+        """The file of a graph, whose weights are added."""
+        messages = [self.add(name, array) for name, array in graph.weights.items()]
+        stored = b"".join(message for message, _ in messages)
+        return graph.written(stored, b"".join(nodes for _, nodes in messages))
 
     def add(self, name: str, array: NDArray[Any]) -> tuple[bytes, bytes]:
         """Store an array; gives the messages of what is stored, and the nodes that restore the array under its name."""

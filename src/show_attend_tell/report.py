@@ -80,7 +80,7 @@ def report(files: Sequence[Path], *, show: bool = True) -> Report:
 
 def _rows(content: Sequence[Record]) -> list[list[str]]:
     """The scores of the evaluations, and how the captions were made: a row for each that one of them has."""
-    labels = {name: metric.label for name, metric in METRICS.items() if metric.corpus} | SETTINGS
+    labels = {name: metric.label for name, metric in METRICS.items()} | SETTINGS
     rows = []
     for name, label in labels.items():
         values = [evaluation.get(name) for evaluation in content]

@@ -11,7 +11,7 @@ from commands import refused, sat
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.caption_files import EvaluationFile
 from show_attend_tell.metrics.comparison import Difference, compare, differences
-from show_attend_tell.metrics.scores import Statistics, score
+from show_attend_tell.metrics.scores import Scores, score
 from show_attend_tell.metrics.table import METRICS
 
 REFERENCES = {f"{n}.jpg": [f"a {word} cat sleeps", f"one {word} cat on a mat"] for n, word in enumerate("bcdfghj")}
@@ -21,12 +21,13 @@ BAD = {**GOOD, "0.jpg": "a dog", "3.jpg": "a f cat sleeps on", "5.jpg": "a dog r
 pytestmark = pytest.mark.usefixtures("without_java")
 
 
-def statistics(cider: np.ndarray, right: np.ndarray | None = None, words: np.ndarray | None = None) -> Statistics:
+def statistics(cider: np.ndarray, right: np.ndarray | None = None, words: np.ndarray | None = None) -> Scores:
     """Photos of which only CIDEr is known, ×100, and maybe how many words are right and all."""
     bleu = np.ones((len(cider), 10))
     if right is not None and words is not None:
         bleu[:, 0], bleu[:, 4], bleu[:, 8:] = right, words, words[:, None]
-    return Statistics({METRICS["bleu_1"].counts: bleu, METRICS["cider"].counts: cider / 100}, len(cider))
+    counts = {METRICS["bleu_1"].counts: bleu, METRICS["cider"].counts: cider / 100}
+    return Scores(counts, [str(number) for number in range(len(cider))], {}, "split")
 
 
 def of(metric: str, found: list[Difference]) -> Difference:
@@ -91,7 +92,7 @@ def test_evaluations_are_compared_photo_by_photo():
     found = compare({"good": [evaluation(GOOD)], "bad": [backwards], "copy": [evaluation(GOOD)]}, show=False)
     assert (found.first, found.photos, found.trainings) == ("good", 7, {"good": 1, "bad": 1, "copy": 1})
     scores = score(BAD, REFERENCES).corpus
-    there = [name for name, metric in METRICS.items() if metric.corpus and metric.needs != "English"]
+    there = [name for name, metric in METRICS.items() if metric.needs != "English"]
     assert [one.metric for one in found.differences["bad"]] == there
     for one in found.differences["bad"]:
         assert one.system == pytest.approx(scores[one.metric]), one.metric

@@ -110,27 +110,22 @@ def test_cider_d_equals_pycocoevalcap(photos):
 
 def test_variety():
     result = variety({"1": "a dog", "2": "A dog.", "3": "a big cat", "4": ""}, [["a", "dog"], ["a", "bird"]])
-    assert result == Variety(4, 7 / 4, 75, 0, 0, 0, not_in_training=50, truncated=None)
+    assert result == Variety(4, 7 / 4, 75, 0, not_in_training=50, truncated=None)
     assert variety({"1": "a dog"}, None).not_in_training is None
 
 
 @pytest.mark.parametrize(
-    ("caption", "repetitive", "twice", "itself"),
+    ("caption", "repetitive"),
     [
-        ("", 0, 0, 0),
-        ("a cat next to a cat cat", 50, 50, 0),  # a word twice in a row
-        ("a man in a shirt and a man in a hat", 50, 50, 0),  # "a man in" twice
-        ("in a shirt in a hat", 0, 0, 0),  # two words twice
-        ("run dog run dog run", 50, 50, 0),  # "run dog run" twice, with a word in both
-        ("a cat on top of cats", 0, 50, 0),
-        ("a red bus and a red car", 0, 50, 0),
-        ("a cat and a cat", 0, 50, 50),
-        ("run and run", 0, 0, 50),
+        ("", 0),
+        ("a cat next to a cat cat", 50),  # a word twice in a row
+        ("a man in a shirt and a man in a hat", 50),  # "a man in" twice
+        ("in a shirt in a hat", 0),  # two words twice
+        ("run dog run dog run", 50),  # "run dog run" twice, with a word in both
     ],
 )
-def test_captions_that_repeat_themselves_are_counted(caption, repetitive, twice, itself):
-    found = variety({"1": caption, "2": "a dog"}, None)
-    assert (found.repetitive, found.named_twice, found.and_itself) == (repetitive, twice, itself)
+def test_captions_that_repeat_themselves_are_counted(caption, repetitive):
+    assert variety({"1": caption, "2": "a dog"}, None).repetitive == repetitive
 
 
 def test_captions_that_hardly_end_so_are_truncated():
@@ -197,28 +192,16 @@ def test_score_equals_the_plain_scorers(capfd):
     assert [result[f"bleu_{n}"] for n in range(1, 5)] == pytest.approx(ours, abs=1e-9)
     assert [result[f"bleu_{n}_no_brevity"] for n in range(1, 5)] == pytest.approx(ours, abs=1e-6)
     assert result["brevity_penalty"] == pytest.approx(1)  # 17 words, as in the closest references
-    statistics = scores.statistics.counts[METRICS["meteor"].counts]
+    statistics = scores.counts[METRICS["meteor"].counts]
     assert statistics[0, 16:20].any()  # a match by paraphrase
     assert scores.photos["surf.jpg"]["meteor"] == pytest.approx(100)  # a copy has no penalty, alone or in the sum
-    weighted = scores.statistics.scores(np.array([[1.0, 1, 1], [2, 0, 1]]))
+    weighted = scores.weighted(np.array([[1.0, 1, 1], [2, 0, 1]]))
     assert {name: values[0] for name, values in weighted.items()} == pytest.approx(
         {name: result[name] for name in weighted}, abs=1e-6
     )
     assert {"bleu_4", "bleu_1_no_brevity", "meteor", "rouge_l", "cider"} <= weighted.keys()
     twice = 2 * statistics[0] + statistics[2]
     assert weighted["meteor"][1] == pytest.approx(100 * meteor_of(twice))
-
-
-@pytest.mark.usefixtures("without_java")
-def test_smoothed_bleu_of_a_caption_by_hand():
-    pytest.importorskip("pycocoevalcap", reason="needs the extra 'evaluation'")
-    captions = {"half": "a b c d e", "copy": "a b c d e", "short": "a b c d"}
-    photos = score(captions, {"half": ["a b c x y"], "copy": ["a b c d e", "b"], "short": ["a b c d e f"]}).photos
-    # 3 of 5 words, 2 of 4, 1 of 3 and 0 of 2 longer n-grams, one added to each of those
-    by_hand = 100 * (3 / 5 * 3 / 5 * 2 / 4 * 1 / 3) ** (1 / 4)
-    assert photos["half"]["bleu_4_smoothed"] == pytest.approx(by_hand, abs=1e-6)
-    assert photos["copy"]["bleu_4_smoothed"] == pytest.approx(100, abs=1e-6)
-    assert photos["short"]["bleu_4_smoothed"] == pytest.approx(100 * math.exp(1 - 6 / 4), abs=1e-5)
 
 
 @needs_java
@@ -302,7 +285,7 @@ def test_spice_is_the_mean_of_its_program_s_scores(spice_folder, monkeypatch):
     scores = score(CAPTIONS, REFERENCES, java=Java(spice_folder))
     assert scores.corpus["spice"] == pytest.approx(25) and "spice" not in scores.missing
     assert [one["spice"] for one in scores.photos.values()] == [50, 25, 0]
-    assert scores.statistics.scores(np.array([[1.0, 0, 1]]))["spice"] == pytest.approx(25)
+    assert scores.weighted(np.array([[1.0, 0, 1]]))["spice"] == pytest.approx(25)
     assert not list(spice_folder.glob("*.json"))  # nothing is left in pycocoevalcap's folder
 
 

@@ -21,7 +21,7 @@ from show_attend_tell.rerank.ngrams import VisualNgrams
 def run(graph: Graph, folder: Path, value: NDArray[np.float32]) -> NDArray[np.float32]:
     """What a graph of the input "x" gives when it is read from a file with its weights beside it."""
     weights = PackedWeights()
-    (folder / "graph.onnx").write_bytes(graph.written(weights.add))
+    (folder / "graph.onnx").write_bytes(weights.written(graph))
     (folder / PackedWeights.LOCATION).write_bytes(weights.content)
     session = onnxruntime.InferenceSession(folder / "graph.onnx", providers=["CPUExecutionProvider"])
     (found,) = session.run(["y"], {"x": value})
@@ -54,7 +54,7 @@ def test_weights_are_stored_in_the_fewest_bits_that_keep_them(weight, stored, tm
     graph = Graph()
     graph.output(graph.linear(graph.input("x", "N", 7), weight), "y", 2)
     weights = PackedWeights()
-    graph.written(weights.add)
+    weights.written(graph)
     assert len(weights.content) == stored
     np.testing.assert_array_equal(run(graph, tmp_path, np.eye(7, dtype=np.float32)), weight.T)
 
@@ -64,7 +64,7 @@ def test_the_same_weights_are_stored_once(tmp_path):
     once = graph("Gather", graph.constant(SIXTEEN), graph("Cast", graph.input("x", "N"), to=7))
     graph.output(graph.linear(once, SIXTEEN[:-1]), "y", 2)  # tied embeddings
     weights = PackedWeights()
-    graph.written(weights.add)
+    weights.written(graph)
     assert len(weights.content) == SIXTEEN.size * 2
     found = run(graph, tmp_path, np.arange(13, dtype=np.float32))
     assert_allclose(found, SIXTEEN @ SIXTEEN[:-1].T, rtol=1e-5)

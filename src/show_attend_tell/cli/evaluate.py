@@ -202,7 +202,6 @@ def _lines(result: "Evaluation") -> list[str]:
     truncated = "–" if variety.truncated is None else f"{variety.truncated:.1f} %"
     lines.append(
         f"  {variety.words_used:,} different words, {variety.mean_length:.1f} a caption; {variety.distinct:.0f} % of "
-        f"the captions distinct, {variety.repetitive:.1f} % repetitive, {variety.named_twice:.1f} % with a noun or "
-        f"color twice, {variety.and_itself:.1f} % with “X and X”{new}, {truncated} truncated"
+        f"the captions distinct, {variety.repetitive:.1f} % repetitive{new}, {truncated} truncated"
     )
     return lines

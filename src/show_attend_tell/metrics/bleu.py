@@ -1,4 +1,4 @@
-"""BLEU of a corpus (Papineni et al. 2002), and a smoothed one of each caption by itself, ×100.
+"""BLEU of a corpus (Papineni et al. 2002), ×100.
 
 N captions, one of each photo.
 """
@@ -57,14 +57,3 @@ def brevity_penalty(counts: Array) -> Array:
     """The factor (..., 1), from 0 to 1, of summed counts (..., 10)."""
     ratio = (counts[..., 8:9] + _TINY) / (counts[..., 9:] + _SMALL)
     return np.exp(np.minimum(0, 1 - 1 / ratio))
-
-
-def smoothed_bleu(counts: Array) -> Array:
-    """BLEU-4 of each caption by itself (N,), x100, with penalty; of the counts (N, 10).
-
-    One is added to the counts of 2-, 3- and 4-grams (Lin & Och 2004): without that, most captions have 0.
-    """
-    added = np.array([0, 1, 1, 1])
-    shares = (counts[:, :4] + added + _TINY) / (counts[:, 4:8] + added + _SMALL)
-    smoothed: Array = 100 * shares.prod(1) ** (1 / 4) * brevity_penalty(counts)[:, 0]
-    return smoothed

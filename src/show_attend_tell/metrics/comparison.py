@@ -18,7 +18,7 @@ from show_attend_tell.errors import SatError
 from show_attend_tell.messages import plural
 from show_attend_tell.metrics.bootstrap import Array, draw, interval
 from show_attend_tell.metrics.caption_files import EvaluationFile, check_alike
-from show_attend_tell.metrics.scores import Statistics, score
+from show_attend_tell.metrics.scores import Scores, score
 from show_attend_tell.metrics.table import METRICS
 from show_attend_tell.progress import Progress
 
@@ -43,11 +43,11 @@ class Difference:
 
 
 def differences(
-    first: Sequence[Statistics], system: Sequence[Statistics], *, resamples: int = 10_000, seed: int = 0
+    first: Sequence[Scores], system: Sequence[Scores], *, resamples: int = 10_000, seed: int = 0
 ) -> list[Difference]:
-    """Compare two systems by the paired bootstrap; each is given by S trainings' statistics of the same N photos."""
+    """Compare two systems by the paired bootstrap; each is given by S trainings' scores of the same N photos."""
     trainings = (first, system)
-    size = first[0].photos
+    size = len(first[0].names)
     before, after = (
         _mean_scores(each, np.ones((1, size)), np.full((1, len(each)), 1 / len(each))) for each in trainings
     )
@@ -69,9 +69,9 @@ def differences(
     return result
 
 
-def _mean_scores(trainings: Sequence[Statistics], weights: Array, shares: Array) -> dict[str, Array]:
+def _mean_scores(trainings: Sequence[Scores], weights: Array, shares: Array) -> dict[str, Array]:
     """Each metric (R,) that all trainings have: its mean by ``shares`` (R, S), of photos by ``weights`` (R, N)."""
-    scores = [statistics.scores(weights) for statistics in trainings]
+    scores = [training.weighted(weights) for training in trainings]
     return {
         metric: sum((shares[:, index] * each[metric] for index, each in enumerate(scores)), np.zeros(len(weights)))
         for metric in scores[0]
@@ -152,21 +152,20 @@ def compare(
         check_alike(first, other)
     order = list(first.captions)
 
-    statistics: dict[str, list[Statistics]] = {name: [] for name in systems}
+    scores: dict[str, list[Scores]] = {name: [] for name in systems}
     missing: dict[str, str] = {}
     with Progress(total=len(evaluations), desc="scores", unit="file", disable=not show) as bar:
         for name, each in systems.items():
             for evaluation in each:
                 captions = {photo: evaluation.captions[photo] for photo in order}
-                scores = score(captions, first.references, tokens=first.tokens)
-                statistics[name].append(scores.statistics)
-                missing |= scores.missing
+                scores[name].append(score(captions, first.references, tokens=first.tokens))
+                missing |= scores[name][-1].missing
                 bar.update()
     name_of_first, *others = systems
     return Comparison(
         first=name_of_first,
         differences={
-            name: differences(statistics[name_of_first], statistics[name], resamples=resamples, seed=seed)
+            name: differences(scores[name_of_first], scores[name], resamples=resamples, seed=seed)
             for name in Progress(others, desc="bootstrap", unit="system", disable=not show)
         },
         trainings={name: len(each) for name, each in systems.items()},

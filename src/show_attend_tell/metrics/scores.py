@@ -19,12 +19,12 @@ import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, get_args
 
 import numpy as np
 
-from show_attend_tell.data.parts_of_speech import part_of_speech, singular
 from show_attend_tell.data.tokenizers import Tokens, compared, in_form, tokenize
 from show_attend_tell.errors import SatError
 from show_attend_tell.metrics.bleu import brevity_penalty
@@ -34,45 +34,44 @@ from show_attend_tell.metrics.table import METRICS, Texts, bleu
 
 
 @dataclass(frozen=True)
-class Statistics:
-    """What each photo adds to each metric, to score any choice of photos; CIDEr's weights are those of all."""
+class Scores:
+    """The scores of captions, together, one by one, and of any choice of photos; CIDEr's weights are those of all.
+
+    ``corpus`` has `bleu_1` to `bleu_4`, also with `_no_brevity`, `meteor` (1.5), `rouge_l`, `cider` (CIDEr-D), `spice`
+    and `brevity_penalty` (a factor). METEOR needs Java, SPICE also a parser's models: without them they are None, and
+    ``missing`` says why. A caption by itself has no BLEU. The corpus' ROUGE-L, CIDEr and SPICE are the captions' means.
+    """
 
     counts: dict[Callable[[Texts], Array], Array]  # by the `Metric.counts` that made them; without those that failed
-    photos: int  # N
+    names: Sequence[str]  # of the N photos
+    missing: dict[str, str]  # why a metric of the corpus is None
+    tokens: Tokens
 
-    def scores(self, weights: Array) -> dict[str, Array]:
+    def weighted(self, weights: Array) -> dict[str, Array]:
         """Every metric (R,), x100, of R corpora in which photo i is there weights[r, i] times (R, N)."""
         photos = weights.sum(1)
         return {
             name: metric.corpus(weights @ self.counts[metric.counts], photos)
             for name, metric in METRICS.items()
-            if metric.corpus and metric.counts in self.counts
+            if metric.counts in self.counts
         }
 
-    def each(self) -> dict[str, Array]:
-        """Every metric of the captions by themselves (N,), x100."""
-        return {
-            name: metric.each(self.counts[metric.counts])
+    @cached_property
+    def corpus(self) -> dict[str, float | None]:
+        """Every metric of all captions together, x100."""
+        together = {name: float(values[0]) for name, values in self.weighted(np.ones((1, len(self.names)))).items()}
+        penalty = float(brevity_penalty(self.counts[bleu].sum(0))[0])
+        return {**together, "brevity_penalty": penalty, **dict.fromkeys(self.missing)}
+
+    @cached_property
+    def photos(self) -> dict[str, dict[str, float]]:
+        """The metrics of each caption by itself, x100."""
+        values = {
+            name: metric.each(self.counts[metric.counts]).tolist()
             for name, metric in METRICS.items()
             if metric.each and metric.counts in self.counts
         }
-
-
-@dataclass(frozen=True)
-class Scores:
-    """The scores of captions, together and one by one.
-
-    ``corpus`` has `bleu_1` to `bleu_4`, also with `_no_brevity`, `meteor` (1.5), `rouge_l`, `cider` (CIDEr-D), `spice`
-    and `brevity_penalty` (a factor). METEOR needs Java, SPICE also a parser's models: without them they are None, and
-    ``missing`` says why. A caption by itself has `bleu_4_smoothed` instead of BLEU. The corpus' ROUGE-L, CIDEr and
-    SPICE are the captions' means.
-    """
-
-    corpus: dict[str, float | None]  # of all captions together, x100
-    missing: dict[str, str]  # why a metric of the corpus is None
-    photos: dict[str, dict[str, float]]  # of each caption by itself, x100
-    statistics: Statistics  # in the order of `photos`
-    tokens: Tokens
+        return {photo: {name: values[name][index] for name in values} for index, photo in enumerate(self.names)}
 
 
 def score(
@@ -118,16 +117,7 @@ def score(
                     counts[metric.counts] = metric.counts(texts)
             except JavaError as problem:
                 missing[name] = str(problem)
-    statistics = Statistics(counts, len(photos))
-    together = {name: float(values[0]) for name, values in statistics.scores(np.ones((1, len(photos)))).items()}
-    each = {name: values.tolist() for name, values in statistics.each().items()}
-    return Scores(
-        {**together, "brevity_penalty": float(brevity_penalty(counts[bleu].sum(0))[0]), **dict.fromkeys(missing)},
-        missing,
-        photos={photo: {name: each[name][index] for name in each} for index, photo in enumerate(photos)},
-        statistics=statistics,
-        tokens=tokens,
-    )
+    return Scores(counts, photos, missing, tokens)
 
 
 @dataclass(frozen=True)
@@ -138,8 +128,6 @@ class Variety:
     mean_length: float  # words per caption
     distinct: float  # the share of captions that differ from all before them
     repetitive: float  # the share with a word twice in a row, or with the same three words in a row twice (`repeats`)
-    named_twice: float  # the share with the same noun or color twice (`names_twice`)
-    and_itself: float  # the share with "a cat and a cat" (`joins_itself`)
     not_in_training: float | None  # the share that is not the copy of a training caption; None where these are unknown
     truncated: float | None  # the share of incomplete captions, see `variety`; None where nothing tells
 
@@ -235,8 +223,6 @@ def variety(
         mean_length=sum(map(len, said)) / len(said),
         distinct=share * len(set(said)),
         repetitive=share * sum(map(repeats, said)),
-        named_twice=share * sum(map(names_twice, said)),
-        and_itself=share * sum(map(joins_itself, said)),
         not_in_training=None if known is None else share * sum(words not in seen for words in said),
         truncated=share * sum(truncated) if ended or last is not None else None,
     )
@@ -254,15 +240,3 @@ def repeats(words: Sequence[str]) -> bool:
     """Whether a caption has a word twice in a row, or the same three words in a row twice."""
     triples = list(zip(words, words[1:], words[2:], strict=False))
     return any(one == other for one, other in pairwise(words)) or len(set(triples)) < len(triples)
-
-
-def names_twice(words: Sequence[str]) -> bool:
-    """Whether a caption has the same English noun or color twice; a noun is the same in its plural."""
-    named = [word if part_of_speech(word) == "color" else singular(word) for word in words]
-    return any(number > 1 for each, number in Counter(named).items() if each)
-
-
-def joins_itself(words: Sequence[str]) -> bool:
-    """Whether "and" joins the same word, with or without an article: "red and red", "a cat and a cat"."""
-    plain = [word for word in words if word not in ("a", "an", "the")]
-    return any(word == "and" and one == other for one, word, other in zip(plain, plain[1:], plain[2:], strict=False))

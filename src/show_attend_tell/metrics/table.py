@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from show_attend_tell.metrics.bleu import bleu_counts, brevity_penalty, precisions, smoothed_bleu
+from show_attend_tell.metrics.bleu import bleu_counts, brevity_penalty, precisions
 from show_attend_tell.metrics.bootstrap import Array
 from show_attend_tell.metrics.java import Java, meteor_of, scorer_module
 from show_attend_tell.registries import Registry
@@ -31,7 +31,7 @@ class Metric:
     label: str  # in tables and on pages
     counts: Callable[[Texts], Array]  # (N,) or (N, ·), computed once for all metrics that share it; raises `JavaError`
     # (R,) of sums (R, ·) and the number of photos (R,); by default the mean over the photos
-    corpus: Callable[[Array, Array], Array] | None = lambda sums, photos: 100 * sums / photos
+    corpus: Callable[[Array, Array], Array] = lambda sums, photos: 100 * sums / photos
     # (N,) of the counts; None where a single caption has no score
     each: Callable[[Array], Array] | None = lambda counts: 100 * counts
     needs: Literal["English"] | None = None  # tokens of English
@@ -79,11 +79,10 @@ _OURS = {
     "rouge_l": Metric("ROUGE-L", by_pycocoevalcap("rouge.rouge", "Rouge")),
     "cider": Metric("CIDEr", by_pycocoevalcap("cider.cider", "Cider")),
     "spice": Metric("SPICE", lambda texts: texts.java.spice(texts.captions, texts.references), needs="English"),
-    "bleu_4_smoothed": Metric("BLEU-4, smoothed", bleu, corpus=None, each=smoothed_bleu),
 }
 METRICS: Registry[Metric] = Registry("a metric", "metrics", _OURS)
 
 
 def besides_bleu() -> dict[str, str]:
     """The labels of the metrics of a corpus that are not BLEU, by their names."""
-    return {name: metric.label for name, metric in METRICS.items() if metric.corpus and not name.startswith("bleu")}
+    return {name: metric.label for name, metric in METRICS.items() if not name.startswith("bleu")}

@@ -9,7 +9,7 @@ B batch · L locations: sizes that are not known when a graph is made have names
 
 import os
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,20 +96,11 @@ class Graph:
         product = value @ weight.T
         return product if bias is None else product + bias
 
-    def written(self, pack: Callable[[str, Array], tuple[bytes, bytes]] | None = None) -> bytes:
-        """The file's content; ``pack`` may write the weights: messages that store one, and nodes that restore it."""
-        if pack is None:  # `Session` gives the values, and their place in a file is never read
-            stored = [
-                initializer(name, array.dtype.name, array.shape, external(location="memory"))
-                for name, array in self.weights.items()
-            ]
-            first = b""
-        else:
-            messages = [pack(name, array) for name, array in self.weights.items()]
-            stored = [part for part, _ in messages]
-            first = b"".join(nodes for _, nodes in messages)
-        weights = b"".join(stored)
-        graph = first + self._nodes + field(2, b"graph") + self._initializers + weights + self._inputs + self._outputs
+    def written(self, weights: bytes, restoring: bytes = b"") -> bytes:
+        """The file's content, with the messages of its ``weights``, and of nodes that restore them."""
+        graph = (
+            restoring + self._nodes + field(2, b"graph") + self._initializers + weights + self._inputs + self._outputs
+        )
         return _number(1, IR) + field(8, field(1, b"") + _number(2, OPSET)) + field(7, graph)
 
     def _new(self, name: str) -> str:
@@ -133,7 +124,13 @@ class Session:
         arrays = [np.ascontiguousarray(graph.weights[name]) for name in names]
         values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in arrays]
         options.add_external_initializers(names, values)
-        self._session: Any = onnxruntime.InferenceSession(graph.written(), options, providers=["CPUExecutionProvider"])
+        # their place in a file is never read, since their values are given
+        weights = [
+            initializer(name, array.dtype.name, array.shape, external(location="memory"))
+            for name, array in graph.weights.items()
+        ]
+        content = graph.written(b"".join(weights))
+        self._session: Any = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         self._outputs = graph.outputs
 
     def __call__(self, **inputs: Array) -> list[Array]:
