@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +165,8 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     caption = captioner(ROOT / "examples" / PHOTO, evidence=True)
     judged = [number for number, confidence in enumerate(caption.word_confidence) if not math.isnan(confidence)]
     hidden = [captioner.hide(caption, number) for number in judged]
-    caption.save(folder / "_static" / "example.html", hidden=hidden)
+    shown = replace(caption, hidden=[answer.on_page() for answer in hidden])
+    shown.save(folder / "_static" / "example.html")
     shutil.copyfile(ROOT / SHARED, folder / "_static" / "shared.jpg")
     first = (folder / "docs" / "index.html").read_text(encoding="utf-8")
     metatags = re.findall(r'<meta (?:property="og:|name="description).*?>', first)

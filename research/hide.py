@@ -25,6 +25,7 @@ from stages import new_parser, reporting
 
 from show_attend_tell import generation
 from show_attend_tell.captioner import Captioner
+from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.data.datasets import Example, read_dataset
 from show_attend_tell.data.parts_of_speech import singular
 from show_attend_tell.data.photos import open_photo
@@ -192,7 +193,7 @@ class Study:
         several = list(self.encoded(reading, parts))
         for start in range(0, len(several), BATCH_SIZE):
             batch = several[start : start + BATCH_SIZE]
-            together = self.captioner.backend.together(batch)
+            together = self.captioner.backend.features(np.concatenate([as_array(each) for each in batch]))
             found = self.captioner.generate(together, self.config, seeds=[reading.seed] * len(batch))
             for features, (after, *_) in zip(batch, found, strict=True):
                 yield after, self.log_p(features, ids, reading.seed).tolist()

@@ -14,6 +14,7 @@ import pytest
 import torch
 import without_pytorch
 from builders import small_checkpoint
+from searching import ReferenceBackend
 
 from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.captioner import Captioner
@@ -60,7 +61,7 @@ def test_captions_are_those_of_pytorch(model, found):
     """Words, log p, α, β, locations, rerank scores and alternatives: by every attention mode, searched and drawn."""
     checkpoint = Checkpoint.load(SHIPPED / model)
     loaded = TorchBackend.load(checkpoint, model, device=torch.device("cpu"))
-    backend = TorchBackend(loaded.decoder, loaded.encoder, reference=True)
+    backend = ReferenceBackend(loaded.decoder, loaded.encoder)
     backend.encoder.fixed_precision = "float32"
     expected = without_pytorch.captions_of(Captioner(checkpoint, backend, name=model), str(PHOTO))
     assert len(found["captions"][model]) == len(expected) == len(without_pytorch.WAYS[model]) + 1

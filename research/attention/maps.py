@@ -97,7 +97,7 @@ def attentive(captioner: Captioner) -> Decoder:
 
 def check_attention(captioner: Captioner) -> None:
     """Raise `SatError` for a model without attention, or with uniform α."""
-    if not captioner.backend.attends:
+    if not captioner.torch_backend().decoder.attends:
         raise SatError(f"{captioner.name} has no attention: give a model with soft or hard attention")
 
 

@@ -163,24 +163,17 @@ class Caption:
         self,
         *,
         compare: Iterable["Caption"] = (),
-        cards: Mapping[str, str] | None = None,
-        hidden: Iterable[Any] = (),
     ) -> str:
         """One page to explore the caption in, word by word, that needs no other file and no network.
 
-        Captions in ``compare``, such as another model's, are on the page too; ``cards`` are models' cards
-        (`Checkpoint.card`) by name. ``hidden`` is what `Captioner.hide` gave for these captions: the page then
-        shows what happens when a word's place is hidden. Raises `SatError` for a caption without its photo.
+        Captions in ``compare``, such as another model's, are on the page too. With `Caption.hidden` it shows what
+        happens when a word's place is hidden. Raises `SatError` for a caption without its photo.
         """
-        answers = list(hidden)
         captions = [
-            {
-                **page.with_image(caption.to_dict(), caption.photo),
-                "hidden": [*caption.hidden, *(answer.to_dict() for answer in answers if answer.before is caption)],
-            }
+            {**page.with_image(caption.to_dict(), caption.photo), "hidden": caption.hidden}
             for caption in self._with(compare)
         ]
-        return page.captions_page(captions, title=Path(self.source).name if self.source else self.text, cards=cards)
+        return page.captions_page(captions, title=Path(self.source).name if self.source else self.text)
 
     def _repr_html_(self) -> str | None:
         """How Jupyter shows a caption: as a page, or as text when it has no photo or the photo's file is gone."""
@@ -212,7 +205,6 @@ class Caption:
         compare: Iterable["Caption"] = (),
         shown: Shown = "evidence",
         dark: bool = False,
-        hidden: Iterable[Any] = (),
     ) -> None:
         """Write the caption's picture, whole or not at all, in the format that the file's name ends in.
 
@@ -224,7 +216,7 @@ class Caption:
         file = as_path(file)
         form = file.suffix.lower().removeprefix(".").replace("jpeg", "jpg")
         if form == "html":
-            write_text(file, self.html(compare=compare, hidden=hidden))
+            write_text(file, self.html(compare=compare))
         elif write := OUTPUTS.get(form):
             write_text(file, write([caption.to_dict() for caption in self._with(compare)]))
         elif form not in pictures.FORMATS:

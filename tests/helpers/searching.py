@@ -2,19 +2,21 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from decoders import small_decoder
+from numpy.typing import NDArray
 from torch import Tensor
 
-from show_attend_tell.backends.torch import TorchSession
+from show_attend_tell.backends.torch import TorchBackend, TorchSession
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.model.attention import AttentionMode
 from show_attend_tell.model.decoder import AttentionDecoder
 from show_attend_tell.model.interface import MEAN_ATTENTION, Decoder
 from show_attend_tell.search import beam
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.search.filters import word_filters
+from show_attend_tell.search.filters import Added, word_filters
 from show_attend_tell.search.hypotheses import Hypothesis
 
 MODELS = {
@@ -51,6 +53,21 @@ def beam_search(
     return beam.beam_search(
         TorchSession(decoder, annotations, paths=beam_size, mode=mode), config, word_filters(config)
     )
+
+
+class ReferenceBackend(TorchBackend):
+    """A back end that searches by PyTorch's session alone."""
+
+    def optimized(self, locations: int) -> None:
+        return None
+
+
+def onto(log_probabilities: NDArray[Any], added: Added) -> NDArray[Any]:
+    """log p of every word (B, P, K) with what filters add."""
+    total = log_probabilities.copy()
+    photo, path, _ = np.ogrid[tuple(map(slice, added.ids.shape))]
+    np.add.at(total, (photo, path, added.ids), added.weights)
+    return total
 
 
 def same(found: list[Hypothesis], expected: list[Hypothesis], tolerance: float = 1e-5) -> None:

@@ -164,11 +164,11 @@ class Gate:
         self.encoded += 1
         return self.backend.encode(pixels)
 
-    def together(self, features: Any) -> Any:
+    def features(self, features: Any) -> Any:
         self.batches.append(len(features))
         if self.error is not None:
             raise self.error
-        return self.backend.together(features)
+        return self.backend.features(features)
 
 
 @contextmanager

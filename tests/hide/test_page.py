@@ -1,6 +1,7 @@
 """In Chromium: a word's place is hidden by the button, any place by painting, and the page says what Python says."""
 
 import base64
+import dataclasses
 import io
 import json
 
@@ -21,9 +22,9 @@ def hidden():
     return captioner.hide(captioner(shape_photo("red", "circle", left=True), evidence=True), 0)
 
 
-def opened(open_page, folder, made, screen, **options):
+def opened(open_page, folder, made, screen, hidden=()):
     file = folder / "page.html"
-    made.before.save(file, **options)
+    dataclasses.replace(made.before, hidden=hidden).save(file)
     page = open_page(f"file://{file}", **screen, reduced_motion="reduce")
     page.locator(".sat-word").first.click()
     return page
@@ -38,7 +39,7 @@ def drawn(page):
 
 @pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_the_page_answers_as_python_does(open_page, hidden, screen, tmp_path):
-    page = opened(open_page, tmp_path, hidden, screen, hidden=[hidden])
+    page = opened(open_page, tmp_path, hidden, screen, hidden=[hidden.on_page()])
     press(page, "Hide this")
     columns = page.locator(".sat-columns figure")
     assert [each.locator("h3").inner_text() for each in columns.all()] == ["Photo", "Hidden here", "Hidden elsewhere"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from decoders import small_annotations, small_decoder
-from searching import MODELS, talkative
+from searching import MODELS, ReferenceBackend, talkative
 
 from show_attend_tell.backends.torch import TorchBackend
 from show_attend_tell.data.vocabulary import Vocabulary
@@ -53,7 +53,7 @@ def test_a_blind_word_is_as_probable_as_with_annotations_of_zeros(options):
     decoder = small_decoder(**options)
     captions = [[3, 4, 5], [3, 4, 7, 9], [8], [3, 4, 5]]
     zeros = torch.zeros(1, 9, 11)
-    reference = TorchBackend(decoder, reference=True)
+    reference = ReferenceBackend(decoder)
     for backend in (reference, TorchBackend(decoder)):
         features = small_annotations(3, 9)
         found = blind_log_probabilities(backend.blind_session(features, len(captions)), captions)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from builders import forget
 from decoders import small_annotations, small_decoder
-from searching import same, talkative
+from searching import onto, same, talkative
 
 from show_attend_tell.backends.torch import TorchBackend, TorchSession
 from show_attend_tell.data.tokenizers import KARPATHY, UNICODE
@@ -87,7 +87,7 @@ def test_filters_add_up():
         [lambda history, photos: ([1], -1.0), lambda history, photos: None, ForPhotos()], history, np.array([1])
     )
     assert added.ids.tolist() == [[[1, 3, 4, 3]] * 2] and added.weights.tolist() == [[[-1, 0, 3, 0]] * 2]
-    total = added.onto(np.zeros((1, 2, 5)))
+    total = onto(np.zeros((1, 2, 5)), added)
     np.testing.assert_array_equal(total, [[[0, -1, 0, 0, 3]] * 2])
     assert added.to(np.array([[0, 1, 0]]), np.array([[1, 4, 2]])).tolist() == [[-1, 3, 0]]
     nothing = apply([], history, np.array([0]))
@@ -106,7 +106,7 @@ def test_a_registered_filter_is_a_setting_everywhere():
     config = decoding.config
     try:
         assert config.filters == (("no_color", 99.0),)
-        assert GenerationConfig.from_dict(config.to_dict()) == config and "no_color 99" in config.summary()
+        assert GenerationConfig().merge(**config.to_dict()) == config and "no_color 99" in config.summary()
         assert config.merge(no_color=0.0).filters == ()
         assert added(decoding.filters_with_settings(), vocabulary, "a") == {"red": -99.0}
     finally:
@@ -118,7 +118,7 @@ def test_a_registered_filter_is_a_setting_everywhere():
 def added(filters: Sequence[Filter], vocabulary: Vocabulary, words: str) -> dict[str, float]:
     """What filters add to words after a path, without zeros."""
     history = np.array([[vocabulary.encode(words.split())[:-1]]])
-    total = apply(filters, history, np.array([0])).onto(np.zeros((1, 1, len(vocabulary))))[0, 0]
+    total = onto(np.zeros((1, 1, len(vocabulary))), apply(filters, history, np.array([0])))[0, 0]
     return {word: weight for word, weight in zip(vocabulary.words, total.tolist(), strict=True) if weight}
 
 

@@ -14,6 +14,7 @@ from builders import captioner_of, shape_photo, small_checkpoint, small_encoder
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from PIL import Image
+from searching import onto
 from static import WEB, needs_node, node
 
 from show_attend_tell.data.photos import Preprocessing, Resize
@@ -110,7 +111,7 @@ class TableSession:
         return SessionStep(np.arange(words.shape[1])[None])
 
     def best(self, before: Scores, count: int, ids: Numbers, weights: Scores) -> Continuations:
-        scores = Added(ids, weights).onto(before[..., None] + self.table[self.before, self.last])
+        scores = onto(before[..., None] + self.table[self.before, self.last], Added(ids, weights))
         order = np.argsort(-scores.reshape(1, -1), kind="stable")[:, :count]
         found = np.take_along_axis(scores.reshape(1, -1), order, axis=1)
         return Continuations(found, order // self.vocabulary_size, order % self.vocabulary_size)
@@ -234,7 +235,7 @@ def test_class_words_and_second_uses_are_pythons(run):
             one, other = np.zeros((2, 1, 1, len(vocabulary)))
             weights = [-np.inf if weight is None else weight for weight in added["weights"]]  # JSON has no infinity
             np.add.at(one[0, 0], added["ids"], weights)
-            assert_allclose(one, expected.onto(other), rtol=1e-5, atol=1e-6)
+            assert_allclose(one, onto(other, expected), rtol=1e-5, atol=1e-6)
             ((caption,),) = raised.named([[Hypothesis(path, 0.0, True, cast(Any, None))]])
             assert text == caption.said(vocabulary)
             assert place == next(iter(caption.names or {}), -1)

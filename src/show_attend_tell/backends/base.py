@@ -20,19 +20,7 @@ class Backend(Protocol):
     name: str  # "torch" or "onnx"
     device: str  # where it computes: "cpu", "cuda:0", …
 
-    @property
-    def encoder(self) -> Any:
-        """The encoder: its name, digest, precision, grid, and the preprocessing that makes pixels."""
-        ...
-
-    def share_encoder(self, other: "Backend") -> None:
-        """Use the encoder of another back end of this kind, which has the same one, instead of a copy."""
-        ...
-
-    @property
-    def attends(self) -> bool:
-        """Whether the decoder's steps have α that differs between locations."""
-        ...
+    encoder: Any  # its name, digest, precision, grid, and the preprocessing that makes pixels
 
     def encode(self, pixels: Any) -> Features:
         """The annotations (B, L, D) of preprocessed pixels (B, 3, size, size), an array or a tensor."""
@@ -40,10 +28,6 @@ class Backend(Protocol):
 
     def features(self, annotations: Any) -> Features:
         """Annotations (B, L, D) from elsewhere, a feature cache for example, as this back end takes them."""
-        ...
-
-    def together(self, features: Sequence[Features]) -> Features:
-        """The features of some photos each, as one of all photos."""
         ...
 
     def session(self, features: Features, config: GenerationConfig, *, seeds: Sequence[int]) -> DecoderSession:

@@ -18,7 +18,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from show_attend_tell.backends.base import Backend
 from show_attend_tell.backends.onnx.decoder import OnnxDecoder
 from show_attend_tell.backends.onnx.encoder import OnnxEncoder
 from show_attend_tell.backends.onnx.session import OnnxSession, batch_size, blind_session, evidence_closed_form
@@ -75,13 +74,11 @@ class TorchBackend:
         encoder: Encoder | None = None,
         *,
         device: torch.device | None = None,
-        reference: bool = False,
     ) -> None:
-        """``encoder`` is None while a decoder is trained; with ``reference`` only `TorchSession` searches."""
+        """``encoder`` is None while a decoder is trained."""
         where = device or next(decoder.parameters()).device
         self.torch_device = where
         self.device = str(where)
-        self.reference = reference
         self.decoder = decoder.to(where).eval()
         self.encoder: Any = None if encoder is None else encoder.to(where)
         self._optimized: dict[int, OnnxDecoder] = {}
@@ -96,14 +93,6 @@ class TorchBackend:
         encoder = checkpoint.encoder.load(load_encoder, name, weights=encoder_weights, tuned=tuned)
         return cls(decoder, encoder, device=device)
 
-    def share_encoder(self, other: Backend) -> None:
-        self.encoder = other.encoder
-        self.__dict__.pop("encode", None)
-
-    @property
-    def attends(self) -> bool:
-        return self.decoder.attends
-
     @cached_property
     def encode(self) -> Encode:
         return fastest_encode(self.encoder)
@@ -111,9 +100,6 @@ class TorchBackend:
     def features(self, annotations: Any) -> Tensor:
         tensor = annotations if isinstance(annotations, Tensor) else torch.from_numpy(annotations)
         return tensor.to(self.torch_device)
-
-    def together(self, features: Sequence[Tensor]) -> Tensor:
-        return torch.cat(list(features))
 
     def session(
         self, features: Tensor, config: GenerationConfig, *, seeds: Sequence[int], mode: AttentionMode | None = None
@@ -140,7 +126,7 @@ class TorchBackend:
 
     def optimized(self, locations: int) -> OnnxDecoder | None:
         """The paper's decoder for ONNX Runtime on a processor, with the weights that it has at the first call."""
-        if self.reference or self.torch_device.type != "cpu" or not isinstance(self.decoder, AttentionDecoder):
+        if self.torch_device.type != "cpu" or not isinstance(self.decoder, AttentionDecoder):
             return None
         if locations not in self._optimized:
             self._optimized[locations] = OnnxDecoder(self.decoder.config, decoder_weights(self.decoder), locations)
@@ -149,7 +135,7 @@ class TorchBackend:
     def evidence(
         self, features: Tensor, captions: Sequence[Hypothesis], config: GenerationConfig
     ) -> list[Array] | None:
-        if not self.attends:
+        if not self.decoder.attends:
             return None
         decoder = self.optimized(features.shape[1])
         if decoder is not None and captions[0].trace.along("hidden") is not None:  # of its own session

@@ -192,7 +192,7 @@ def read_configuration(file: Path) -> tuple[Description, dict[str, str], str | N
         described = Description(
             config=read_config(entries["decoder"]),
             encoder=EncoderRecord.from_dict(entries["encoder"]),
-            generation=GenerationConfig.from_dict(entries["generation"]),
+            generation=GenerationConfig().merge(**entries["generation"]),
             training=dict(entries["training"]),
             scores=dict(entries["scores"]),
         )

@@ -29,7 +29,6 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -90,8 +89,11 @@ class Classes(NamedTuple):
 
 
 @cache
-def read_classes(folder: Path) -> Classes | None:
-    """The classes of the encoder whose files are in a folder; None where it has no classifier."""
+def classes_of(encoder: str) -> Classes | None:
+    """The classes of an encoder, by its name; None for one without a classifier."""
+    if encoder not in ENCODERS:
+        return None
+    folder = ENCODERS[encoder].weights.parent
     table = folder / "classes.json"
     if not table.exists():
         return None
@@ -127,11 +129,6 @@ def class_words_of(checkpoint: Checkpoint) -> "ClassWords | None":
     if classes is None:
         raise SatError(f"the encoder {checkpoint.encoder.name} has no classifier here, and class words need one")
     return ClassWords(checkpoint.class_words, classes, checkpoint.vocabulary)
-
-
-def classes_of(encoder: str) -> Classes | None:
-    """The classes of an encoder, by its name; None for one without a classifier."""
-    return read_classes(ENCODERS[encoder].weights.parent) if encoder in ENCODERS else None
 
 
 def moved(model: Checkpoint, vocabulary: Vocabulary) -> dict[str, Array] | None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import Field
 
@@ -15,6 +15,7 @@ from show_attend_tell.settings import (
     Count,
     CountOrNone,
     Exponent,
+    Share,
     Words,
     settings,
 )
@@ -43,9 +44,7 @@ class GenerationConfig:
     rare_word_exponent: Exponent = Field(
         0.0, description="how much more the reranker counts rare words than common ones"
     )
-    min_confidence: Annotated[float, Field(ge=0, le=1)] = Field(
-        0.0, description="minimum confidence of the caption's nouns; 0: any"
-    )
+    min_confidence: Share = Field(0.0, description="minimum confidence of the caption's nouns; 0: any")
     max_length: Words = Field(40, description="maximum number of words, end token included")
     allow_repetitions: bool = Field(
         False, description="whether a caption may have the same word twice in a row, or the same three words twice"
@@ -85,11 +84,6 @@ class GenerationConfig:
         """All settings by name, those of registered filters too."""
         fields = dataclasses.asdict(self)
         return fields | dict(fields.pop("filters"))
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> "GenerationConfig":
-        """The configuration that `to_dict` gave. Raises `InvalidValue` for a filter that is not registered."""
-        return cls(**with_filters(stored))
 
     def summary(self) -> str:
         """Beam size, length penalty, reranker and filters in words."""

@@ -47,13 +47,6 @@ class Added(NamedTuple):
         total: Scores = weights.sum(-1, where=named)
         return total
 
-    def onto(self, log_probabilities: Scores) -> Scores:
-        """log p of every word (B′, P′, K) with what is added."""
-        total = log_probabilities.copy()
-        photo, path, _ = np.ogrid[tuple(map(slice, self.ids.shape))]
-        np.add.at(total, (photo, path, self.ids), self.weights)
-        return total
-
 
 def apply(filters: Sequence[Filter], history: Numbers, photos: Numbers) -> Added:
     """What the filters add, for the words of each path (B′, P′, t) of these photos (B′,)."""

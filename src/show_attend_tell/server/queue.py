@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from show_attend_tell.captioner import Captioner
+from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.generation import GenerationConfig, photo_seed
 from show_attend_tell.server.limits import Limits, Problem
 
@@ -153,8 +154,8 @@ class Queue:
         photos = [job.photo for job in jobs]
         for photo in photos:
             if encoder not in photo.features:
-                photo.features[encoder] = captioner.backend.encode(photo.pixels[encoder][None])
-        features = captioner.backend.together([photo.features[encoder] for photo in photos])
+                photo.features[encoder] = as_array(captioner.backend.encode(photo.pixels[encoder][None]))
+        features = captioner.backend.features(np.concatenate([photo.features[encoder] for photo in photos]))
         seeds = [photo_seed(config.seed, photo.pixels[encoder].tobytes()) for photo in photos]
         if captions is not None:
             return [[captioner.explain_features(features, text, config, seeds[0]).log_probability for text in captions]]

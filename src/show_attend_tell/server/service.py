@@ -44,7 +44,7 @@ class Service:
             first = next(alike, name)
             self.encoders[name] = first
             if first != name:
-                captioner.backend.share_encoder(self.captioners[first].backend)
+                captioner.backend.encoder = self.captioners[first].backend.encoder
             captioner(Image.effect_noise((64, 64), 100).convert("RGB"))  # a first time is slow
         self.arriving = Arriving(limits)
         self.queue = Queue(limits)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from show_attend_tell.backends.base import Backend
 from show_attend_tell.backends.onnx.decoder import OnnxDecoder
 from show_attend_tell.backends.onnx.encoder import OnnxEncoder, load_encoder
 from show_attend_tell.backends.onnx.session import OnnxSession, batch_size, blind_session, evidence_closed_form
@@ -19,56 +18,6 @@ from show_attend_tell.model.config import DecoderConfig
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.values import Array
-
-
-class OnnxBackend:
-    """A decoder and its encoder as ONNX graphs; `backends.base.Backend` says what its methods do."""
-
-    name = "onnx"
-    device = "cpu"
-
-    def __init__(self, decoder: OnnxDecoder, encoder: OnnxEncoder) -> None:
-        self.decoder = decoder
-        self.encoder = encoder
-
-    @classmethod
-    def load(cls, checkpoint: Checkpoint, name: str, *, encoder_weights: str | Path | None = None) -> "OnnxBackend":
-        """The back end of the model called ``name``. Raises `SatError` for an encoder that does not fit."""
-        assert isinstance(checkpoint.config, DecoderConfig)  # which `backends.pick_backend` saw to
-        rows, columns = checkpoint.encoder.grid
-        encoder = checkpoint.encoder.load(load_encoder, name, weights=encoder_weights, tuned=checkpoint.tuned_encoder)
-        return cls(OnnxDecoder(checkpoint.config, checkpoint.weights, rows * columns), encoder)
-
-    def share_encoder(self, other: Backend) -> None:
-        self.encoder = other.encoder
-
-    @property
-    def attends(self) -> bool:
-        return self.decoder.config.attention != "uniform"
-
-    def encode(self, pixels: Any) -> Array:
-        return self.encoder.annotate(as_array(pixels))
-
-    def features(self, annotations: Any) -> Array:
-        return self.decoder.array(annotations)
-
-    def together(self, features: Sequence[Array]) -> Array:
-        return np.concatenate(features)
-
-    def session(self, features: Array, config: GenerationConfig, *, seeds: Sequence[int]) -> OnnxSession:
-        return OnnxSession(self.decoder, features, config, seeds=seeds)
-
-    def blind_session(self, features: Array, captions: int) -> OnnxSession:
-        return blind_session(self.decoder, captions)
-
-    def evidence(self, features: Array, captions: Sequence[Hypothesis], config: GenerationConfig) -> list[Array] | None:
-        return evidence_closed_form(self.decoder, features, captions) if self.attends else None
-
-    def batch_size(self, config: GenerationConfig) -> int:
-        return batch_size(config)
-
-    def second_moments(self, features: Array, channels: Array) -> Array:
-        return second_moments(features, channels)
 
 
 def second_moments(annotations: Array, channels: Array) -> Array:
@@ -81,3 +30,41 @@ def second_moments(annotations: Array, channels: Array) -> Array:
     moments = np.copysign(np.sqrt(np.abs(moments)), moments)
     unit: Array = moments / np.maximum(np.linalg.norm(moments, axis=-1, keepdims=True), np.float32(1e-12))
     return unit
+
+
+class OnnxBackend:
+    """A decoder and its encoder as ONNX graphs; `backends.base.Backend` says what its methods do."""
+
+    name = "onnx"
+    device = "cpu"
+    batch_size = staticmethod(batch_size)
+    second_moments = staticmethod(second_moments)
+
+    def __init__(self, decoder: OnnxDecoder, encoder: OnnxEncoder) -> None:
+        self.decoder = decoder
+        self.encoder: Any = encoder
+
+    @classmethod
+    def load(cls, checkpoint: Checkpoint, name: str, *, encoder_weights: str | Path | None = None) -> "OnnxBackend":
+        """The back end of the model called ``name``. Raises `SatError` for an encoder that does not fit."""
+        assert isinstance(checkpoint.config, DecoderConfig)  # which `backends.pick_backend` saw to
+        rows, columns = checkpoint.encoder.grid
+        encoder = checkpoint.encoder.load(load_encoder, name, weights=encoder_weights, tuned=checkpoint.tuned_encoder)
+        return cls(OnnxDecoder(checkpoint.config, checkpoint.weights, rows * columns), encoder)
+
+    def encode(self, pixels: Any) -> Array:
+        return self.encoder.annotate(as_array(pixels))
+
+    def features(self, annotations: Any) -> Array:
+        return self.decoder.array(annotations)
+
+    def session(self, features: Array, config: GenerationConfig, *, seeds: Sequence[int]) -> OnnxSession:
+        return OnnxSession(self.decoder, features, config, seeds=seeds)
+
+    def blind_session(self, features: Array, captions: int) -> OnnxSession:
+        return blind_session(self.decoder, captions)
+
+    def evidence(self, features: Array, captions: Sequence[Hypothesis], config: GenerationConfig) -> list[Array] | None:
+        if self.decoder.config.attention == "uniform":
+            return None
+        return evidence_closed_form(self.decoder, features, captions)

@@ -184,12 +184,12 @@ def node(operator: str, inputs: Sequence[str], outputs: Sequence[str], attribute
     content += b"".join(field(2, name.encode()) for name in outputs) + field(4, operator.encode())
     for name, value in attributes.items():
         if isinstance(value, float):
-            content_of_value = _varint(2 << 3 | 5) + struct.pack("<f", value) + _number(20, 1)
+            written, kind = _varint(2 << 3 | 5) + struct.pack("<f", value), 1
         elif isinstance(value, int):
-            content_of_value = _number(3, value) + _number(20, 2)
+            written, kind = _number(3, value), 2
         elif isinstance(value, str):
-            content_of_value = field(4, value.encode()) + _number(20, 3)
+            written, kind = field(4, value.encode()), 3
         else:  # whole numbers
-            content_of_value = b"".join(_number(8, number) for number in value) + _number(20, 7)
-        content += field(5, field(1, name.encode()) + content_of_value)
+            written, kind = b"".join(_number(8, number) for number in value), 7
+        content += field(5, field(1, name.encode()) + written + _number(20, kind))
     return content
