@@ -30,7 +30,7 @@ CHECK = 0.5  # confidence below which a word is marked, to be checked
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Caption:
-    """A caption and the evidence for it; prints, formats and is searched as its sentence, `text`."""
+    """A caption and the evidence for it; prints as its sentence, `text`."""
 
     words: list[str]  # T
     log_probability: float  # in nats, end token included, with the attention mode in `settings`
@@ -60,12 +60,6 @@ class Caption:
 
     def __str__(self) -> str:
         return self.text
-
-    def __format__(self, form: str) -> str:
-        return format(self.text, form)
-
-    def __contains__(self, part: str) -> bool:
-        return part in self.text
 
     def __repr__(self) -> str:
         source = "" if self.source is None else f", source={self.source!r}"

@@ -24,14 +24,6 @@ from show_attend_tell.search.session import Numbers, padded
 from show_attend_tell.values import Array
 
 
-class Name(NamedTuple):
-    """The name of a photo's class, and the words that stand for it in the search."""
-
-    text: str
-    confidence: float  # the probability that it is right
-    stand_ins: frozenset[int]
-
-
 class PhotoWords(NamedTuple):
     """The class words of a photo."""
 
@@ -40,7 +32,7 @@ class PhotoWords(NamedTuple):
     p: Array  # of the classes (M,)
     usual: Array  # p̄ of the words (N,)
     rare: Array  # λ from p = `CERTAIN` on (N,); up to p = `POSSIBLE` it is `COMMON`
-    name: Name | None
+    name: ClassName | None
 
 
 class ClassFilter:
@@ -79,7 +71,7 @@ class ClassFilter:
         ]
 
 
-def name_in(words: Sequence[int], name: Name | None, places: NounPlaces) -> dict[int, ClassName]:
+def name_in(words: Sequence[int], name: ClassName | None, places: NounPlaces) -> dict[int, ClassName]:
     """The name of a class by its place in a caption, empty where no word stands for it, or none where a name fits.
 
     Of a name that repeats a word before it, the rest is shown: "a black bear" for "a black american black bear".
@@ -95,4 +87,4 @@ def name_in(words: Sequence[int], name: Name | None, places: NounPlaces) -> dict
     rest = name.text.split()
     while len(rest) > 1 and any(before & set(word.split("-")) for word in rest):
         rest = rest[1:]
-    return {place: ClassName(" ".join(rest), name.confidence)}
+    return {place: name._replace(text=" ".join(rest))}

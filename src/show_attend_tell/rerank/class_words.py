@@ -54,8 +54,9 @@ from show_attend_tell.rerank.class_constants import (
     UNUSUAL,
     USED,
 )
-from show_attend_tell.rerank.class_filter import ClassFilter, Name, PhotoWords
+from show_attend_tell.rerank.class_filter import ClassFilter, PhotoWords
 from show_attend_tell.rerank.noun_places import NounPlaces
+from show_attend_tell.search.hypotheses import ClassName
 from show_attend_tell.values import Array
 from show_attend_tell.vision.registry import ENCODERS
 
@@ -202,7 +203,7 @@ class ClassWords:
         raised = NAME * UNUSUAL / (UNUSUAL + self.usual_classes[best])
         rare = np.pad(rare, (0, len(new)))
         rare = np.where(rows, np.maximum(rare, raised), rare)
-        name = Name(self.classes.names[best], confidence_of_name(float(p[best])), frozenset(standing))
+        name = ClassName(self.classes.names[best], confidence_of_name(float(p[best])), frozenset(standing))
         return PhotoWords(ids, having, p[probable], usual, rare, name)
 
 

@@ -47,10 +47,11 @@ class Paths(NamedTuple):
 
 
 class ClassName(NamedTuple):
-    """The name of a class as a caption shows it."""
+    """The name of a photo's class as a caption shows it."""
 
     text: str
     confidence: float  # the probability that it is right
+    stand_ins: frozenset[int]  # the words that stand for it in the search
 
 
 @dataclass(frozen=True)
