@@ -4,11 +4,9 @@ import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
-from PIL import Image
 
 from show_attend_tell import backends, generation
 from show_attend_tell.backends.base import Backend
@@ -302,14 +300,12 @@ class Captioner:
         config: GenerationConfig,
         *,
         size: tuple[int, int] | None = None,
-        source: str | None = None,
-        kept: Path | Image.Image | None = None,
-        passed_over: str | None = None,
+        **photo: Any,
     ) -> Caption:
         """The caption of the first hypothesis; the others are its alternatives.
 
         ``size`` is the photo's width and height in pixels. Without it, the part that the encoder saw is not known.
-        ``kept`` is where the photo can be had again, and ``passed_over`` what was left out of its file.
+        ``photo`` are other fields of `Caption` about it: ``source``, ``kept`` and ``passed_over``.
         """
         best = hypotheses[0]
         vocabulary = self.checkpoint.vocabulary
@@ -335,12 +331,10 @@ class Captioner:
                 (vocabulary.tokenizer.text(other.said(vocabulary)), other.log_probability) for other in hypotheses[1:]
             ],
             settings=settings | ({} if best.evidence is None else {"evidence": EVIDENCE}),
-            source=source,
             size=size,
             visible_box=None if size is None else self.backend.encoder.preprocessing.seen(*size),
             offset=self.offset,
-            kept=kept,
-            passed_over=passed_over,
+            **photo,
         )
 
     def torch_backend(self) -> "TorchBackend":

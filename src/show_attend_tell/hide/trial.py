@@ -15,7 +15,7 @@ from show_attend_tell.caption import Caption
 from show_attend_tell.data.photos import Photo
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import InvalidValue, PhotoError
-from show_attend_tell.generation import Decoding, GenerationConfig, explain, photo_seed
+from show_attend_tell.generation import GenerationConfig, explain, photo_seed
 from show_attend_tell.hide.masks import (
     CELLS,
     Mask,
@@ -151,8 +151,8 @@ def hide_place(
     """
     step, masks = places(before, word, place)
     config = captioner.resolve_config(**settings_of(before, captioner.name))
-    decoding: Decoding = dataclasses.replace(captioner.decoding, config=config, filters=filters)
     backend = captioner.backend
+    vocabulary = captioner.checkpoint.vocabulary
     preprocessing = backend.encoder.preprocessing
     photo = prepare_photo(cast("Photo", before.kept), preprocessing)
     if isinstance(photo, PhotoError):
@@ -162,8 +162,9 @@ def hide_place(
     hidden = [on_square(mask, box_of(before), square.shape[-1]) for mask in masks]
     features = backend.encode(hide(square, cover, hidden))
     seed = photo_seed(config.seed, square.tobytes())
-    whole, *found = (best for best, *_ in decoding.captions(backend, features, seeds=[seed] * len(features)))
-    words = words_of(whole, decoding.vocabulary)
+    seeds = [seed] * len(features)
+    whole, *found = (best for best, *_ in captioner.generate(features, config, seeds=seeds, filters=filters))
+    words = words_of(whole, vocabulary)
     now = None if step is None else step_in(words, before, step)
     log_p: list[float | None] = [None] * len(features)
     verdicts: list[Verdict | None] = [None] * len(found)
@@ -171,7 +172,7 @@ def hide_place(
         ids = [*whole.words[: now + 1], Vocabulary.END]
         forced = [explain(backend, features[[number]], ids, config, seed) for number in range(len(features))]
         log_p = [hypothesis.word_log_probabilities[now] for hypothesis in forced]
-        verdicts = [judge(words[now], words, words_of(best, decoding.vocabulary)) for best in found]
+        verdicts = [judge(words[now], words, words_of(best, vocabulary)) for best in found]
     captions = [captioner.assemble([best], config, size=before.size, source=before.source) for best in found]
     here, *controls = map(Variant, captions, masks, log_p[1:], verdicts)
     colors = 255 * (cover.transpose(1, 2, 0) * preprocessing.std + preprocessing.mean)
