@@ -143,12 +143,13 @@ def read_back(
     if not there.any(1).all():
         raise SatError("the decoder's probabilities are not finite numbers: its weights or the annotations are damaged")
     lengths = (paths.words != Vocabulary.END).sum(-1)
-    found: list[list[Hypothesis]] = [[] for _ in scores]
+    hypotheses: list[list[Hypothesis]] = [[] for _ in scores]
     for photo, path in np.argwhere(there).tolist():
-        words, rows, log_p = (part[photo, path, : lengths[photo, path]] for part in paths)
+        of_path: list[Any] = [part[photo, path, : lengths[photo, path]] for part in paths]
+        words, rows, log_p = of_path
         own = (float(scores[photo, path]), bool(finished[photo, path]), Trace(steps, photo, rows, log_p))
-        found[photo].append(Hypothesis(words.tolist(), *own, float(added[photo, path])))
-    return found
+        hypotheses[photo].append(Hypothesis(words.tolist(), *own, float(added[photo, path])))
+    return hypotheses
 
 
 def force(session: DecoderSession, words: Sequence[int]) -> Hypothesis:

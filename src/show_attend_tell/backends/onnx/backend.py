@@ -53,7 +53,8 @@ class OnnxBackend:
         return cls(OnnxDecoder(checkpoint.config, checkpoint.weights, rows * columns), encoder)
 
     def encode(self, pixels: Any) -> Array:
-        return self.encoder.annotate(as_array(pixels))
+        annotations: Array = self.encoder.annotate(as_array(pixels))
+        return annotations
 
     def features(self, annotations: Any) -> Array:
         return self.decoder.array(annotations)

@@ -27,20 +27,20 @@ class OnnxSession:
         config: GenerationConfig,
         *,
         seeds: Sequence[int] = (),
-        given: int = 0,
+        forced: int = 0,
     ) -> None:
         """Start at annotations (B, L, D); ``seeds`` has one for each photo, for sampled locations.
 
-        It follows so many ``given`` captions of each photo, or for 0 the paths of a search.
+        It follows so many ``forced`` captions of each photo, or for 0 the paths of a search.
         """
         self.decoder = decoder
         self.attention_mode = config.attention_mode
         self.vocabulary_size = decoder.vocabulary_size
         self.photos = len(annotations)
         sampled = self.attention_mode == "sample"
-        self.keeps_all = sampled or given > 0
-        self.paths = given or (config.beam_size if sampled else 1)
-        self.wide = not given and config.beam_size >= WIDE
+        self.keeps_all = sampled or forced > 0
+        self.paths = forced or (config.beam_size if sampled else 1)
+        self.wide = not forced and config.beam_size >= WIDE
         self.uniforms = [uniforms(seed, config.max_length, self.paths) for seed in seeds if sampled]
         hidden, memory, self.weighed, self.keys = decoder.run(decoder.start, self.wide, annotations=annotations)
         self.rows: Numbers = np.tile(np.arange(self.paths), (self.photos, 1))  # the history of each path (B′, P′)
@@ -92,7 +92,7 @@ class OnnxSession:
 def blind_session(decoder: OnnxDecoder, captions: int) -> OnnxSession:
     """As `Backend.blind_session`, with one location, since all of a photo of zeros are alike."""
     nothing = np.zeros((1, decoder.locations, decoder.config.annotation_size), np.float32)
-    session = OnnxSession(decoder, nothing, GenerationConfig(), given=captions)
+    session = OnnxSession(decoder, nothing, GenerationConfig(), forced=captions)
     session.weighed = session.weighed[:, :1]
     session.keys = session.keys[:, :1]
     return session
