@@ -16,7 +16,7 @@ from show_attend_tell.metrics.scores import repeats
 from show_attend_tell.model.attention import ArgmaxAttention, MeanAttention, SampleAttention
 from show_attend_tell.model.interface import word_log_probabilities
 from show_attend_tell.search.config import GenerationConfig
-from show_attend_tell.search.hypotheses import Hypothesis, Trace, diverse, rank
+from show_attend_tell.search.hypotheses import PATH, Hypothesis, Trace, diverse, rank
 
 END, UNKNOWN = Vocabulary.END, Vocabulary.UNKNOWN
 CPU = torch.device("cpu")
@@ -176,7 +176,7 @@ def test_numbers_are_those_of_pytorchs_generator(seed):
 def test_diverse_captions_differ_by_words_and_pairs():
     """By hand: the second best shares all but one word with the best, and the others share less and less."""
     log_p = {(2, 3, 4): -1.0, (2, 3, 5): -1.1, (2, 6, 7): -1.5, (8, 9): -2.0, (3,): -9.0}
-    seen = Trace([], 0, np.zeros(0, np.int64), np.zeros(0))
+    seen = Trace([], 0, np.zeros(0, PATH))
     found = [Hypothesis(list(words), score, True, seen) for words, score in log_p.items()]
     found += [Hypothesis([8, 8, 8], -0.5, False, seen), Hypothesis([], -0.1, True, seen)]
 

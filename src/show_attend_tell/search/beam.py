@@ -11,7 +11,7 @@ import numpy as np
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.search.config import GenerationConfig
 from show_attend_tell.search.filters import NEVER, apply
-from show_attend_tell.search.hypotheses import Hypothesis, Paths, Steps, rank, read_back
+from show_attend_tell.search.hypotheses import PATH, Hypothesis, Steps, extend, rank, read_back
 from show_attend_tell.search.registry import Filter
 from show_attend_tell.search.session import DecoderSession, gather
 
@@ -33,14 +33,14 @@ def beam_search(session: DecoderSession, config: GenerationConfig, filters: Sequ
     photos = np.arange(session.photos)  # (B′,)
     live = np.tile(np.arange(session.paths), (session.photos, 1))  # (B′, P′)
     words = np.full_like(live, session.vocabulary_size)
-    paths = Paths.empty(session.photos, beam, config.max_length)
+    paths = np.zeros((session.photos, beam, config.max_length), PATH)  # all words are the end token, 0
     steps: Steps = []
 
     for time in range(config.max_length):
         step = session.step(words)
         before, done = scores[photos], finished[photos]  # (B′, P)
         running = gather(np.where(done, NEVER, before), live)  # (B′, P′)
-        added = apply(filters, gather(paths.words[photos, :, :time], live), photos)
+        added = apply(filters, gather(paths["word"][photos, :, :time], live), photos)
         new = session.best(running, beam, *added)
         # a finished path has one child: itself, at no cost
         children = np.concatenate([np.where(done, before, NEVER), new.scores], axis=1)  # (B′, P + N)
@@ -53,7 +53,7 @@ def beam_search(session: DecoderSession, config: GenerationConfig, filters: Sequ
         parents = np.where(frozen, chosen, gather(live, path))
         more = gather(filtered[photos], parents) + np.where(frozen, 0.0, added.to(path, words))
         steps.append((photos, step))
-        paths.extend(photos, parents, time, words, gather(step.rows, path), kept - more)
+        extend(paths, photos, parents, time, word=words, row=gather(step.rows, path), score=kept - more)
         ended = words == Vocabulary.END
         scores[photos] = kept
         filtered[photos] = more

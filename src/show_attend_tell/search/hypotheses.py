@@ -26,24 +26,10 @@ DIVERSITY = 6.0  # what a caption's overlap with another costs, in standard devi
 Steps = list[tuple[Numbers, SessionStep]]  # of a search: which photos it attended to (B′,), and what
 
 
-class Paths(NamedTuple):
-    """What a search knows of its paths after each word, (B, P, C) each with the end token among C words."""
-
-    words: Numbers  # ids; a path that ended goes on with end tokens
-    rows: Numbers  # its history, a row in what was attended to
-    scores: Scores  # log p so far, the decoder's own
-
-    @classmethod
-    def empty(cls, photos: int, paths: int, length: int) -> "Paths":
-        """Paths without a word, with room for so many."""
-        shape = (photos, paths, length)
-        return cls(np.full(shape, Vocabulary.END), np.zeros(shape, np.int64), np.zeros(shape))
-
-    def extend(self, photos: Numbers, parents: Numbers, time: int, *new: NDArray[Any]) -> None:
-        """Paths of some photos (B′,) that each continue one of the ``parents`` (B′, P), by what is new (B′, P)."""
-        for part, of_step in zip(self, new, strict=True):
-            part[photos, :, :time] = gather(part[photos, :, :time], parents)
-            part[photos, :, time] = of_step
+# What a search knows of a path after each word: the word's id, the path's history as a row of what was attended to, and
+# log p so far, the decoder's own. A path that ended goes on with end tokens.
+PATH = np.dtype([("word", np.int64), ("row", np.int64), ("score", np.float64)])
+Paths = NDArray[np.void]  # (B, P, C) of these
 
 
 class ClassName(NamedTuple):
@@ -96,7 +82,7 @@ class Hypothesis:
     @property
     def word_log_probabilities(self) -> list[float]:
         """log p(y_t | the words before) of each word (T,), in nats: the differences of the path's scores."""
-        differences: list[float] = np.diff(self.trace.scores, prepend=0.0).tolist()
+        differences: list[float] = np.diff(self.trace.path["score"], prepend=0.0).tolist()
         return differences
 
 
@@ -112,8 +98,7 @@ class Trace(NamedTuple):
 
     steps: Steps  # of the whole search
     photo: int
-    rows: Numbers  # its history at each word's step (T,)
-    scores: Scores  # log p after each word (T,)
+    path: Paths  # (T,)
 
     def along(self, name: str) -> Any:
         """What `SessionStep` has under that name for this path, over its T words; None where it has nothing."""
@@ -121,7 +106,7 @@ class Trace(NamedTuple):
         if first is None:
             return None
         attended = []
-        for (photos, step), row in zip(self.steps, self.rows, strict=False):
+        for (photos, step), row in zip(self.steps, self.path["row"], strict=False):
             attended.append(getattr(step, name)[int(np.searchsorted(photos, self.photo)), row])
         if not attended:
             return first[0, :0]
@@ -130,6 +115,13 @@ class Trace(NamedTuple):
         import torch
 
         return torch.stack(attended)
+
+
+def extend(paths: Paths, photos: Numbers, parents: Numbers, time: int, **new: NDArray[Any]) -> None:
+    """Paths of some photos (B′,) that each continue one of the ``parents`` (B′, P), by what is new of them (B′, P)."""
+    paths[photos, :, :time] = gather(paths[photos, :, :time], parents)
+    for name, values in new.items():
+        paths[name][photos, :, time] = values
 
 
 def read_back(
@@ -142,27 +134,27 @@ def read_back(
     there = scores > NEVER
     if not there.any(1).all():
         raise SatError("the decoder's probabilities are not finite numbers: its weights or the annotations are damaged")
-    lengths = (paths.words != Vocabulary.END).sum(-1)
+    lengths = (paths["word"] != Vocabulary.END).sum(-1)
     hypotheses: list[list[Hypothesis]] = [[] for _ in scores]
     for photo, path in np.argwhere(there).tolist():
-        of_path: list[Any] = [part[photo, path, : lengths[photo, path]] for part in paths]
-        words, rows, log_p = of_path
-        own = (float(scores[photo, path]), bool(finished[photo, path]), Trace(steps, photo, rows, log_p))
-        hypotheses[photo].append(Hypothesis(words.tolist(), *own, float(added[photo, path])))
+        trace = Trace(steps, photo, paths[photo, path, : lengths[photo, path]])
+        own = (float(scores[photo, path]), bool(finished[photo, path]), trace, float(added[photo, path]))
+        hypotheses[photo].append(Hypothesis(trace.path["word"].tolist(), *own))
     return hypotheses
 
 
 def force(session: DecoderSession, words: Sequence[int]) -> Hypothesis:
     """Given words with their end token along the one path of one photo (teacher forcing), as if a search found them."""
-    paths = Paths.empty(1, 1, len(words))
-    paths.words[...] = words
+    paths = np.zeros((1, 1, len(words)), PATH)
+    paths["word"] = words
     steps: Steps = []
     total = 0.0
-    for time, (step, log_p) in enumerate(forced_steps(session, paths.words[0])):
+    for time, (step, log_p) in enumerate(forced_steps(session, paths["word"][0])):
         steps.append((ONLY, step))
         total += float(log_p[0, words[time]])
-        paths.scores[..., time] = total
-    ((hypothesis,),) = read_back(steps, paths, paths.scores[..., -1], np.zeros((1, 1)), np.ones((1, 1), dtype=bool))
+        paths["score"][..., time] = total
+    ended = np.ones((1, 1), dtype=bool)
+    ((hypothesis,),) = read_back(steps, paths, paths["score"][..., -1], np.zeros((1, 1)), ended)
     return hypothesis
 
 
