@@ -32,7 +32,7 @@ COLUMNS = 100  # of a line of prose
 
 CAPTIONS = {
     "Captioner": [
-        *("__call__", "from_pretrained", "save_pretrained", "stream", "hide"),
+        *("__call__", "from_pretrained", "stream", "hide"),
         *("explain", "score", "resolve_config", "torch_backend"),
     ],
     "Caption": [],

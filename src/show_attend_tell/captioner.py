@@ -11,7 +11,7 @@ import numpy as np
 from show_attend_tell import backends, generation
 from show_attend_tell.backends.base import Backend
 from show_attend_tell.caption import Caption
-from show_attend_tell.checkpoint.checkpoint import Bits, Checkpoint
+from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import DEFAULT_MODEL, find_model, model_name
 from show_attend_tell.checkpoint.packing import as_array
 from show_attend_tell.data.parts_of_speech import singular
@@ -86,13 +86,6 @@ class Captioner:
         title = model_name(folder)
         running = backends.load(checkpoint, title, backend=backend, device=device, encoder_weights=weights)
         return cls(checkpoint, running, name=title)
-
-    def save_pretrained(self, folder: str | os.PathLike[str], *, bits: Bits = 32) -> None:
-        """Write the model as a checkpoint folder, with ``bits`` bits per weight.
-
-        Raises `SatError` where `Checkpoint.save` does.
-        """
-        self.checkpoint.save(as_path(folder), bits=bits)
 
     @overload
     def __call__(self, photos: Photo, config: GenerationConfig | None = None, **options: Any) -> Caption: ...

@@ -198,10 +198,9 @@ def _lines(result: "Evaluation") -> list[str]:
         lines.append(
             "  CIDEr is 0 for one photo: it weighs words by how few photos have them, so it needs several photos"
         )
-    new = "" if variety.not_in_training is None else f", {variety.not_in_training:.0f} % not in training"
     truncated = "–" if variety.truncated is None else f"{variety.truncated:.1f} %"
     lines.append(
-        f"  {variety.words_used:,} different words, {variety.mean_length:.1f} a caption; {variety.distinct:.0f} % of "
-        f"the captions distinct, {variety.repetitive:.1f} % repetitive{new}, {truncated} truncated"
+        f"  {variety.words_used:,} different words; {variety.distinct:.0f} % of "
+        f"the captions distinct, {variety.repetitive:.1f} % repetitive, {truncated} truncated"
     )
     return lines

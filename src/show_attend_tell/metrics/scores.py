@@ -125,10 +125,8 @@ class Variety:
     """How varied captions are, and how many are truncated: no score of a single caption shows it. Shares are x100."""
 
     words_used: int  # different words
-    mean_length: float  # words per caption
     distinct: float  # the share of captions that differ from all before them
     repetitive: float  # the share with a word twice in a row, or with the same three words in a row twice (`repeats`)
-    not_in_training: float | None  # the share that is not the copy of a training caption; None where these are unknown
     truncated: float | None  # the share of incomplete captions, see `variety`; None where nothing tells
 
 
@@ -202,16 +200,14 @@ def variety(
     cut: Callable[[str], Sequence[str]] = tokenize,
     complete: Mapping[str, bool] | None = None,
 ) -> Variety:
-    """How varied captions are, compared with the `training` captions (lists of words) where these are known.
+    """How varied captions are, and how many are truncated.
 
     `cut` gives the words of a caption. A caption is truncated if `complete` says by its photo that the longest length
-    came before its end, or if it ends like "a man on a" (`hardly_ending`; BLEU rewards it, METEOR and CIDEr hardly
-    mind).
+    came before its end, or if it ends like "a man on a", by the `training` captions (lists of words) where these are
+    known (`hardly_ending`; BLEU rewards it, METEOR and CIDEr hardly mind).
     """
     said = [tuple(cut(text)) for text in captions.values()]
-    known = None if training is None else [tuple(caption) for caption in training]
-    last = None if known is None else hardly_ending(known)
-    seen = set(known or ())
+    last = None if training is None else hardly_ending(list(training))
     ended = complete or {}
     share = 100 / len(said)
     truncated = [
@@ -220,10 +216,8 @@ def variety(
     ]
     return Variety(
         words_used=len({word for words in said for word in words}),
-        mean_length=sum(map(len, said)) / len(said),
         distinct=share * len(set(said)),
         repetitive=share * sum(map(repeats, said)),
-        not_in_training=None if known is None else share * sum(words not in seen for words in said),
         truncated=share * sum(truncated) if ended or last is not None else None,
     )
 
