@@ -43,7 +43,7 @@ from show_attend_tell.metrics.comparison import differences
 from show_attend_tell.metrics.scores import Scores, check_scorers, score
 from show_attend_tell.model.attention import AttentionMode
 from show_attend_tell.progress import Progress
-from show_attend_tell.search.hypotheses import Hypothesis, rank
+from show_attend_tell.search.hypotheses import Hypothesis
 from show_attend_tell.search.session import DecoderSession
 from show_attend_tell.training.objectives.losses import entropy
 from show_attend_tell.vision import registry
@@ -231,7 +231,7 @@ def caption_photos(
                 mode = mode_for_search(control, of_photos, others, modes, **size)
             features = backend.features(subject.annotations[[subject.examples[row].name for row in rows]])
             candidates = decoding.candidates(ByMode(backend, mode), features, seeds=[each.seed for each in modes])
-            captions += [rank(found, config.length_penalty, config.rerank_weight)[0] for found in candidates]
+            captions += [decoding.ranked(of_photo)[0] for of_photo in candidates]
             bar.update(len(rows))
     return captions
 

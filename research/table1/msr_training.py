@@ -35,7 +35,6 @@ from show_attend_tell.model.interface import Decoder, word_log_probabilities
 from show_attend_tell.progress import Progress, progress_shown
 from show_attend_tell.rerank.fit import fit_ngrams
 from show_attend_tell.rerank.ngrams import VisualNgrams
-from show_attend_tell.search.hypotheses import rank
 from show_attend_tell.training.data import TrainingData, batches
 from show_attend_tell.training.presets import flickr8k
 from show_attend_tell.training.selection import Grid, choose_generation, usual_generation
@@ -217,8 +216,7 @@ def examine(dataset: Dataset, model: Path, *, cache: Path, show: bool = True) ->
         for rows in torch.split(torch.arange(len(val)), BATCH_SIZE):
             candidates = decoding.candidates(TorchBackend(decoder), logits[rows][:, None], seeds=[0] * len(rows))
             for row, of_photo in zip(rows.tolist(), candidates, strict=True):
-                config = decoding.config
-                best = rank(of_photo, config.length_penalty, config.rerank_weight)[0]
+                best = decoding.ranked(of_photo)[0]
                 entries.append({"photo": val[row].name, "caption": vocabulary.text(best.words)})
         corpus = score_split(dataset, "val", entries).scores.corpus
         scores[name] = {each: round(corpus[each] or 0.0, 1) for each in SHOWN}

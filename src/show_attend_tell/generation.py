@@ -73,11 +73,11 @@ class Decoding:
         and ``min_confidence`` may choose it. With ``evidence``, the first has it.
         """
         config = self.config
-        order = config.length_penalty, config.rerank_weight
-        captions = [rank(of_photo, *order) for of_photo in self.candidates(backend, features, seeds=seeds)]
+        captions = [self.ranked(of_photo) for of_photo in self.candidates(backend, features, seeds=seeds)]
         if self.confidence is not None:
             captions = self.confidence.add(backend, features, captions, config.min_confidence)
         if config.num_captions is not None:
+            order = config.length_penalty, config.rerank_weight
             captions = [diverse(of_photo, config.num_captions, *order) for of_photo in captions]
         if evidence:
             first = with_evidence(backend, features, [of_photo[0] for of_photo in captions], config)
@@ -122,6 +122,10 @@ class Decoding:
         changed = {name: value for name, value in self.config.values().items() if value != usual.get(name)}
         always = {name: getattr(self.config, name) for name in ("attention_mode", "beam_size", "length_penalty")}
         return cut | always | changed
+
+    def ranked(self, captions: list[Hypothesis]) -> list[Hypothesis]:
+        """The captions of one photo, best first by the configuration's score."""
+        return rank(captions, self.config.length_penalty, self.config.rerank_weight)
 
 
 def rescored(
