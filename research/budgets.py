@@ -78,11 +78,10 @@ def options(command: click.Command) -> int:
 def main() -> None:
     """Print what is counted with its limit."""
     counted = {
-        # These two are above their aims of 172,000 and 198,000: to be lowered with every cut. Both rose once, by 200.
-        "tokens of src": (sum(map(tokens, files("src"))), 185_600),
-        "tokens of tests": (sum(map(tokens, files("tests"))), 201_800),
+        "tokens of src": (sum(map(tokens, files("src"))), 172_000),
+        "tokens of tests": (sum(map(tokens, files("tests"))), 198_000),
         # The aim is 2,300; the review in the browser and in the app has 330 of them.
-        "lines of JavaScript in pages": (sum(lines(*files("src", suffix=".js"))), 2_570),
+        "lines of JavaScript in pages": (sum(lines(*files("src", suffix=".js"))), 2_415),
         "lines of the longest file of src": (max(lines(*files("src"))), 400),
         "lines of web/src": (sum(lines(*files("web/src", suffix=".ts"))), 2_200),
         "lines of README": (sum(lines(ROOT / "README.md")), 130),

@@ -1,9 +1,11 @@
 """What a user holds: any photo, one or several, gives the same caption, with honest evidence for it."""
 
+import copy
 import dataclasses
 import gc
 import io
 import json
+import pickle
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -159,7 +161,7 @@ def test_a_wrong_type_is_a_mistake_that_is_told(captioner, photos):
         ("attention_mode is 3: choose", lambda: captioner(photo, attention_mode=3)),
         ("batch_size is 0: give", lambda: captioner(photo, batch_size=0)),
         ("filters", lambda: captioner(photo, filters=len)),
-        ("not a int", lambda: captioner.score(3, "word3")),
+        ("3", lambda: captioner.score(3, "word3")),
         ("caption 3 has no word", lambda: captioner.score(photo, 3)),
         ("is one photo: give several of them", lambda: next(captioner.stream(photo))),
         (r"config is .*: give Gene", lambda: next(captioner.stream([photo], {"beam_size": 3}))),
@@ -226,6 +228,9 @@ def test_log_probability_takes_a_caption_as_written(captioner, photos):
     assert captioner.score(photos[0], ["word3", "word3 word4"])[1] == plain
     assert captioner.score(photos[0], "word3 zebra") == captioner.score(photos[0], "word3 lion")
     assert captioner.score(photos[0], "word3 word4", beam_size=3, num_captions=3) == plain
+    other = captioner.score(photos[1], "word3 word4")
+    assert captioner.score(photos[:2], "word3 word4") == [plain, other]
+    assert captioner.score(iter(photos[:2]), iter(["word3", "word3 word4"]))[1][1] == other
 
 
 # Evidence
@@ -248,7 +253,7 @@ def test_to_dict_is_complete_and_plain(options, captioner, photos, tmp_path):
     photos[0].save(tmp_path / "photo.png")
     caption = captioner(tmp_path / "photo.png", seed=4, **options)
     values = json.loads(json.dumps(caption.to_dict(), allow_nan=False))
-    left_out = {"kept", "hidden", "passed_over", "unlike"}
+    left_out = {"kept", "others", "hidden", "passed_over", "unlike"}
     fields = {field.name for field in dataclasses.fields(Caption)} - left_out
     assert values.keys() == fields | {"caption", "confidence", "reaches_min_confidence", "warning"}
     assert values["caption"] == str(caption) and values["words"] == caption.words
@@ -389,3 +394,24 @@ def test_a_saved_captioner_is_the_same_captioner(photos, tmp_path):
     for name in (tmp_path / "absent", ""):
         with pytest.raises(SatError, match="there is no model"):
             Captioner.from_pretrained(name)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_captioner_is_copied_and_pickled_also_after_its_use(photos, tmp_path):
+    checkpoint = small_checkpoint(small_encoder())
+    checkpoint.save(tmp_path / "beach")
+    loaded = Captioner.from_pretrained(tmp_path / "beach")
+    for each in (loaded, Captioner(checkpoint, loaded.backend, name="own")):
+        expected = each(photos[0])
+        for again in (copy.copy(each), copy.deepcopy(each), pickle.loads(pickle.dumps(each))):
+            assert again.name == each.name
+            same(again(photos[0]), expected, 1e-5)
+
+
+def test_several_captions_of_a_photo_are_whole_captions(captioner, photos):
+    first = captioner(photos[0], beam_size=4, num_captions=3)
+    assert [(other.text, other.log_probability) for other in first.others] == first.alternatives
+    for other in first.others:
+        assert other.photo is not None and other.size == first.size and not other.others
+        assert len(other.attention) == len(other.words)
+    assert captioner(photos[0], beam_size=4).others == []

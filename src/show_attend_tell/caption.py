@@ -51,6 +51,7 @@ class Caption:
     offset: tuple[float, float] = (0.0, 0.0)  # where a location looks, down and right of its cell's middle, in cells
     passed_over: str | None = None  # what was left out of the photo's file, so that its pixels could be read
     kept: Path | Image.Image | None = field(default=None, repr=False)  # where `photo` comes from
+    others: Sequence["Caption"] = ()  # the other captions whole, where ``num_captions`` asked for several
     hidden: Sequence[Mapping[str, Any]] = ()  # what came out when words were hidden: `Hidden.to_dict`, if asked for
 
     @property

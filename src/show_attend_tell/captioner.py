@@ -2,7 +2,8 @@
 
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast, overload
 
@@ -48,7 +49,7 @@ class Captioner:
     >>> print(captioner("dog.jpg"))  # doctest: +SKIP
 
     A photo is anything that `open_photo` opens: a path, an address such as a URL, bytes, a file object, a PIL image, an
-    array or a tensor. Arrays and tensors are RGB.
+    array or a tensor. Arrays and tensors are RGB. A captioner that is copied or pickled loads its model again.
     """
 
     def __init__(self, checkpoint: Checkpoint, backend: Backend, *, name: str = "model") -> None:
@@ -64,6 +65,10 @@ class Captioner:
             self.decoding = Decoding.of(checkpoint)
         except SatError as error:
             raise SatError(f"{name} is damaged: {error}: copy the model again") from error
+        self._load: Callable[[], Captioner] = partial(_loaded, checkpoint, name, backend.name, backend.device)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._load, ()
 
     @classmethod
     def from_pretrained(
@@ -85,7 +90,9 @@ class Captioner:
         checkpoint = Checkpoint.load(folder)
         title = model_name(folder)
         running = backends.load(checkpoint, title, backend=backend, device=device, encoder_weights=weights)
-        return cls(checkpoint, running, name=title)
+        captioner = cls(checkpoint, running, name=title)
+        captioner._load = partial(cls.from_pretrained, folder, device=device, backend=backend, encoder_weights=weights)
+        return captioner
 
     @overload
     def __call__(self, photos: Photo, config: GenerationConfig | None = None, **options: Any) -> Caption: ...
@@ -244,13 +251,17 @@ class Captioner:
             raise InvalidValue(f"caption {shorten(text)} has no word in it: give a text with at least one")
         return generation.explain(self.backend, features, self.checkpoint.vocabulary.encode(words), config, seed)
 
-    def score(self, photo: Photo, text: Any, config: GenerationConfig | None = None, **overrides: Any) -> Any:
+    def score(self, photo: Any, text: Any, config: GenerationConfig | None = None, **overrides: Any) -> Any:
         """log p(text | photo) in nats, end token included, as `explain` gives it.
 
-        A text gives a number, several texts a list. With the attention mode "sample" it is that of one sampled
-        sequence of locations. Raises `PhotoError` for a photo that cannot be read, and `SatError` for a text without a
-        word.
+        A text gives a number, several texts a list. Several photos, as in a call, give such a result for each. With
+        the attention mode "sample" it is that of one sampled sequence of locations. Raises `PhotoError` for the first
+        photo that cannot be read, and `SatError` for a text without a word.
         """
+        photos = several_photos(photo)
+        if photos is not None:
+            texts = text if isinstance(text, str) else list(text)
+            return [self.score(one, texts, config, **overrides) for one in photos]
         config = self.resolve_config(config, **overrides)
         _, features, seed = self._encoded(photo, config)
         if isinstance(text, str) or not isinstance(text, Iterable):
@@ -307,6 +318,7 @@ class Captioner:
         locations = as_array(best.locations)
         too_small = size is not None and min(size) < FEWEST
         settings = {"model": self.name, **dataclasses.replace(self.decoding, config=config).settings()}
+        others = [] if config.num_captions is None else hypotheses[1:]
         trust = 0.5 if too_small or best.unlike else 1.0  # then each word is to be checked
         return Caption(
             words=best.said(vocabulary),
@@ -327,6 +339,7 @@ class Captioner:
             size=size,
             visible_box=None if size is None else self.backend.encoder.preprocessing.seen(*size),
             offset=self.offset,
+            others=[self.assemble([other], config, size=size, **photo) for other in others],
             **photo,
         )
 
@@ -343,3 +356,8 @@ class Captioner:
             raise prepared
         seed = photo_seed(config.seed, prepared.pixels.tobytes())
         return prepared, self.backend.encode(prepared.pixels[None]), seed
+
+
+def _loaded(checkpoint: Checkpoint, name: str, backend: str, device: str) -> Captioner:
+    """A captioner that was made of a checkpoint, when it is copied."""
+    return Captioner(checkpoint, backends.load(checkpoint, name, backend=backend, device=device), name=name)

@@ -88,10 +88,11 @@ def test_each_photo_is_a_row_also_when_workers_are_killed(engine, form, tmp_path
         assert [str(field.type) for field in table.schema] == ["string", "string", "double", "string", "string"]
 
 
-def test_what_workers_passed_over_in_photos_is_counted(tmp_path):
+@ENGINES
+def test_what_workers_passed_over_in_photos_is_counted(engine, form, tmp_path):
     folder, lines = folder_of(tmp_path / "photos", 12), list[str]()
-    config = BatchConfig(engine="local", workers=2)
-    assert made([folder], f"{tmp_path}/out.jsonl/", Shade(), config, lines.append) == (12, 0, 12)
+    config = BatchConfig(engine=engine, workers=2)
+    assert made([folder], f"{tmp_path}/out.{form}/", Shade(), config, lines.append) == (12, 0, 12)
     (line,) = lines
     assert line.startswith("1 photo read although") and line.endswith(f": {folder}/009.png (pHYs)")
 

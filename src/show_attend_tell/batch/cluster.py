@@ -16,7 +16,7 @@ from show_attend_tell.batch.local import made_locally
 from show_attend_tell.batch.output import Output, stored
 from show_attend_tell.batch.reading import KEY, Item, batches_left
 from show_attend_tell.batch.sources import Piece
-from show_attend_tell.batch.work import BatchConfig, PhotoBatch, Row, as_table
+from show_attend_tell.batch.work import BatchConfig, PhotoBatch, Row, as_table, passed_over
 from show_attend_tell.errors import SatError
 
 BLOCKS = 10_000  # of pieces, at most, that Ray Data hands out
@@ -24,10 +24,12 @@ BLOCK_BYTES = 4 * 2**20  # of photos that a worker gets at once
 LIGHT = 0.25  # of a core, for reading and for writing
 
 
-def write_by_ray(work: PhotoBatch, pieces: Sequence[Piece], output: Output, config: BatchConfig, show: bool) -> None:
+def write_by_ray(
+    work: PhotoBatch, pieces: Sequence[Piece], output: Output, config: BatchConfig, show: bool
+) -> dict[str, str]:
     """Make the rows of all photos that are not done, and write them; ``show`` has Ray show its progress.
 
-    Raises `SatError` for what a worker raises.
+    Returns what was left out of photos' files, see `work.passed_over`. Raises `SatError` for what a worker raises.
     """
     import ray
     from ray.data.datasource import FilenameProvider
@@ -45,9 +47,10 @@ def write_by_ray(work: PhotoBatch, pieces: Sequence[Piece], output: Output, conf
     batches = ray.data.from_items(rows, override_num_blocks=min(len(rows), BLOCKS)).map_batches(
         _read, fn_args=(ray.put(output.done),), batch_size=1, num_cpus=LIGHT
     )
+    gathered = ray.remote(num_cpus=0)(_Gathered).remote()
     tables = batches.map_batches(
         _Worker,
-        fn_constructor_args=(work,),
+        fn_constructor_args=(work, gathered),
         batch_size=1,
         compute=ray.data.ActorPoolStrategy(size=config.workers),
         num_cpus=min(1, cores / 2 / config.workers),  # else workers reserve all cores, and nothing can be read
@@ -61,12 +64,25 @@ def write_by_ray(work: PhotoBatch, pieces: Sequence[Piece], output: Output, conf
             min_rows_per_file=output.together,
             ray_remote_args={"num_cpus": LIGHT},
         )
+        left_out: dict[str, str] = ray.get(gathered.add.remote({}))
     except ray.exceptions.RayError as error:
         reason = str(error).strip().splitlines()[-1]  # the error of a worker, if one raised any
         raise SatError(f"Ray ended the run ({reason})", remedy="fix that, and run the command again") from error
     finally:
         if started:
             ray.shutdown()
+    return left_out
+
+
+class _Gathered:
+    """What all workers passed over, in one process of the cluster."""
+
+    def __init__(self) -> None:
+        self.left_out: dict[str, str] = {}
+
+    def add(self, left_out: dict[str, str]) -> dict[str, str]:
+        self.left_out |= left_out
+        return self.left_out
 
 
 def _read(pieces: Any, done: Any) -> Iterator[Any]:
@@ -80,15 +96,19 @@ def _read(pieces: Any, done: Any) -> Iterator[Any]:
 class _Worker:
     """What Ray Data starts for each worker: it has a process of its own, which a photo may kill."""
 
-    def __init__(self, work: PhotoBatch) -> None:
+    def __init__(self, work: PhotoBatch, gathered: Any) -> None:
+        self.gathered = gathered
         self.columns = {**KEY, **work.columns}
         self.batches = deque[list[Item]]()
         self.rows = made_locally(work, iter(self.batches.popleft, None), 1)
 
     def __call__(self, pickled: Any) -> Any:
+        import ray
+
         (batch,) = map(pickle.loads, pickled["batch"])
         self.batches.append(batch)
         rows: list[Row] = []
         while len(rows) < len(batch):
             rows += next(self.rows)
+        ray.get(self.gathered.add.remote(passed_over(rows)))
         return as_table([stored(row, self.columns) for row in rows], self.columns)

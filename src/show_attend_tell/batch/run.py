@@ -13,7 +13,7 @@ from show_attend_tell.batch.output import Output
 from show_attend_tell.batch.reading import batches_left, expected
 from show_attend_tell.batch.sidecars import Sidecars
 from show_attend_tell.batch.sources import Piece, find_pieces
-from show_attend_tell.batch.work import BatchConfig, PhotoBatch, Row
+from show_attend_tell.batch.work import BatchConfig, PhotoBatch, Row, passed_over
 from show_attend_tell.data.photos import LeftOut
 from show_attend_tell.errors import InvalidValue, MissingPackage
 from show_attend_tell.messages import install_command, plural, read_without
@@ -87,7 +87,7 @@ class Targets:
 
     def write(self, rows: Sequence[Row]) -> None:
         """Give each target the rows that it lacks."""
-        self.passed_over |= {row["source"]: row["passed_over"] for row in rows if row.get("passed_over")}
+        self.passed_over |= passed_over(rows)
         for target in self.all:
             target.write(row for row in rows if row["source"] not in target)
 
@@ -136,7 +136,7 @@ def run(
             if targets.sidecars is None and by_ray([table.address for table in targets.tables], config):
                 from show_attend_tell.batch.cluster import write_by_ray
 
-                write_by_ray(work, photos.pieces, targets.tables[0], config, show)
+                targets.passed_over |= write_by_ray(work, photos.pieces, targets.tables[0], config, show)
             else:
                 from show_attend_tell.batch.local import made_locally  # one photo needs neither
 

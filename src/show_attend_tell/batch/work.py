@@ -215,6 +215,11 @@ class EncodeBatch(PhotoBatch):
                 yield PhotoError("annotations beyond half precision (65,504)")
 
 
+def passed_over(rows: Iterable[Row]) -> dict[str, str]:
+    """What was left out of the files of photos that were read without it, by their sources."""
+    return {row["source"]: row["passed_over"] for row in rows if row.get("passed_over")}
+
+
 def as_table(rows: Sequence[Row], columns: Mapping[str, str]) -> Any:
     """Rows as a table of pyarrow, in which a column has its type also where all of its values are null."""
     import pyarrow
