@@ -165,7 +165,7 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     caption = captioner(ROOT / "examples" / PHOTO, evidence=True)
     judged = [number for number, confidence in enumerate(caption.word_confidence) if not math.isnan(confidence)]
     hidden = [captioner.hide(caption, number) for number in judged]
-    shown = replace(caption, hidden=[answer.on_page() for answer in hidden])
+    shown = replace(caption, hidden=[answer.to_dict() for answer in hidden])
     shown.save(folder / "_static" / "example.html")
     shutil.copyfile(ROOT / SHARED, folder / "_static" / "shared.jpg")
     first = (folder / "docs" / "index.html").read_text(encoding="utf-8")

@@ -89,7 +89,7 @@ def test_sidecars_are_written_once_beside_photos(photos, model):
     command = ("caption", photos, "--model", model, "--output", "xmp", "--output", "-")
     first = sat(*command, code=1)
     assert "2 sidecars written beside the photos\n" in first.stderr
-    assert "photo1.png.xmp: cannot be read as XMP (no rdf:Description)" in first.stderr
+    assert "photo1.png.xmp: cannot be read as XMP (no rdf:RDF)" in first.stderr
     text = (photos / "photo0.png.xmp").read_text()
     assert first.stdout.splitlines()[0].partition("\t")[2] in text
     again = sat(*command, "--generation", "beam_size=1", code=1)

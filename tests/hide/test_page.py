@@ -39,7 +39,7 @@ def drawn(page):
 
 @pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_the_page_answers_as_python_does(open_page, hidden, screen, tmp_path):
-    page = opened(open_page, tmp_path, hidden, screen, hidden=[hidden.on_page()])
+    page = opened(open_page, tmp_path, hidden, screen, hidden=[hidden.to_dict()])
     press(page, "Hide this")
     columns = page.locator(".sat-columns figure")
     assert [each.locator("h3").inner_text() for each in columns.all()] == ["Photo", "Hidden here", "Hidden elsewhere"]

@@ -60,7 +60,7 @@ class Taken(Config):
 
 
 def test_a_kind_is_had_once():
-    with pytest.raises(SatError, match=r"there is a decoder of the kind 'attention' already \(.*\.DecoderConfig\)"):
+    with pytest.raises(SatError, match="there is a decoder of the kind 'attention' already"):
         register_decoder(Taken, Decoder)
     assert config_class("attention") is DecoderConfig
 

@@ -162,7 +162,7 @@ export async function pictureOf(cover: Float32Array, side: number, mean: number[
   return dataUri(await canvas.convertToBlob());
 }
 
-/** The answer as `Hidden.on_page` gives it, of the whole photo's caption, then those of the place and the controls. */
+/** The answer as `Hidden.to_dict` gives it, of the whole photo's caption, then those of the place and the controls. */
 export function answer(
   [before, here, ...elsewhere]: Variant[], step: number | null, word: string | null, masks: Cells[],
   related: Record<string, string[]>, cover: string, lit = true, // whether the place is what the word lit
