@@ -1,4 +1,4 @@
-"""How PyTorch's threads wait for each other, and which warnings are shown.
+"""How PyTorch's threads wait for each other, how many there are, and which warnings are shown.
 
 These are settings of a process. The command `sat` and the workers of a batch make them for their own processes;
 importing the package makes none.
@@ -21,3 +21,11 @@ def prepare_process() -> None:
     warnings.filterwarnings("ignore", module=r"PIL\.", append=True)
     if "torch" not in sys.modules and not any(name in os.environ for name in USER_SETTINGS):
         os.environ["OMP_WAIT_POLICY"] = "passive"
+
+
+def use_threads(number: int) -> None:
+    """Compute on that many threads, whether PyTorch is imported already or not."""
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # PyTorch uses MKL's number where there is one
+        os.environ[name] = str(number)
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(number)

@@ -18,9 +18,9 @@ import show_attend_tell.data.datasets as datasets_module
 import show_attend_tell.training.run as run_module
 from show_attend_tell.checkpoint.checkpoint import Checkpoint
 from show_attend_tell.checkpoint.hub import SHIPPED
-from show_attend_tell.training import cautious
 from show_attend_tell.training.config import TrainingPlan
 from show_attend_tell.training.likelihood import MiniBatch
+from show_attend_tell.training.presets import custom
 from show_attend_tell.training.trainer import Trainer
 
 TINY = {**{f"decoder.{name}": size for name, size in SIZES.items()}, "decoder.annotation_window": 1}
@@ -55,7 +55,7 @@ def test_models_are_made_from_data_to_files(  # noqa: PLR0915 - one story, from 
         take(trainer, batch)
 
     monkeypatch.setattr(Trainer, "take", counted)
-    monkeypatch.setattr(cautious, "SMALL", 0)  # the real data are no small set
+    monkeypatch.setattr(custom, "SMALL", 0)  # the real data are no small set
     with pytest.raises(SystemExit) as ended:
         make_models(data, output)
     assert ended.value.code == 130

@@ -440,7 +440,7 @@ def test_words_are_text_whatever_they_hold(visit):
 
 def test_other_captions_the_card_and_models_without_attention_or_words_are_shown(visit):
     card = "# soft\n\nA *model* of `words`, <b>here</b>.\n\n| B-1 | B-4 |"
-    page = visit(caption(complete=False).html(cards={"soft": card}))
+    page = visit(pages.captions_page([with_image(caption(complete=False))], title="dog", cards={"soft": card}))
     page.get_by_text("The beam’s other captions").click()
     beams = [re.sub(r"\s+", " ", row) for row in page.locator(".sat-beams li").all_inner_texts()]
     assert beams == ["a small dog −3.25", "a dog −4.50", "a cat −7.00"]

@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import signal
-import sys
 from collections import Counter, deque
 from collections.abc import Generator, Iterable
 from contextlib import suppress
@@ -13,7 +12,7 @@ from multiprocessing.process import BaseProcess
 from show_attend_tell.batch.reading import Item
 from show_attend_tell.batch.work import PhotoBatch, Row
 from show_attend_tell.errors import SatError
-from show_attend_tell.threads import prepare_process
+from show_attend_tell.threads import prepare_process, use_threads
 
 DEATHS = 3  # of workers with one photo, before it is given up
 
@@ -84,10 +83,7 @@ def _worker(connection: Connection, work: PhotoBatch, workers: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     prepare_process()
     if "OMP_NUM_THREADS" not in os.environ:
-        share = max(1, (os.cpu_count() or 1) // workers)
-        os.environ |= {"OMP_NUM_THREADS": str(share), "MKL_NUM_THREADS": str(share)}
-        if torch := sys.modules.get("torch"):  # a program's main module may import it
-            torch.set_num_threads(share)
+        use_threads(max(1, (os.cpu_count() or 1) // workers))
     with suppress(OSError):  # of the connection, when the main process is gone
         try:
             _ = work.model
