@@ -137,12 +137,14 @@ def command(evaluation: Mapping[str, Any]) -> str:
     if "templates" in evaluation:
         return f"PYTHONPATH=research python -m table1.templates {data} msr-1 {split}"
     names = str(evaluation["model"]).split(" + ")
-    models = " ".join(f"--model {model}" for model in names)
-    if any(model.rpartition("-")[0].partition("-")[0] in BASELINES for model in names):
-        models = f"--plugin research/table1 {models}"
+    if len(names) > 1:
+        return f"PYTHONPATH=research python -m table1.ensemble {data} {' '.join(names)} {split}"
+    model = f"--model {names[0]}"
+    if names[0].rpartition("-")[0].partition("-")[0] in BASELINES:
+        model = f"--plugin research/table1 {model}"
     filters = "".join(f" --generation {name}={evaluation[name]:g}" for name in FILTERS if name in evaluation)
     return (
-        f"sat evaluate {models} --data {data} {split} --beam-size {evaluation['beam_size']} "
+        f"sat evaluate {model} --data {data} {split} --beam-size {evaluation['beam_size']} "
         f"--attention-mode {evaluation['attention_mode']} --length-penalty {evaluation['length_penalty']:g} "
         f"--rerank-weight {evaluation['rerank_weight']:g}{filters}"
     )
