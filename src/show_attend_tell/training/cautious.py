@@ -16,7 +16,8 @@ several choices, the nearest to the start that is at most one standard error wor
   prove the gain (`rerank.adapt`). A start without one gets one that is fitted to the photos.
 - **Class words.** Those of the start stay, and fit the new words.
 - **Confidence.** Where halves judge, each half's photos are captioned by the other half's training, or by the start
-  where this is given back, at most `COMPARED` photos in all. The start's confidence moves as these captions say.
+  where this is given back, at most `COMPARED` photos in all. The start's confidence moves as these captions say, and
+  val raises that of a training that is kept.
 - **Decoding.** The generation config stays that of the start, with a beam size of `LARGE_BEAM_SIZE` if its reranker was
   fitted anew, or is `DECODING` where the start had none. If val has `VAL_FOR_DECODING` photos or more, the best config
   on val replaces it if its CIDEr is better by more than two standard errors.
