@@ -17,6 +17,8 @@ from safetensors import SafetensorError
 from show_attend_tell.errors import InvalidValue, MissingFile, SatError
 from show_attend_tell.messages import quoted, shorten
 
+STDIN = "-"  # what standard input is called, which has one photo
+
 
 def read_text(file: Path) -> str:
     """The text of a file in UTF-8, without the byte-order mark that spreadsheets put first."""

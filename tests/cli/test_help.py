@@ -1,6 +1,8 @@
 """The help of every command, and options made from classes of settings."""
 
 import dataclasses
+import subprocess
+import sys
 from importlib import metadata
 from typing import Any, ClassVar, Literal
 
@@ -110,3 +112,10 @@ def test_options_of_settings_are_explained_by_the_descriptions_of_the_fields():
 @pytest.mark.parametrize("cls", [BatchConfig, DecoderConfig, GenerationConfig, Style])
 def test_each_setting_has_its_description_which_is_its_help(cls):
     assert {field.name for field in dataclasses.fields(cls)} <= descriptions(cls).keys()
+
+
+def test_the_help_loads_no_large_package():
+    code = "import sys; from show_attend_tell.cli import main; main(['--help'], standalone_mode=False); "
+    loaded = "print(*sys.modules.keys() & {'numpy', 'pydantic', 'PIL', 'fsspec', 'torch', 'onnxruntime'})"
+    done = subprocess.run([sys.executable, "-c", code + loaded], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == ""

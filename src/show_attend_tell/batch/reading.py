@@ -20,9 +20,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from show_attend_tell.batch.sources import STDIN, Piece, opened, pyarrow_parquet
+from show_attend_tell.batch.sources import Piece, opened, pyarrow_parquet
 from show_attend_tell.data.photos import SUFFIXES, counts_as_photo, leaves_folder
 from show_attend_tell.errors import PhotoError, SatError
+from show_attend_tell.files import STDIN
 from show_attend_tell.messages import shorten, unreadable
 
 MEGABYTE = 2**20

@@ -15,6 +15,7 @@ from fsspec.core import url_to_fs
 
 from show_attend_tell.data.photos import QUOTES, LeftOut, counts_as_photo
 from show_attend_tell.errors import InvalidValue, MissingFile, MissingPackage, SatError
+from show_attend_tell.files import STDIN
 from show_attend_tell.messages import install_command, shorten, unreadable
 
 TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
@@ -24,7 +25,6 @@ COLUMNS = (  # usual names of columns with photos or, after these, with their pa
     "path file_name filename file image_path"
 ).split()
 TOGETHER = 64  # files of photos that are one piece
-STDIN = "-"  # what standard input is called, which has one photo
 MANIFEST = "_manifest.json"  # of a run, with which its output is no source
 
 

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from show_attend_tell.batch.sources import STDIN
 from show_attend_tell.errors import SatError
-from show_attend_tell.files import check_writable, make_folder
+from show_attend_tell.files import STDIN, check_writable, make_folder
 from show_attend_tell.show.outputs import OUTPUTS
 
 TABLES = ("csv", "tsv", "jsonl", "parquet")
