@@ -154,20 +154,13 @@ class Caption:
             "complete": self.complete,
         }
 
-    def html(
-        self,
-        *,
-        compare: Iterable["Caption"] = (),
-    ) -> str:
+    def html(self, *, compare: Iterable["Caption"] = ()) -> str:
         """One page to explore the caption in, word by word, that needs no other file and no network.
 
         Captions in ``compare``, such as another model's, are on the page too. With `Caption.hidden` it shows what
         happens when a word's place is hidden. Raises `SatError` for a caption without its photo.
         """
-        captions = [
-            {**page.with_image(caption.to_dict(), caption.photo), "hidden": caption.hidden}
-            for caption in self._with(compare)
-        ]
+        captions = [page.with_image(caption.to_dict(), caption.photo) for caption in self._with(compare)]
         return page.captions_page(captions, title=Path(self.source).name if self.source else self.text)
 
     def _repr_html_(self) -> str | None:
@@ -178,17 +171,13 @@ class Caption:
             return None
 
     def picture(
-        self,
-        *,
-        compare: Iterable["Caption"] = (),
-        shown: Shown = "evidence",
-        dark: bool = False,
+        self, *, compare: Iterable["Caption"] = (), shown: Shown = "evidence", dark: bool = False
     ) -> Image.Image:
         """The photo once for every word, light where its evidence is, or its attention (paper sec. 5.4).
 
-        ``compare`` has captions to show beside it, such as another model's. ``shown`` "attention"
-        shows α, and so does a caption without evidence. ``dark`` draws on a dark page. All words of a caption share one
-        scale. Raises `SatError` for a caption without its photo or of a model without attention.
+        ``compare`` has captions to show beside it, such as another model's. ``shown`` "attention" shows α, and so does
+        a caption without evidence. ``dark`` draws on a dark page. All words of a caption share one scale. Raises
+        `SatError` for a caption without its photo or of a model without attention.
         """
         style = Style(shown=shown, dark=dark)
         return pictures.strip([caption._figure_data(shown) for caption in self._with(compare)], style)
@@ -204,9 +193,9 @@ class Caption:
         """Write the caption's picture, whole or not at all, in the format that the file's name ends in.
 
         That is .png or .jpg, the `picture`; .svg, the same with letters that stay letters, for papers and slides;
-        .gif or .webp, which move from word to word; .html, a page to explore;
-        .json, everything for a program; or a format that a plugin registers. The options are `picture`'s, and
-        ``hidden`` is `html`'s. Raises `SatError` for another ending and where `picture` does.
+        .gif or .webp, which move from word to word; .html, a page to explore; .json, everything for a program; or a
+        format that a plugin registers. The options are `picture`'s. Raises `SatError` for another ending and where
+        `picture` does.
         """
         file = as_path(file)
         form = file.suffix.lower().removeprefix(".").replace("jpeg", "jpg")
