@@ -175,7 +175,7 @@ class Output:
             if before["file_sizes"].items() <= sizes.items():  # files may come, and none has changed
                 before["file_sizes"] = sizes
                 manifest["file_sizes"] = sizes
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError):
             return f"its {MANIFEST} is damaged"
         names = sorted({*before, *manifest})
         changed = [name.replace("_", " ") for name in names if before.get(name) != manifest.get(name)]
