@@ -1,6 +1,7 @@
 """The captions of a search, read back from its steps, and how they are ordered.
 
-B photos · B′ those of a step · P paths, the beam · Q ≤ P histories · L locations · T words, end token excluded.
+B photos · B′ those of a step · P paths, the beam · Q ≤ P histories · L locations · C words at most · K vocabulary ·
+T words, end token excluded.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,9 +23,7 @@ LIKE_CONSONANTS = ("eu", "one", "ufo", "uni", "us", "ut")
 ONLY = np.zeros(1, dtype=np.int64)  # the number of the one photo
 DIVERSITY = 6.0  # what a caption's overlap with another costs, in standard deviations of the captions' scores
 
-
 Steps = list[tuple[Numbers, SessionStep]]  # of a search: which photos it attended to (B′,), and what
-
 
 # What a search knows of a path after each word: the word's id, the path's history as a row of what was attended to, and
 # log p so far, the decoder's own. A path that ended goes on with end tokens.
