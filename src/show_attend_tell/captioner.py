@@ -189,7 +189,7 @@ class Captioner:
             raise InvalidValue(f"config is {shorten(config)}: give GenerationConfig(beam_size=5), for example")
         config = (config or self.checkpoint.generation).merge(**overrides)
         mode = config.attention_mode
-        if mode != "mean" and self.checkpoint.config.attention in ("none", "uniform"):
+        if mode != "mean" and not self.checkpoint.config.attends:
             raise InvalidValue(f"attention_mode is {mode!r}, and {self.name} has no attention: leave it out")
         needed = {
             "rerank_weight": (self.decoding.reranker, "has no reranker"),

@@ -100,7 +100,7 @@ class Whole:
     def _load(self, name: str, loading: dict[str, Any]) -> Captioner:
         """A model, which the page has the card of. Raises `SatError` for one that has no attention to draw."""
         captioner = Captioner.from_pretrained(name, **loading)
-        if self.pictures and captioner.checkpoint.config.attention in ("none", "uniform"):
+        if self.pictures and not captioner.checkpoint.config.attends:
             raise SatError(f"{captioner.name} has no attention to draw: leave out --save-maps")
         if captioner.name in self.cards:
             raise SatError(f"two models are called {captioner.name}: rename the folder of one")

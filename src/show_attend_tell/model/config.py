@@ -33,6 +33,11 @@ class Config:
         return "none"
 
     @property
+    def attends(self) -> bool:
+        """Whether the decoder weighs locations differently, and its steps have α."""
+        return self.attention not in ("none", "uniform")
+
+    @property
     def title(self) -> str:
         """What a model of this configuration is, in a sentence or two, for its card."""
         return f"A captioner with a decoder of the kind {self.kind}."

@@ -89,7 +89,7 @@ class Decoder(nn.Module):
     @property
     def attends(self) -> bool:
         """Whether the decoder weighs locations differently, and its steps have α."""
-        return self.config.attention not in ("none", "uniform")
+        return self.config.attends
 
     def start(self, annotations: Tensor, *, paths: int = 1) -> State:
         """The state before the first word.

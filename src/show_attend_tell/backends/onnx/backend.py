@@ -66,6 +66,4 @@ class OnnxBackend:
         return blind_session(self.decoder, captions)
 
     def evidence(self, features: Array, captions: Sequence[Hypothesis], config: GenerationConfig) -> list[Array] | None:
-        if self.decoder.config.attention == "uniform":
-            return None
-        return evidence_closed_form(self.decoder, features, captions)
+        return evidence_closed_form(self.decoder, features, captions) if self.decoder.config.attends else None

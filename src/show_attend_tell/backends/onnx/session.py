@@ -59,7 +59,7 @@ class OnnxSession:
         self.hidden, self.memory, self.deep = decoder.run(decoder.advance, **inputs)
         self.time += 1
         beta = others.pop(0) if decoder.config.gate else None
-        shown = None if decoder.config.attention == "uniform" else alpha
+        shown = alpha if decoder.config.attends else None
         return SessionStep(self.rows, shown, beta, others[0] if others else None, *before)
 
     def reorder(self, photos: NDArray[np.bool_] | None, paths: Numbers) -> None:
