@@ -121,6 +121,8 @@ def caption(
     outputs = read_outputs(targets)
     if save_maps is None and style:
         raise SatError("--style says how pictures look: add --save-maps FOLDER")
+    if hide and "-" in targets:
+        raise SatError("--output - has no place for the results of --hide: name a page or JSON, or leave it out")
     sidecars = open_sidecars(outputs, sidecar, model)
     config = BatchConfig(**batch)
     work = CaptionBatch(model, **loading, **generation)
