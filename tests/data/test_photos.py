@@ -352,6 +352,7 @@ def test_files_that_are_no_photo_are_refused_by_name(scene, tmp_path):
         ("absent.jpg", b"", "no such file"),
         ("gone.jpg", b"", "a link to a file that does not exist"),
         ("scan.jpg", b"%PDF-1.7", "a PDF, not a photo"),
+        ("photos.zip", b"PK\3\4", r"a ZIP archive \(unpack it"),
         ("", b"", "a folder"),
         ("cut.jpg", whole[: len(whole) * 2 // 3], "damaged"),
         ("empty.jpg", b"", "empty"),

@@ -30,7 +30,7 @@ FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000"
 HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")  # of ISO/IEC 23008-12
 OTHER_FILES = {  # by their first bytes, what people take for photos
     b"%PDF": "a PDF",
-    b"PK\x03\x04": "a ZIP archive",
+    b"PK\x03\x04": "a ZIP archive (unpack it, and give its folder)",
     b"8BPS": "a Photoshop file",
     b"<svg": "a drawing in SVG",
     b"<!DO": "a web page",
