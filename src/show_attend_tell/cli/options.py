@@ -92,7 +92,8 @@ def _fields(classes: Iterable[type]) -> dict[str, Field]:
         hints = get_type_hints(cls, include_extras=True)
         described = descriptions(cls)
         for field in dataclasses.fields(cls):
-            by_name[field.name] = cls, hints[field.name], described.get(field.name, "")
+            if get_origin(hints[field.name]) is not tuple:  # registered filters, which have keys of their own
+                by_name[field.name] = cls, hints[field.name], described.get(field.name, "")
     return by_name
 
 
