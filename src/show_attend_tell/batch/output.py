@@ -23,7 +23,7 @@ import time
 import uuid
 from codecs import BOM_UTF8
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -135,6 +135,8 @@ class Output:
             plain = json.loads(json.dumps(manifest))
             if why := self._differs(plain):
                 if not overwrite:
+                    with suppress(OSError):  # it is not empty, or an object store has no folders
+                        self.system.rmdir(self.folder)
                     raise SatError(why, subject=self.address, remedy=ANOTHER)
                 self.copy = self.set_aside()
                 self._lock(locks)
