@@ -30,7 +30,7 @@ Examples:
   cat dog.jpg | sat caption -
   sat caption photos/ --save-maps maps/              pictures of what in the photo supported each word
   sat caption dog.jpg --save-maps maps/ --style format=svg --style dark=true
-  sat caption dog.jpg --save-maps maps/ --style shown=attention    where the model looked before it chose the word
+  sat caption dog.jpg --save-maps maps/ --style shown=attention    where the model looked before the word
   sat caption dog.jpg --save-maps maps/ --compare everyday-hard --generation attention_mode=argmax
   sat caption photos/ --output captions.csv          a table; the same command resumes an interrupted run
   sat caption dog.jpg --output dog.html              a page to explore it in

@@ -35,10 +35,10 @@ EXPORT_EXAMPLES = """
 \b
 Examples:
   sat export photos/captions.csv --format xmp                  sidecars with what was reviewed
-  sat export photos/captions.csv --format xmp --alt-text       and with alternative texts, where there are any
-  sat export photos/captions.csv --format xmp --above 0.8      and other captions with at least this confidence
+  sat export photos/captions.csv --format xmp --alt-text       with alternative texts too
+  sat export photos/captions.csv --format xmp --above 0.8      others of this confidence too
   sat export photos/captions.csv --format jsonl --output captions.jsonl
-  sat export photos/captions.csv --format imagefolder          photos/metadata.jsonl, for Hugging Face datasets
+  sat export photos/captions.csv --format imagefolder          for Hugging Face datasets
 """
 
 
