@@ -1,5 +1,6 @@
-"""The report of one evaluation, or of two of the same photos: scores, mistakes, and where the model looked."""
+"""The report of one evaluation, or of two of the same photos: a table of scores, and the page of the captions."""
 
+import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -49,12 +50,13 @@ def report(files: Sequence[Path], *, show: bool = True) -> Report:
         }
         for file, name, evaluation in zip(files, names, content, strict=True)
     ]
-    file_of = {entry["photo"]: entry.get("file") for evaluation in content for entry in evaluation["results"]}
+    results = [entry for evaluation in content for entry in evaluation["results"]]
+    file_of = {entry["photo"]: entry["file"] for entry in results if isinstance(entry.get("file"), str)}
     photos, missing, files_of_photos = [], [], []
     for name, references in Progress(first.references.items(), desc="photos", unit="photo", disable=not show):
-        file = file_of[name]
+        file = file_of.get(name)
         image = size = None
-        if isinstance(file, str):
+        if file is not None:
             with suppress(SatError):  # it is not there any more, or damaged
                 photo = open_photo(file)
                 image = data_uri(photo, SIDE, quality=QUALITY)
@@ -99,11 +101,20 @@ def _caption(where: str, entry: Record, model: str, evaluation: Record) -> Recor
     words = entry.get("words", None if tokenizer == "unigram" else entry["caption"].split())
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise SatError(f"{where}: 'words' must be a list of texts, and is {quoted(words)}")
+    for name in METRICS:
+        value = entry.get(name)
+        if not isinstance(value, int | float | None):
+            raise SatError(f"{where}: {name!r} must be a number, and is {quoted(value)}")
     maps = {name: packed(where, entry.get(name), len(words), name) for name in ("attention", "evidence")}
-    return {
+    caption = {
         **{name: value for name, value in entry.items() if name not in ("photo", "file", "source", "references")},
         **{name: of_words for name, of_words in maps.items() if of_words is not None},
         "caption": detokenize(words, tokenizer),
         "words": words,
         "settings": {"model": model, **settings},
     }
+    try:
+        json.dumps(caption, allow_nan=False)
+    except ValueError as error:
+        raise SatError(f"{where}: {error}: write null for a number that is missing") from None
+    return caption

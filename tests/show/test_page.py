@@ -165,6 +165,15 @@ def test_a_report_keeps_what_it_shows_and_no_paths(tmp_path):
     assert table[0] == ["", "soft"] and ["BLEU-4 without penalty", "56.0"] in table and ["beam size", "3"] in table
 
 
+def test_a_report_beside_captions_from_elsewhere_has_the_photos_too(tmp_path):
+    files = [evaluation(tmp_path, name, CAPTIONS) for name in ("soft", "elsewhere")]
+    content = read_json(files[1])
+    for entry in content["results"]:
+        del entry["file"]  # as `sat score` writes them
+    files[1].write_text(json.dumps(content))
+    assert report(files, show=False).missing == []
+
+
 def test_sat_report_says_what_it_could_not_show(tmp_path):
     file = evaluation(tmp_path, "soft", CAPTIONS, maps=False, photos=2)
     result = sat("report", file, "--output", tmp_path / "r.html")
@@ -186,6 +195,8 @@ def test_sat_report_says_what_it_could_not_show(tmp_path):
 REFUSED = [  # a field of the first entry, or of the file with a slash, and its value
     ("words", "a dog", "'words' must be a list of texts, and is 'a dog'"),
     ("attention", [[[float("nan")]]] * 3, "'attention' must be a map for each of 3 words"),
+    ("cider", [1], r"'cider' must be a number, and is \[1\]"),
+    ("gate", [float("nan")] * 3, ".*write null for a number that is missing"),
     ("/tokens", None, "'tokens' must be a text"),
 ]
 

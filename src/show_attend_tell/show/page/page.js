@@ -26,7 +26,7 @@
 
   const scores = () => make("section", { "aria-label": "Scores" },
     make("div", { class: "sat-wide" }, make("table", { class: "sat-scores" },
-      report.table.map((row) => make("tr", {}, row.map((cell) => make("td", {}, cell)))))),
+      report.table.map((row, at) => make("tr", {}, row.map((cell, column) => make(at && column ? "td" : "th", {}, cell)))))),
     make("p", { class: "sat-about" },
       "BLEU is over all captions together. Without its brevity penalty, as the paper gives it, it flatters short captions."));
 
