@@ -15,7 +15,6 @@ from PIL import Image, ImageDraw, ImageFilter
 
 from show_attend_tell import Captioner
 from show_attend_tell.hide.trial import Hidden, Variant
-from show_attend_tell.show.pictures.animation import Frame
 from show_attend_tell.show.pictures.layout import in_lines
 from show_attend_tell.show.pictures.letters import draw_text
 
@@ -25,6 +24,7 @@ STAYS = 4  # places at least in which the word stays
 PHOTO, HERE, ELSEWHERE, LAST = 1880, 2600, 850, 1400  # milliseconds that a scene stands; all are 10 seconds
 WIDTH, MARGIN, SIZE, LINE = 390, 12, 19, 26  # pixels
 FADES, FADE = 2, 60  # frames from one scene to the next, and the milliseconds of each
+Frame = tuple[Image.Image, int]  # and the milliseconds that it stands
 INK, GRAY, EDGE, PAGE = (32, 32, 32), (105, 105, 105), (255, 138, 31), (255, 255, 255)
 
 

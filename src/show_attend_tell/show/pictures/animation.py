@@ -25,30 +25,20 @@ FIRST_LINE = SENTENCE + 12  # from the photo down to the sentence's first baseli
 
 FIRST, WORD, LAST = 700, 900, 2400  # milliseconds that the photo, each word and the full sentence stand
 
-Frame = tuple[Image.Image, int]  # and the milliseconds that it stands
-
 
 def save_animation(file: Path, figures: Sequence[FigureData], style: Style, *, form: str) -> None:
-    """Write a WebP, or a GIF whose frames share one palette, that goes from word to word."""
-    shown = frames(figures, style)
-    pictures = [picture for picture, _ in shown]
+    """Write a WebP, or a GIF whose frames share one palette: the photo, each word's attention, the full sentence."""
+    side = SIDE if len(figures) == 1 else SIDE_COMPARED
+    scenes = [_Scene(Panels(figure, style, area=side * side, widest=1.4 * side, room=3 * side)) for figure in figures]
+    stands = [FIRST, *[WORD] * max(len(figure.words) for figure in figures), LAST]
+    pictures = [draw_layout(_layout(scenes, style, step)) for step in range(-1, len(stands) - 1)]
     options: dict[str, Any] = {"quality": 80, "exif": exif()}
     if form == "gif":
         sample = Image.fromarray(np.concatenate([np.asarray(picture)[::4, ::4] for picture in pictures]))
         palette = sample.quantize(256, Image.Quantize.MEDIANCUT, kmeans=1)
         pictures = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
         options = {"optimize": True, "comment": SIGNATURE}
-    stands = [stand for _, stand in shown]
     pictures[0].save(file, form, save_all=True, append_images=pictures[1:], duration=stands, loop=0, **options)
-
-
-def frames(figures: Sequence[FigureData], style: Style) -> list[Frame]:
-    """Draw the photo, then each word's attention, then the full sentence."""
-    side = SIDE if len(figures) == 1 else SIDE_COMPARED
-    sizes = {"area": side * side, "widest": 1.4 * side, "room": 3 * side}
-    scenes = [_Scene(Panels(figure, style, **sizes)) for figure in figures]
-    stands = [FIRST, *[WORD] * max(len(figure.words) for figure in figures), LAST]
-    return [(draw_layout(_layout(scenes, style, step)), stand) for step, stand in enumerate(stands, start=-1)]
 
 
 def _layout(scenes: Sequence["_Scene"], style: Style, step: int) -> Layout:

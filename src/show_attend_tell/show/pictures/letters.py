@@ -44,8 +44,8 @@ def length(text: str, size: int) -> float:
 
 
 def lacking(text: str) -> list[str]:
-    """The letters of a text that its font lacks, each once, in their order."""
-    return list(dict.fromkeys(_lacked(_face(plain(text)), plain(text))))
+    """The letters of a text that its font lacks, in their order."""
+    return _lacked(_face(plain(text)), plain(text))
 
 
 def right_to_left(text: str) -> bool:
