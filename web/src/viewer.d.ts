@@ -16,7 +16,7 @@ declare namespace SatCaptions {
     evident: boolean;
     rows: number; // of locations
     columns: number;
-    strength(word: number, stretch?: boolean): Float32Array; // 0 to 1
+    strength(word: number): Float32Array; // 0 to 1
     share(word: number): number; // of the strongest evidence of the caption
     peak(word: number): number;
     where(word: number): string | null; // in the photo; null for hardly any evidence

@@ -19,7 +19,7 @@ class Limits:
     request_photos: int = 16
     held_bytes: int = 256_000_000  # the bodies of all requests whose photos are not decoded yet
     waiting_photos: int = 32  # photos that are not answered yet, counted once for each model
-    search_paths: int = 100  # the beam size of a search, or the number of captions that it samples
+    search_paths: int = 100  # the beam size of a search
     caption_words: int = 100  # the maximum length of a caption
     request_seconds: float = 60.0  # from a request's first byte to its answer
 

@@ -34,7 +34,7 @@ class Photo:
     pixels: dict[str, NDArray[np.float32]] = field(default_factory=dict)  # (3, size, size), by the encoder that reads
     copy: Image.Image | None = None
     passed_over: str | None = None  # what was left out of its file
-    features: dict[str, Any] = field(default_factory=dict)  # (1, L, D) of the back end, by the encoder, once encoded
+    features: dict[str, NDArray[Any]] = field(default_factory=dict)  # (1, L, D), by the encoder, once encoded
     problem: Problem | None = None  # why it cannot be used
     results: list[Any] = field(default_factory=list)  # one for each of the request's tasks
 

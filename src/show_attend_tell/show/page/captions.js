@@ -194,7 +194,7 @@
   /** What stands behind its summary until it is opened. */
   const more = (summary, ...children) => make("details", { class: "sat-more" }, make("summary", {}, summary), children);
 
-  /** The photo, the words and the alternatives of one caption; `view` holds what the toolbar chose for all. */
+  /** The photo, the words and the alternatives of one caption; `view` holds what is shown of all. */
   function panel(caption, view, cards) {
     const [width, height] = caption.size || [1, 1];
     const box = visibleBox(caption);
