@@ -1,7 +1,6 @@
 """COCO's caption files: ``captions_train2014.json`` is of the split train, ``captions_val.json`` of val.
 
-``captions_train2014.json`` and
-``captions_val2014.json``, and those of 2017, are the paper's COCO.
+``captions_train2014.json`` and ``captions_val2014.json``, and those of 2017, are the paper's COCO.
 """
 
 import re
