@@ -438,6 +438,9 @@ def test_an_ended_training_goes_on_with_more_epochs(dataset, tmp_path):
     assert rates == sorted(rates, reverse=True)
     with pytest.raises(SatError, match="epochs was 4, is 3"):
         go("model", 3)
+    run(dataset, small_config(epochs=1), tmp_path / "constant")
+    _, messages = run(dataset, small_config(epochs=2), tmp_path / "constant", resume=True)
+    assert "2 epochs instead of 1, at a learning rate of 0.01; it stays" in messages
 
     go("other", 2)
     with pytest.raises(KeyboardInterrupt):

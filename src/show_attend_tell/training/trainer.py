@@ -289,7 +289,10 @@ class Trainer(Likelihood):
         if ended:
             self.restart = [self.taken, self.epoch]
         if before < config.epochs:
-            means = f"a cosine goes to 0 again from {RESTART:g} of it" if ended else "schedules are stretched"
+            means = "schedules are stretched"
+            if ended:
+                cosine = f"a cosine goes to 0 again from {RESTART:g} of it"
+                means = cosine if config.schedule == "cosine" else "it stays"
             log(f"{config.epochs} epochs instead of {before}, at a learning rate of {config.learning_rate:g}; {means}")
 
     def _restore(self, tensors: Mapping[str, Tensor], progress: Sequence[Any]) -> None:
