@@ -7,6 +7,7 @@ import pytest
 from builders import shape_folder
 from commands import read_json, refused, sat, settings
 
+from show_attend_tell.data.datasets import read_dataset
 from show_attend_tell.messages import plural
 
 
@@ -32,6 +33,19 @@ def test_it_says_what_a_training_would_do(tmp_path):
     assert [Path(photo).name for photo in report["unreadable"]] == ["photo3.png"]
     assert report["estimate"]["updates"] > 0 and report["estimate"]["disk"] == 2 * 3 * 5 * 11 * (11 * 2 + 4)
     assert json.loads(sat("check", folder, "--json", "-").stdout)["not_covered"] == ["black"]  # of the damaged photo
+
+
+def test_it_ends_where_a_photo_of_the_papers_data_cannot_be_read(tmp_path):
+    folder = shape_folder(tmp_path / "shapes")
+    images = [
+        {"filename": photo.name, "split": photo.split, "sentences": [{"raw": photo.raw[0]}]}
+        for photo in read_dataset(folder).examples
+    ]
+    (folder / "dataset_flickr8k.json").write_text(json.dumps({"dataset": "flickr8k", "images": images}))
+    (folder / "captions.csv").unlink()
+    (folder / "images" / "photo0.png").write_bytes(b"")
+    said = sat("check", folder).output
+    assert "17 photos opened, 1 of them cannot be read\n" in said and "it takes about" in said
 
 
 def test_a_split_without_a_photo_that_can_be_read_is_told_as_such(tmp_path):

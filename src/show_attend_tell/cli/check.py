@@ -88,7 +88,7 @@ def check(data: Path, restval: bool, json_file: str | None, device: str, **encod
         names = first_three([photo.name for photo in alone])
         log(f"{plural(len(alone), 'photo')} of the folder without a caption: {names}")
     begin.encoder.to(chosen)
-    takes = estimate(dataset, config, begin, vocabulary)
+    takes = estimate(dataset.without(problems), config, begin, vocabulary)
     log("a training would go like this:")
     for line in [*plan, *_estimated(takes, begin.name)]:
         log(f"  {line}")
