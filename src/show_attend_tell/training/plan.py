@@ -82,13 +82,12 @@ def checked(plan: TrainingPlan, device: torch.device) -> TrainingPlan:
     Raises `SatError` for a plan that cannot be carried out.
     """
     plan = resolved(plan, device)
-    if ranks.is_main():
-        check_output(plan)
     if plan.start.checkpoint is not None:
         problem = mismatch(plan.start, plan.config.decoder)
         if problem:
             raise SatError(f"the model to start from {problem}")
     if ranks.is_main():
+        check_output(plan)
         check_writable(plan.state, make=True)
     return plan
 
