@@ -289,11 +289,11 @@ class Trainer(Likelihood):
         if ended:
             self.restart = [self.taken, self.epoch]
         if before < config.epochs:
-            means = "schedules are stretched"
-            if ended:
-                cosine = f"a cosine goes to 0 again from {RESTART:g} of it"
-                means = cosine if config.schedule == "cosine" else "it stays"
-            log(f"{config.epochs} epochs instead of {before}, at a learning rate of {config.learning_rate:g}; {means}")
+            again = f"a cosine goes to 0 again from {RESTART:g} of it" if config.schedule == "cosine" else "it stays"
+            log(
+                f"{config.epochs} epochs instead of {before}, at a learning rate of {config.learning_rate:g}; "
+                f"{again if ended else 'schedules are stretched'}"
+            )
 
     def _restore(self, tensors: Mapping[str, Tensor], progress: Sequence[Any]) -> None:
         """Take over the tensors and counters that `save` wrote, on whatever device."""
