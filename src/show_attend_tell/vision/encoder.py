@@ -5,7 +5,6 @@ row · columns + column, row 0 at the top.
 """
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,7 +17,7 @@ from show_attend_tell.data.photos import Resize
 from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.vision.backbones import PYTORCH_ENCODERS, Backbone, network_backbone, transformers_model
-from show_attend_tell.vision.network import Precision
+from show_attend_tell.vision.network import Precision, Weights
 from show_attend_tell.vision.registry import ENCODERS
 
 Encode = Callable[[Tensor | NDArray[Any]], Tensor]  # pixels (B, 3, S, S) → annotations (B, L, D) in float32
@@ -108,7 +107,7 @@ class Encoder(nn.Module):
         return next(self.parameters()).device
 
 
-def load_encoder(name: str = "vgg19", *, weights: str | Path | None = None, resize: Resize = "crop") -> Encoder:
+def load_encoder(name: str = "vgg19", *, weights: Weights = None, resize: Resize = "crop") -> Encoder:
     """Return a frozen encoder in float32 on the CPU.
 
     `name` is one of these:

@@ -48,13 +48,13 @@ def cached(
         photos = {example.name: example.photo for example in part.dataset.examples if example.split in splits}
         folder = cache / folder_name(part.dataset.name)
         try:
-            found = FeatureCache.build(folder, photos, encoder, encode=encode, view=view, progress=show)
-            files |= {prefix + name: file for name, file in found.files.items()}
+            of_part = FeatureCache.build(folder, photos, encoder, encode=encode, view=view, progress=show)
+            files |= {prefix + name: file for name, file in of_part.files.items()}
         except UnreadablePhotos as error:
             problems |= {prefix + name: problem for name, problem in error.problems.items()}
     if problems:
         raise UnreadablePhotos(problems, sum(example.split in splits for example in dataset.examples))
-    return FeatureCache(found.shape, files)
+    return FeatureCache(of_part.shape, files)
 
 
 class LivePhotos:
