@@ -41,8 +41,8 @@ RECIPES = {  # kept evaluations of soft and hard attention; hard reads the mean 
     "our recipe": {"soft": of_seeds("soft"), "hard": []},
     "our recipe, by argmax": {"soft": [], "hard": of_seeds("hard")},
     "our recipe with uniform α": {"soft": of_seeds("uniform"), "hard": []},
-    "ships, in 4 bits a weight": {"soft": ["flickr8k-soft-test"], "hard": ["flickr8k-hard-mean-test"]},
-    "ships, in 4 bits a weight, by argmax": {"soft": [], "hard": ["flickr8k-hard-test"]},
+    "the shipped model, in 4 bits a weight": {"soft": ["flickr8k-soft-test"], "hard": ["flickr8k-hard-mean-test"]},
+    "the shipped model, in 4 bits a weight, by argmax": {"soft": [], "hard": ["flickr8k-hard-test"]},
 }
 
 

@@ -80,7 +80,7 @@ def models(folder: Path = results.RESULTS) -> str:
 README_ROWS = {  # rows of the README's table of the reproduction: the titles of soft and hard attention in RECIPES
     "its recipe here": ("its recipe here", "its recipe here"),
     "our recipe (hard by argmax)": ("our recipe", "our recipe, by argmax"),
-    "ships": ("ships, in 4 bits a weight", "ships, in 4 bits a weight"),
+    "the shipped model": ("the shipped model, in 4 bits a weight", "the shipped model, in 4 bits a weight"),
     "our recipe with uniform α": ("our recipe with uniform α", "our recipe with uniform α"),
 }
 
