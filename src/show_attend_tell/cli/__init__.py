@@ -26,7 +26,7 @@ Examples:
   sat caption photos/ --output captions.html         a page that shows what supported each word
   sat train photos/ --output my-model                a model of your own photos and captions
 
-A photo may be an address (https://…), which needs its file system: pip install 'fsspec[http]'.
+A photo may also be an address (https://…). This needs pip install 'fsspec[http]'.
 
 Documentation: {SITE or "sat COMMAND --help, sat models NAME, and in Python help('show_attend_tell')"}
 """

@@ -64,7 +64,7 @@ class CaptionCommand(BaseCommand):
     metavar="FILE",
     help="File for the captions: a table (.csv, .tsv, .jsonl, .parquet; FILE/ is a folder of parts), everything for a "
     "program (.json) or a page to explore (.html). - is standard output, with a line of photo, tab and caption for "
-    "each; -.json is the same as JSON. xmp writes sidecars with descriptions for photo managers. It may be given "
+    "each; -.json writes JSON there. xmp writes sidecars with descriptions for photo managers. It may be given "
     "several times.",
 )
 @click.option(

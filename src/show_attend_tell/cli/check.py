@@ -50,7 +50,7 @@ def check(data: Path, restval: bool, json_file: str | None, device: str, **encod
     """Look at a data set before training.
 
     Counts photos, captions and words, opens every photo to find damaged ones, lists captions to look at, and
-    estimates the time and the disk space that a training takes, from a handful of photos.
+    estimates from a few photos how much time, memory and disk space a training takes.
     """
     from show_attend_tell.data.datasets import read_dataset
     from show_attend_tell.data.inspection import inspect, without_captions

@@ -246,14 +246,14 @@ encoder_options = options(
     click.option(
         "--encoder",
         help="Encoder: vgg19, efficientnet-lite2-1280, or a vision model of Hugging Face transformers. "
-        f"[default: that of the model to start from; without one efficientnet-lite2-1280 for custom data, else "
+        f"[default: that of the model to start from; without one, efficientnet-lite2-1280 for custom data, otherwise "
         f"{PAPERS_ENCODER}]",
     ),
     weights_option,
     click.option(
         "--resize",
         type=click.Choice(["crop", "squash", "squash-256"]),
-        help="Shape of the encoder's square: crop (shortest side, then the centre), squash (the whole photo) or "
+        help="Shape of the encoder's square: crop (shortest side, then the center), squash (the whole photo) or "
         "squash-256 (by way of 256 × 256, so that the size of a photo matters less). "
         "[default: crop, or that of the model to start from]",
     ),

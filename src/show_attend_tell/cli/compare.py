@@ -84,7 +84,8 @@ def compare(systems: tuple[str, ...], resamples: int, seed: int, json_file: str 
 def report(evaluation: Path, other: Path | None, output: Path) -> None:
     """Make a page of an evaluation.
 
-    It shows the scores and every photo, the worst caption first, the best, or those where two models differ most.
+    It shows the scores and every photo. You can sort the captions: the worst first, the best first, or by how
+    much two models differ.
 
     EVALUATION is a file of sat evaluate --json. OTHER is another evaluation of the same photos, to compare it with.
     The page shows where each word looked if the evaluation was made with --attention.

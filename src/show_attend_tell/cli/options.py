@@ -57,7 +57,7 @@ def options_from(classes: str, *names: str, into: str, rest: str = "", default: 
                 [rest],
                 metavar="KEY=VALUE",
                 multiple=True,
-                help=f"Another setting of the {into}, by a key from below. It may be given several times.",
+                help=f"A further setting of the {into}, by one of the keys below. It may be given several times.",
                 expose_value=False,
                 callback=lambda ctx, _, texts: keep(ctx, fields, [_pair(text, fields) for text in texts]),
                 keys=[(f"{name}={_metavar(fields[name][1])}", fields[name][2]) for name in others],

@@ -83,7 +83,7 @@ class TrainingConfig:
     )
 
     cautious: bool = Field(
-        False, description="for a small set: what val cannot prove stays as it was, see `presets.custom`"
+        False, description="for a small set: what val cannot prove stays as it was, see `training.cautious`"
     )
     selected_by: Literal["bleu_4", "bleu_4_no_brevity", "cider", "nats", "cider_and_nats"] = Field(
         "bleu_4",

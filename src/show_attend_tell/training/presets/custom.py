@@ -12,8 +12,7 @@ The preset `flickr8k` was made for 6,000 photos with five captions each. For cus
 
 With fewer than `cautious.SMALL` training photos, the training is cautious: `training.cautious` has the rules.
 
-`why_afresh` says whether a data set is one to start from the default model with. Nothing that the user has set is
-changed.
+`why_afresh` says why a training does not start from the default model. Nothing that the user has set is changed.
 """
 
 import math
