@@ -43,6 +43,7 @@ RECIPES = {  # kept evaluations of soft and hard attention; hard reads the mean 
     "our recipe with uniform α": {"soft": of_seeds("uniform"), "hard": []},
     "the shipped model, in 4 bits a weight": {"soft": ["flickr8k-soft-test"], "hard": ["flickr8k-hard-mean-test"]},
     "the shipped model, in 4 bits a weight, by argmax": {"soft": [], "hard": ["flickr8k-hard-test"]},
+    "the same weights, α held uniform": {"soft": ["flickr8k-soft-even-test"], "hard": ["flickr8k-hard-even-test"]},
 }
 
 

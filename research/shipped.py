@@ -31,6 +31,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import results
 import tables
 from stages import SQUASHED, Stage, alone, evaluation, is_trained, list_stages, reporting, run, trained, training
@@ -243,7 +244,7 @@ def evaluations(model: Model, folders: Mapping[str, Path], trained_as: Path) -> 
 
 
 def shipping_stages(folders: Mapping[str, Path], output: Path, seeds: Sequence[int]) -> list[Stage]:
-    """Choose the seeds that ship, make what ships, and evaluate the hard one by the mean too."""
+    """Choose the seeds that ship and make what ships; evaluate the hard one by the mean, and both with uniform α."""
     found: list[Stage] = []
     models = output / "models"
     for name, model in made(folders).items():
@@ -253,8 +254,23 @@ def shipping_stages(folders: Mapping[str, Path], output: Path, seeds: Sequence[i
             found.append(Stage(f"round {name}", rounded, partial(round_weights, name, chosen, output)))
             found += evaluations(model, folders, output / name)
         found.append(Stage(f"make {name}", (models / name / "config.json").exists, partial(make, name, chosen, output)))
+    mean = ["--attention-mode", "mean"]
     hard, file = models / "flickr8k-hard", output / "flickr8k-hard-mean-test.json"
-    return [*found, evaluation(folders["flickr8k"], [hard], file, "test", lambda: ["--attention-mode", "mean"])]
+    found.append(evaluation(folders["flickr8k"], [hard], file, "test", lambda: mean))
+    for name in ("flickr8k-soft", "flickr8k-hard"):
+        even = output / f"{name}-even"
+        is_there = (even / "config.json").exists
+        found.append(Stage(f"hold α of {name} uniform", is_there, partial(hold_uniform, models / name, even)))
+        file = output / f"{name}-even-test.json"
+        found.append(evaluation(folders["flickr8k"], [even], file, "test", lambda: mean))
+    return found
+
+
+def hold_uniform(model: Path, folder: Path) -> None:
+    """Write a model with α = 1/L at every location and step: all energies are 0, its other weights are the same."""
+    checkpoint = Checkpoint.load(model)
+    checkpoint.weights["attention.energy"] = np.zeros_like(checkpoint.weights["attention.energy"])
+    checkpoint.save(folder)
 
 
 def best_seed(model: Model, output: Path, seeds: Sequence[int]) -> int:

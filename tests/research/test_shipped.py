@@ -60,13 +60,13 @@ def test_models_are_made_from_data_to_files(  # noqa: PLR0915 - one story, from 
         make_models(data, output)
     assert ended.value.code == 130
     said = capsys.readouterr().out
-    assert "0 of 23 stages are done, 23 are left." in said
+    assert "0 of 27 stages are done, 27 are left." in said
     assert "The same call of this script goes on from here." in said
     assert (output / "soft-1" / "training" / "state.safetensors").exists()
 
     make_models(data, output, "--list")  # which makes nothing
     said = capsys.readouterr().out
-    assert "[1/23] train plain-1: done\n[2/23] train soft-1: to do\n" in said and "1 of 23 stages are done" in said
+    assert "[1/27] train plain-1: done\n[2/27] train soft-1: to do\n" in said and "1 of 27 stages are done" in said
     assert {path.name for path in output.iterdir()} == {"plain-1", "soft-1"}
 
     interrupting = False
@@ -90,12 +90,15 @@ def test_models_are_made_from_data_to_files(  # noqa: PLR0915 - one story, from 
             evaluated = read(output / f"{name}-{split}.json")
             assert model.scores[split]["bleu_4"] == evaluated["bleu_4"] and evaluated["rerank_weight"] == 0
             assert {f"{name}-{split}", f"{kind}-1-{split}", f"{kind}-2-{split}"} <= kept
-    assert "flickr8k-hard-mean-test" in kept and len(kept) == 13
+    assert "flickr8k-hard-mean-test" in kept and len(kept) == 15
+    for name in MODELS.values():
+        energy = Checkpoint.load(output / f"{name}-even").weights["attention.energy"]
+        assert not energy.any() and f"{name}-even-test" in kept
     assert str(tmp_path) not in "".join(json.dumps(results.read(name, output / "results")) for name in kept)  # no paths
 
     before = {path: path.stat().st_mtime_ns for path in output.rglob("*.json")}
     make_models(data, output)
-    assert "23 of 23 stages are done, 0 are left." in capsys.readouterr().out
+    assert "27 of 27 stages are done, 0 are left." in capsys.readouterr().out
     assert {path: path.stat().st_mtime_ns for path in output.rglob("*.json")} == before
 
 
