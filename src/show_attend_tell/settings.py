@@ -178,6 +178,6 @@ def _in_words(hint: Any) -> str:
         ]
         return " ".join([_in_words(base), *bounds])
     if get_origin(hint) is tuple:
-        return f"{len(get_args(hint))} values, each {_in_words(get_args(hint)[0])}"
+        return "the name of each registered filter with its number"  # the one setting of this type
     words = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", NoneType: "none"}
     return words.get(hint, f"a {getattr(hint, '__name__', hint)}")

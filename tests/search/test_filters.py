@@ -107,7 +107,10 @@ def test_a_registered_filter_is_a_setting_everywhere():
     try:
         assert config.filters == (("no_color", 99.0),)
         assert GenerationConfig().merge(**config.to_dict()) == config and "no_color 99" in config.summary()
-        assert config.merge(no_color=0.0).filters == ()
+        assert config.merge(no_color=0.0).filters == () and config.merge(no_color="99") == config
+        for wrong in ({"no_color": "x"}, {"filters": 3}, {"filters": [("no_color", "x")]}):
+            with pytest.raises(SatError, match=r"^filters is .*: give the name of each registered filter"):
+                config.merge(**wrong)
         assert added(decoding.filters_with_settings(), vocabulary, "a") == {"red": -99.0}
     finally:
         forget(FILTERS, "no_color")

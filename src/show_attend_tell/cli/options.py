@@ -68,10 +68,8 @@ def options_from(classes: str, *names: str, into: str, rest: str = "", default: 
 
         values = ctx.params.setdefault(into, {})
         for name, text in pairs:
-            if name in fields:
-                values[name] = read_setting(fields[name][0], name, text)
-            else:  # a registered filter, whose value is like the cost of a second use
-                values[name] = read_setting(fields["repetition_cost"][0], "repetition_cost", text)
+            # the value of a registered filter is read where it is used
+            values[name] = read_setting(fields[name][0], name, text) if name in fields else text
 
     def add(command: F) -> F:
         command.__dict__.setdefault("__click_params__", []).append(make)  # where click's own decorators put theirs

@@ -99,13 +99,18 @@ class GenerationConfig:
 def with_filters(values: Mapping[str, Any]) -> dict[str, Any]:
     """Settings by name, in which those of registered filters without a field of their own stand in ``filters``.
 
-    Raises `InvalidValue` for a setting that was removed, unless it has the default, as in older files.
+    A filter's number may be a text. Raises `InvalidValue` for a setting that was removed, unless it has the default, as
+    in older files.
     """
     for name, default in REMOVED.items():
         if values.get(name, default) != default:
             raise InvalidValue(f"{name}: words are not drawn at random any more", remedy="leave it out")
-    fields = {field.name for field in dataclasses.fields(GenerationConfig)}
+    fields = vars(GenerationConfig())
     own = {name: value for name, value in values.items() if name not in fields and name in FILTERS}
     others = {name: value for name, value in values.items() if name not in own and name not in REMOVED}
-    filters = dict(others.get("filters", ())) | own
-    return others | {"filters": tuple(sorted((name, value) for name, value in filters.items() if value))}
+    filters = others.get("filters", ())
+    try:
+        numbers = [(name, float(value)) for name, value in (dict(filters) | own).items()]
+    except (TypeError, ValueError):  # which the class refuses
+        return others | {"filters": own or filters}
+    return others | {"filters": tuple(sorted(pair for pair in numbers if pair[1]))}
