@@ -1,6 +1,7 @@
 """`train` on folders makes the plan that `sat train` makes."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from builders import shape_folder
@@ -27,5 +28,9 @@ def test_folders_and_options_make_the_plan_of_the_command(small, tmp_path):
     assert not plan_for(first, "model", init_from="none", encoder={"encoder": "vgg19"}).start.lines
     paper = replace(plan.dataset, custom=False)
     assert not choose_start(paper, plan.config, init_from="none", fit_to_data=True).lines
+    assert plan_for(first, "model", preset="paper", text_corpus="texts.txt").text_corpus == Path("texts.txt")
     with pytest.raises(SatError, match="give NAME=VALUE with one of these names"):
         plan_for(first, "model", settings={"epoch": 3})
+    for wrong in ({"bits": 5}, {"encoder_lr": "x"}, {"reduce": True}):
+        with pytest.raises(SatError, match=next(iter(wrong))):
+            plan_for(first, "model", preset="paper", **wrong)

@@ -15,7 +15,7 @@ from show_attend_tell.data.datasets import join, read_dataset
 from show_attend_tell.devices import native_bf16
 from show_attend_tell.errors import SatError
 from show_attend_tell.files import check_writable
-from show_attend_tell.training import presets, ranks
+from show_attend_tell.training import RunOptions, presets, ranks
 from show_attend_tell.training.config import TrainingPlan, changed
 from show_attend_tell.training.start import choose_start, mismatch
 
@@ -55,12 +55,13 @@ def plan_for(
     fit_to_data = decoder is None and preset is None
     start = choose_start(dataset, config, init_from=init_from, fit_to_data=fit_to_data, **(encoder or {}))
     corpus = run.get("text_corpus")
+    run = vars(RunOptions(**{**run, "text_corpus": corpus and Path(corpus)}))
     notes = {
         "preset": name,
         "weights": list(weights),
-        "text_corpus": None if corpus is None else Path(corpus).name,
+        "text_corpus": corpus and Path(corpus).name,
         "init_from": start.name,
-        "unfreeze_from": run.get("unfreeze_from"),
+        "unfreeze_from": run["unfreeze_from"],
     }
     return TrainingPlan(
         dataset=dataset,

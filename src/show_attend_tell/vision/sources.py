@@ -46,7 +46,7 @@ def cached(
     for part in dataset.parts or [Part("", dataset)]:
         prefix = f"{part.name}/" if dataset.parts else ""
         photos = {example.name: example.photo for example in part.dataset.examples if example.split in splits}
-        folder = cache / folder_name(part.dataset.name)
+        folder = Path(cache) / folder_name(part.dataset.name)
         try:
             of_part = FeatureCache.build(folder, photos, encoder, encode=encode, view=view, progress=show)
             files |= {prefix + name: file for name, file in of_part.files.items()}
