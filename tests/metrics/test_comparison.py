@@ -155,6 +155,6 @@ def test_sat_compare(tmp_path):
     for others, why in (
         ((), "two systems or more"),
         ((tmp_path / "no.json",), "cannot read"),
-        ((",",), "without a file"),
+        ((",",), "nothing to compare"),
     ):
         assert why in refused("compare", bad, *others)

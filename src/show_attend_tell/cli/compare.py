@@ -15,7 +15,6 @@ from show_attend_tell.cli.command import (
     note,
     write_output,
 )
-from show_attend_tell.errors import SatError
 from show_attend_tell.files import write_text
 
 COMPARE_EXAMPLES = """
@@ -57,8 +56,6 @@ def compare(systems: tuple[str, ...], resamples: int, seed: int, json_file: str 
 
     files = [[Path(name) for name in system.split(",") if name] for system in systems]
     check_targets(json_file, read=[file for of_system in files for file in of_system])
-    if not all(files):
-        raise SatError("a system is given without a file: name its evaluations, joined by commas")
     names = [",".join(file.stem for file in of_system) for of_system in files]
     if len(set(names)) < len(names):
         names = [",".join(map(str, of_system)) for of_system in files]
@@ -100,7 +97,9 @@ def report(evaluation: Path, other: Path | None, output: Path) -> None:
     if missing := result.missing:
         note(f"{len(missing)} of {result.photos} photos were not found and stay empty: {first_three(missing)}")
     if not result.attention:
-        how = "sat evaluate --attention keeps that, for a model with attention"
-        note(f"the page cannot show where the model looked: {how}")
+        note(
+            "the page cannot show where the model looked: "
+            "sat evaluate --attention keeps that, for a model with attention"
+        )
     write_text(output, result.page)
     click.echo(f"{output}: {plural(result.photos, 'photo')}, {output.stat().st_size / 1e6:.1f} MB")

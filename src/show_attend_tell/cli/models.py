@@ -29,13 +29,13 @@ def models(name: str | None) -> None:
     rows = [("model", "size", "for", "CIDEr on test")]
     for shipped in sorted(shipped_models(), key=lambda name: name != DEFAULT_MODEL):
         config, *_ = read_configuration(SHIPPED / shipped / "config.json")
-        data, purpose = str(config.training.get("data")), str(config.training.get("purpose"))
         tests = {
-            data if split == "test" else split.removesuffix(", test"): scores["cider"]
+            str(config.training.get("data")) if split == "test" else split.removesuffix(", test"): scores["cider"]
             for split, scores in config.scores.items()
-            if split.split(", ")[-1] == "test"
+            if split.endswith("test")
         }
         figures = ", ".join(f"{split} {cider:.1f}" for split, cider in tests.items())
+        purpose = str(config.training.get("purpose"))
         rows.append((shipped, f"{shipped_size(shipped) / 1e6:.1f} MB", purpose, figures))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:

@@ -145,7 +145,9 @@ def compare(
 ) -> Comparison:
     """Compare systems with the first of them, photo by photo; each is a list of evaluations, one for each training."""
     if len(systems) < 2 or not all(systems.values()):
-        raise SatError("there is nothing to compare: give two systems or more, each with at least one evaluation")
+        raise SatError(
+            "there is nothing to compare: give two systems or more, each with an evaluation (or more, by commas)"
+        )
     evaluations = [evaluation for each in systems.values() for evaluation in each]
     first = evaluations[0]
     for other in evaluations[1:]:
