@@ -245,8 +245,8 @@ def find_word(caption: Caption, word: str | int) -> int:
     known = [plain(each) for each in caption.words]
     if isinstance(word, str) and plain(word) in known:
         return known.index(plain(word))
-    if isinstance(word, int) and 0 <= word < len(known):
-        return word
+    if str(word) in map(str, range(len(known))):
+        return int(word)
     raise InvalidValue(
         f"the caption has no word {shorten(word)}: give one of {', '.join(caption.words)}, or its number from 0"
     )
