@@ -56,5 +56,5 @@ def test_several_photos_and_models_and_one_that_judges_nothing(photos, judging, 
     entries = json.loads(result.stdout)
     assert [bool(entry.get("hidden")) for entry in entries] == [True, False] * 3
     assert result.stderr.count("has a confidence: name a word") == 3
-    assert sat(*command[:4], "--hide", 99).stderr.count("the caption has no word 99: give one of") == 3
+    assert sat(*command[:4], "--hide", 99).stderr.count("the caption has no word '99': give one of") == 3
     assert "--output - has no place" in sat(*command[:4], "--hide", "nouns", "--output", "-", code=1).stderr

@@ -75,3 +75,4 @@ def test_what_is_refused(tmp_path):
     elsewhere = tmp_path / "sub/metadata.jsonl"
     assert "a.png" in refused("export", table, "--format", "imagefolder", "--output", elsewhere)
     assert "overwritten" in refused("export", table, "--format", "alt", "--output", table)
+    assert "leave --output out" in refused("export", table, "--format", "xmp", "--output", elsewhere)

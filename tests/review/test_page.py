@@ -130,7 +130,7 @@ def test_what_is_done_to_many_and_undone_as_one(visit, tmp_path):
         press(page, "Replace…")
         page.locator("[name=old]").fill("a")
         page.locator("[name=new]").fill("one")
-        says(page, "#replace output", "4 captions change.\none red dog")
+        says(page, "#replace output", "Captions that change: 4.\none red dog")
         page.locator("#replace .main").click()
         says(page, "#replace output", "Done")
         keys(page, "Escape")

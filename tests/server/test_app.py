@@ -106,8 +106,15 @@ def test_what_was_hidden_is_the_captioner_s(server, captioners):
         assert answers[0]["here"]["mask"] == expected.to_dict()["here"]["mask"]
         again = server.ask(RED, path="hidden", **asked, place=str(answers[0]["here"]["mask"])).json()
         assert again[0]["here"]["caption"] == answers[0]["here"]["caption"]
-    for fields, why in (({"word": "zebra"}, "no word"), ({"place": "{"}, "not JSON"), ({}, "there is nothing to hide")):
-        refused(server.ask(RED, path="hidden", **fields), 422, why)
+    for word, why in (("zebra", "no word"), ("9" * 5000, "no word"), ("", "there is nothing to hide")):
+        refused(server.ask(RED, path="hidden", word=word), 422, why)
+    for place, why in (("{", "not JSON"), ("[" * 10**5, "not JSON"), ("[1568.5, 1567.5]", "give boxes")):
+        refused(server.ask(RED, path="hidden", place=place), 422, why)
+    words = [str(captioners[1](shape_photo(*scene), beam_size=2)) for scene in SCENES[:2]]
+    word, *_ = set(words[0].split()) - set(words[1].split())
+    both = server.ask(*PHOTOS[:2], path="hidden", **asked, word=word)  # the second caption lacks it
+    assert both.status_code == 207 and both.json()[0]["word"] == word
+    assert "no word" in both.json()[1]["error"]["detail"]
 
 
 def test_models_and_health(web):

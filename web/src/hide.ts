@@ -13,7 +13,7 @@ const CLOSE = 0.05; // of a mask: overlaps that differ by less count as equal
 const SEED = 2654435761; // orders moves of equal overlap
 const SIGMA = 20 / 224; // of the Gaussian by which a map is smoothed, in sides
 const BLUR = 1 / 8; // of the Gaussian that hides, in sides
-const USUALLY = "Of 1,781 nouns in captions of test photos, 61 % disappeared when hidden here, 20 % when hidden elsewhere.";
+const USUALLY = "Of 1,781 nouns in everyday models’ captions, 61 % disappeared when hidden here, 20 % when hidden elsewhere.";
 const SHOWN = 32; // pixels of a side of the picture of what hides
 
 type Cells = Uint8Array; // (C × C), 1 where it is hidden

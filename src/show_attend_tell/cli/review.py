@@ -138,7 +138,9 @@ def show(address: str, note: str, browser: bool) -> None:
     help="Format: sidecars beside the photos, a line of JSON for each photo, the metadata of an imagefolder, COCO's "
     "captions, or alternative texts (.csv).",
 )
-@click.option("--output", metavar="FILE", help="File to write; - is standard output. [default: beside the table]")
+@click.option(
+    "--output", metavar="FILE", help="File to write, except for xmp; - is standard output. [default: beside the table]"
+)
 @click.option(
     "--above",
     type=click.FloatRange(0, 1),
@@ -160,6 +162,8 @@ def export(table: Path, form: str, output: str | None, above: float | None, alt:
     if not rows:
         raise SatError("no caption has been reviewed yet", subject=str(table), remedy="sat review, or give --above 0.8")
     if form == "xmp":
+        if output:
+            raise SatError("sidecars are written beside the photos: leave --output out")
         sentences, problems = write_sidecars(rows, alt=alt)
         for sentence in sentences:
             click.echo(sentence, err=True)

@@ -105,7 +105,7 @@ def of_place(place: Any, size: tuple[int, int], box: Rectangle) -> Mask:
     shape = size[1], size[0]
     if values.shape == shape:
         return values > 0
-    if values.ndim == 1 and (values >= 0).all() and values.sum() == CELLS * CELLS:
+    if values.ndim == 1 and (values == abs(values).round()).all() and values.sum() == CELLS * CELLS:
         turns = np.arange(len(values)) % 2 > 0
         return on_photo(np.repeat(turns, values.astype(int)).reshape(CELLS, CELLS), size, box)
     if values.ndim != 2 or values.shape[1] != 4 or not np.isfinite(values).all():

@@ -38,7 +38,7 @@ from show_attend_tell.values import Record
 from show_attend_tell.vision.prepared import prepare_photo
 
 # of the everyday models, as research/hide.py measured it
-USUALLY = "Of 1,781 nouns in captions of test photos, 61 % disappeared when hidden here, 20 % when hidden elsewhere."
+USUALLY = "Of 1,781 nouns in everyday models’ captions, 61 % disappeared when hidden here, 20 % when hidden elsewhere."
 SHOWN = 32  # pixels of a side of what hides, on a page: it has no detail
 
 
@@ -245,8 +245,8 @@ def find_word(caption: Caption, word: str | int) -> int:
     known = [plain(each) for each in caption.words]
     if isinstance(word, str) and plain(word) in known:
         return known.index(plain(word))
-    if isinstance(word, int) and 0 <= word < len(known):
-        return word
+    if str(word) in map(str, range(len(known))):
+        return int(word)
     raise InvalidValue(
         f"the caption has no word {shorten(word)}: give one of {', '.join(caption.words)}, or its number from 0"
     )

@@ -27,9 +27,9 @@ def hide_words(
         if word == NOUNS and not judged.size:
             log(f"no noun of “{caption}” has a confidence: name a word")
         answers = []
-        for number in judged.tolist() if word == NOUNS else [int(word) if word.isdecimal() else word]:
+        for number in judged.tolist() if word == NOUNS else [word]:
             try:
                 answers.append(captioner.hide(caption, number).to_dict())
             except InvalidValue as error:
-                log(f"{caption}: {error}")
+                log(f"{caption.source or caption}: {error}")
         yield dataclasses.replace(caption, hidden=answers)

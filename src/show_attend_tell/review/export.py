@@ -79,8 +79,7 @@ def exported(form: str, rows: Sequence[Row], folder: Path) -> str:
             )
         records = [{"file_name": name, "text": decided.caption} for name, decided in named]
     else:  # a caption is no alternative text
-        described = [(name, decided) for name, decided in named if decided.alt_text or decided.decorative]
-        records = [{"source": name, "alt": decided.alt_text} for name, decided in described]
+        records = [{"source": name, "alt": decided.alt_text} for name, decided in named]
     stream = io.BytesIO()
     write_rows(stream, records, {"source": "", "alt": ""}, "csv" if form == "alt" else "jsonl")
     return stream.getvalue().decode()

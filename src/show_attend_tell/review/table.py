@@ -92,7 +92,7 @@ def read_table(file: Path) -> Table:
         raise SatError(
             f"needs the columns source and caption, and its first line is {shorten(text.partition(chr(10))[0])}",
             subject=str(file),
-            remedy="name another file for the review: --output review.csv",
+            remedy="give a table of captions, or begin another: sat review FOLDER --output review.csv",
         )
     names, delimiter = named
     fields = fields_of(tuple(names))

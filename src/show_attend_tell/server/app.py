@@ -171,12 +171,11 @@ def api(service: Service, token: str | None) -> APIRouter:
     async def hidden(request: FormRequest, form: Annotated[schema.HideForm, FORM]) -> Response:
         """Each photo captioned again with a word's place hidden, and with controls, in the order of the photos."""
         (model,) = service.named([form.model])
-        word = int(form.word) if form.word.isdecimal() else form.word or None
         try:
             place = json.loads(form.place or "null")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Problem(422, f"place: this is not JSON ({error}).") from error
-        task = service.task(model, evidence=True, hide=Hide(word, place), **form.settings())
+        task = service.task(model, evidence=True, hide=Hide(form.word or None, place), **form.settings())
         answers = await service.answers(request, form.photos, [task], show=True)
         return in_json(answers, 1, lambda found: {"before": found.before.text, **found.to_dict()})
 

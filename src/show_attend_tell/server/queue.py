@@ -25,7 +25,7 @@ from show_attend_tell.server.limits import Limits, Problem
 MOST_TOGETHER = 8  # jobs that are searched together: more would make the first of them wait
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class Photo:
     """What the models need of a photo, a small copy of it where the answer shows it, and what became of it."""
 
@@ -100,13 +100,13 @@ class Queue:
             self._taken -= jobs
 
     async def answer(self, jobs: Sequence[Job]) -> None:
-        """Do all of a request's jobs; those that still wait when it is cancelled are withdrawn."""
+        """Do all of a request's jobs, some of which may fail; those that wait when it is cancelled are withdrawn."""
         waiting = deque(jobs)
         self._requests.append(waiting)
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work())
         try:
-            await asyncio.gather(*(job.future for job in jobs))
+            await asyncio.gather(*(job.future for job in jobs), return_exceptions=True)
         finally:
             waiting.clear()
 

@@ -14,7 +14,7 @@ from starlette.datastructures import UploadFile
 
 from show_attend_tell.captioner import Captioner
 from show_attend_tell.data.photos import PASSED_OVER
-from show_attend_tell.errors import InvalidValue
+from show_attend_tell.errors import InvalidValue, SatError
 from show_attend_tell.server.limits import Limits, Problem
 from show_attend_tell.server.queue import Hide, Job, Photo, Queue, Task
 from show_attend_tell.server.reading import Arriving, FormRequest, decoded
@@ -115,13 +115,17 @@ class Service:
         with self.queue.room(number):
             photos = [await self._prepared(*numbered, tasks, show) for numbered in enumerate(uploads, start=1)]
             request.release()
-            good = [photo for photo in photos if photo.problem is None]
-            if not good:
-                raise photos[0].problem or Problem(422, "There is no photo in the request.")
-            jobs = [Job(task, photo) for task in tasks for photo in good]  # so one model's are searched together
+            # in this order, so that one model's are searched together
+            jobs = [Job(task, photo) for task in tasks for photo in photos if not photo.problem]
             await self.queue.answer(jobs)
         for job in jobs:
-            job.photo.results.append(job.future.result())
+            try:
+                job.photo.results.append(job.future.result())
+            except SatError as error:  # its caption has no such word
+                job.photo.problem = Problem(422, f"{error}.")
+        problems = [photo.problem for photo in photos if photo.problem]
+        if len(problems) == len(photos):
+            raise problems[0]
         return photos
 
     async def _prepared(self, number: int, upload: UploadFile, tasks: Sequence[Task], show: bool) -> Photo:

@@ -24,7 +24,7 @@ export function connect({ asked, send, go }) {
 
   async function tryAccept() {
     const { number } = await send("accept", { ...asked(), tried: true });
-    of("accept", "output").value = `${number.toLocaleString()} captions are shown that nobody has reviewed.`;
+    of("accept", "output").value = `Captions shown that nobody has reviewed: ${number.toLocaleString()}.`;
     of("accept", "button.main").disabled = !number;
   }
 
@@ -38,7 +38,7 @@ export function connect({ asked, send, go }) {
     of("replace", "button.main").disabled = !old.trim();
     if (!old.trim()) return void (of("replace", "output").value = "");
     const { number, captions } = await send("replace", { ...asked(), old, new: by, tried: true });
-    of("replace", "output").value = [`${number.toLocaleString()} captions change.`, ...captions].join("\n");
+    of("replace", "output").value = [`Captions that change: ${number.toLocaleString()}.`, ...captions].join("\n");
   }
 
   of("replace").oninput = tryReplace;
