@@ -217,3 +217,4 @@ def test_models_fit_a_screen_and_each_has_its_card():
     assert all(len(line) <= 80 for line in (header, default, *others, last))
     assert sat("models", "flickr8k-hard").stdout.startswith("# flickr8k-hard\n")
     assert "no model 'beech'" in refused("models", "beech")
+    assert "it has no config.json" in refused("models", ".")

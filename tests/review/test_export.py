@@ -76,3 +76,4 @@ def test_what_is_refused(tmp_path):
     assert "a.png" in refused("export", table, "--format", "imagefolder", "--output", elsewhere)
     assert "overwritten" in refused("export", table, "--format", "alt", "--output", table)
     assert "leave --output out" in refused("export", table, "--format", "xmp", "--output", elsewhere)
+    assert "not for jsonl" in refused("export", table, "--format", "jsonl", "--alt-text")

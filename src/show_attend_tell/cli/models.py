@@ -21,9 +21,10 @@ def models(name: str | None) -> None:
     NAME is a shipped model, a folder or a hub id. CIDEr is measured on the test photos, ×100.
     """
     from show_attend_tell.checkpoint.checkpoint import read_configuration
-    from show_attend_tell.checkpoint.hub import SHIPPED, card_of, shipped_models, shipped_size
+    from show_attend_tell.checkpoint.hub import SHIPPED, card_of, find_model, shipped_models, shipped_size
 
     if name is not None:
+        read_configuration(find_model(name) / "config.json")  # raises where this is no model
         click.echo("\n".join(map(printable, card_of(name).split("\n"))), nl=False)
         return
     rows = [("model", "size", "for", "CIDEr on test")]

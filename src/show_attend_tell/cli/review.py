@@ -155,6 +155,8 @@ def export(table: Path, form: str, output: str | None, above: float | None, alt:
     from show_attend_tell.review.export import NAMES, exported, for_sidecars, with_alt, write_sidecars
     from show_attend_tell.review.table import read_table
 
+    if alt and form != "xmp":
+        raise SatError(f"--alt-text is for sidecars, not for {form}: give --format xmp, or --format alt alone")
     everything = read_table(table).rows
     rows = with_alt(everything) if form == "alt" else for_sidecars(everything, above)
     if not rows and form == "alt":
