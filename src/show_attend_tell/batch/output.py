@@ -179,8 +179,9 @@ class Output:
                 manifest["file_sizes"] = sizes
         except (ValueError, KeyError, TypeError):
             return f"its {MANIFEST} is damaged"
-        names = sorted({*before, *manifest})
-        changed = [name.replace("_", " ") for name in names if before.get(name) != manifest.get(name)]
+        changed = [
+            name.replace("_", " ") for name in sorted({*before, *manifest}) if before.get(name) != manifest.get(name)
+        ]
         return f"begun with other {' and '.join(changed)}" if changed else ""
 
     @property
