@@ -47,6 +47,9 @@ def test_a_table_goes_on_and_keeps_what_a_person_wrote(desk):
     for new in (4, 0):  # the same command resumes, with --overwrite too
         assert f"4 photos: {new} new" in sat(*other, "--overwrite").stdout
     assert "mine too" in Path("t-1.csv").read_text() and "mine" not in Path("t.csv").read_text()
+    unquoted = Path("t.csv").read_text().replace(again["p/2.png"]["caption"], "a dog, a cat")
+    Path("t.csv").write_text(unquoted)  # a comma outside of quotes would move the other cells
+    assert "t.csv is damaged (too many cells: p/" in refused(*other) and Path("t.csv").read_text() == unquoted
     alone = ("caption", "p/0.png", "--output", "t.csv", *GREEDY[:4])
     assert "rows of a run with other photos or settings" in refused(*alone)
     Path("notes.csv").write_text("my notes")

@@ -85,7 +85,7 @@ def test_several_folders_are_trained_on_together(data, tmp_path):
     assert "shapes: left out: 2 photos whose exact copy is in another split" in printed  # train here, and val there
     trained = Checkpoint.load(tmp_path / "both").training
     assert trained["data"] == "shapes + others" and trained["weights"] == [1.0, 2.5]
-    assert "2 data folders and 1 weights" in refused(*train, "--output", tmp_path / "none", "--weight", 3)
+    assert "weights: 1, data folders: 2" in refused(*train, "--output", tmp_path / "none", "--weight", 3)
 
 
 def test_a_training_starts_from_a_model_and_its_tuned_encoder(data, tmp_path):

@@ -254,7 +254,7 @@ def test_tables(folder, kind):
         ],
         "several columns": ["not used: id of captions.csv"],
         "Kaggle's Flickr8k": [
-            "captions.txt: 1 row with more cells than the first line names; the rest of the line is "
+            "1 row of captions.txt with more cells than the first line names; the rest of the line is "
             "read as the caption (line 2: 'Ein Bär, groß')"
         ],
         "Kaggle's Flickr30k, one row damaged": [flickr30k, f"{left_out}| in quotes): line 13"],

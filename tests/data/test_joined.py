@@ -38,7 +38,7 @@ def test_photos_keep_their_split_and_are_told_apart(parts):
 
 
 def test_wrong_weights_and_a_folder_given_twice_are_refused(parts):
-    with pytest.raises(SatError, match="2 data folders and 1 weights: give one for each"):
+    with pytest.raises(SatError, match="weights: 1, data folders: 2; give one for each"):
         join(parts, [1.0])
     for weight in (0.0, -1.0, float("inf"), float("nan")):
         with pytest.raises(SatError, match="give a number above 0"):

@@ -185,7 +185,7 @@ def test_references_that_are_none_are_refused(tmp_path):
         ([split], "no split 'val'; it has test, train"),
         ([first, write(tmp_path / "b.txt", "a\nb\nc\n")], r"a\.txt \(2 lines\), .*b\.txt \(3 lines\) must"),
         ([split, first], "must be of the same photos, in the same order or all with the photos' names"),
-        ([coco(tmp_path / "c.json", {"cat.jpg": ["", " ."]})], r"c\.json lists 1 photo but no reference"),
+        ([coco(tmp_path / "c.json", {"cat.jpg": ["", " ."]})], r"c\.json holds no references"),
         ([write(tmp_path / "d.json", {"tokens": "split", "results": []})], "is an evaluation"),
         ([write(tmp_path / "e.json", "[3]")], "an entry must be an object"),
         ([tmp_path / "absent.txt"], r"cannot read .*absent\.txt"),

@@ -179,8 +179,9 @@ class Output:
                 manifest["file_sizes"] = sizes
         except (ValueError, KeyError, TypeError):
             return f"its {MANIFEST} is damaged"
-        names = sorted({*before, *manifest})
-        changed = [name.replace("_", " ") for name in names if before.get(name) != manifest.get(name)]
+        changed = [
+            name.replace("_", " ") for name in sorted({*before, *manifest}) if before.get(name) != manifest.get(name)
+        ]
         return f"begun with other {' and '.join(changed)}" if changed else ""
 
     @property
@@ -284,9 +285,9 @@ class Output:
                 yield from rows if path == self.file else list(rows)  # of a part that breaks off, none
             except (KeyError, TypeError, AttributeError):
                 raise SatError(f"{path} has rows that no run wrote: name another output") from None
-            except (ValueError, csv.Error):  # pyarrow's error for a file without its end is one
+            except (ValueError, csv.Error) as error:  # pyarrow's error for a file without its end is one
                 if path == self.file:
-                    raise SatError(f"{path} is damaged: mend it, or name another output") from None
+                    raise SatError(f"{path} is damaged ({error}): mend it, or name another output") from None
                 self.remove(path)
 
     def read(self, path: str, form: str, names: list[str] | None = None) -> Generator[Row]:

@@ -79,8 +79,7 @@ class Targets:
                 if len(table):
                     log(f"{table.address} has {plural(len(table), 'photo')} already")
                 if table.again:
-                    why = "that had errors, or whose file has changed, are tried again"
-                    log(f"{plural(table.again, 'photo')} {why}")
+                    log(f"tried again, after an error or a change of the file: {plural(table.again, 'photo')}")
             if self.sidecars is not None:
                 self.sidecars.look_at(photos.pieces)
             yield

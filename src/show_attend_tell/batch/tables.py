@@ -35,7 +35,7 @@ def write_rows(stream: IO[bytes], rows: Iterable[Row], columns: Mapping[str, str
         rows = iter(rows)
         first = next(rows, {})
         lines = io.TextIOWrapper(stream, "utf-8", "backslashreplace", newline="", write_through=True)
-        names = list(dict.fromkeys([*columns, *first]))
+        names = {**columns, **first}
         table = csv.DictWriter(lines, names, extrasaction="ignore", dialect=DIALECTS[form], lineterminator="\n")
         table.writeheader()
         table.writerows(map(_guarded, chain([first] if first else [], rows)))
@@ -54,6 +54,8 @@ def read_rows(stream: IO[bytes], form: str, names: Iterable[str] | None = None) 
         lines = io.TextIOWrapper(stream, "utf-8-sig", newline="")
         try:
             for row in csv.DictReader(lines, dialect=DIALECTS[form]):
+                if None in row:  # a person wrote a comma without quotes
+                    raise ValueError(f"too many cells: {row['source']}")
                 yield {name: _unguarded(name, value) or None for name, value in row.items()}
         finally:
             lines.detach()

@@ -80,7 +80,7 @@ def read_references(
         if with_words or by_lines:
             spoken.setdefault(photo.name, []).extend(with_words)
     if not any(spoken.values()):
-        raise SatError(f"{files[0]} lists {plural(len(photos), 'photo')} but no references")
+        raise SatError(f"{files[0]} holds no references")
     training = [caption for photo in photos if photo.split == "train" for caption in photo.captions]
     language = ""
     if tokens is None:

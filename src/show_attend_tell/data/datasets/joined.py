@@ -19,7 +19,7 @@ def join(datasets: Sequence[Dataset], weights: Sequence[float] = ()) -> Dataset:
     """
     weights = weights or [1.0] * len(datasets)
     if len(weights) != len(datasets):
-        raise SatError(f"there are {len(datasets)} data folders and {len(weights)} weights: give one for each")
+        raise SatError(f"weights: {len(weights)}, data folders: {len(datasets)}; give one for each")
     for weight in weights:
         if not 0 < weight <= LARGEST_WEIGHT:
             raise SatError(f"the weight of a data folder is {weight}: give a number above 0, up to {LARGEST_WEIGHT}")

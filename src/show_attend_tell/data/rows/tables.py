@@ -78,7 +78,7 @@ def table_rows(
         notes.append(f"left out: {plural(len(lacking), 'row')} of {file.name} without {wanted}: {first_three(lacking)}")
     if unquoted:
         notes.append(
-            f"{file.name}: {plural(len(unquoted), 'row')} with more cells than the first line names; the rest of the "
+            f"{plural(len(unquoted), 'row')} of {file.name} with more cells than the first line names; the rest of the "
             f"line is read as the caption ({first_three(unquoted)})"
         )
 
