@@ -178,6 +178,9 @@ def _in_words(hint: Any) -> str:
         ]
         return " ".join([_in_words(base), *bounds])
     if get_origin(hint) is tuple:
-        return "the name of each registered filter with its number"  # the one setting of this type
+        first = get_args(hint)[0]
+        if get_origin(first) is tuple:
+            return "the name of each registered filter with its number"  # the one setting of this type
+        return f"{len(get_args(hint))} values, each {_in_words(first)}"
     words = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", NoneType: "none"}
     return words.get(hint, f"a {getattr(hint, '__name__', hint)}")
