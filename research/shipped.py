@@ -403,7 +403,7 @@ def keep(models: Mapping[str, Model], output: Path, seeds: Sequence[int]) -> Non
                 results.keep(read(each, ending, output), f"{each}-{ending}", folder)
             found = read(source_of(name, ships), ending, output)
             results.keep({**found, "model": name}, f"{name}-{ending}", folder)
-    for file in output.glob("*-mean-test.json"):
+    for file in (*output.glob("*-mean-test.json"), *output.glob("*-even-test.json")):
         results.keep(read_object(file, "results"), file.stem, folder)
     results.write_list(folder)
 
