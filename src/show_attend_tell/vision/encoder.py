@@ -114,8 +114,9 @@ def load_encoder(name: str = "vgg19", *, weights: Weights = None, resize: Resize
 
     - `vgg19`, `efficientnet-lite2-1280`, or another of `registry.ENCODERS`;
     - an encoder of `backbones.PYTORCH_ENCODERS`, to which programs add their own;
-    - the hub id or the local folder of a vision model of Hugging Face `transformers` (an extra) that gives a feature
-      map or patch tokens. A folder of the hub's cache is known by its hub id, every other folder by its whole path.
+    - the hub id or the local folder of a vision model of Hugging Face `transformers` (an extra) that
+      gives a feature map or patch tokens. A folder of the hub's cache is known by its hub id, every
+      other folder by its whole path.
 
     `weights` is for `registry.ENCODERS`. None takes the encoder's own file; a path takes another `.safetensors` file
     with the same names, plain or 8-bit (`pack`). A decoder works only with the weights that it was trained on
