@@ -13,7 +13,7 @@ from show_attend_tell.training.ranks import ALL, Part
 
 @settings(frozen=False)
 class SoftObjective(Objective):
-    """−log p(y|a) + λ Σ_i (1 − Σ_t α_ti)², summed over the caption; its mean over the batch is the loss (eq. 9)."""
+    """−log p(y|a) + λ Σ_i (1 − Σ_t α_ti)² of a caption; the loss is its mean over the batch (eq. 9)."""
 
     doubly_stochastic: Amount = Field(0.33, description="λ; the authors' program's value at batches of 64")
     label_smoothing: ShareBelowOne = 0.0
